@@ -1,0 +1,16 @@
+"""The composition root: reads the settings, joins the parts, registers the functions."""
+
+from __future__ import annotations
+
+import azure.durable_functions as df
+import azure.functions as func
+
+from functions.settings import load_settings
+from functions.wiring import Wiring
+
+wiring = Wiring(load_settings())
+wiring.prepare()
+
+app = df.DFApp(http_auth_level=func.AuthLevel.FUNCTION)
+for blueprint in wiring.blueprints():
+    app.register_functions(blueprint)

@@ -1,0 +1,135 @@
+"""Calls one remote service: deadline, retries of transient faults, circuit breaker, size limit."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import Awaitable, Callable
+from datetime import datetime
+from random import Random
+from typing import Literal
+
+import aiohttp
+from purgatory import AsyncCircuitBreakerFactory
+from purgatory.domain.model import OpenedState
+from tenacity import (
+    AsyncRetrying,
+    RetryCallState,
+    before_sleep_log,
+    retry_if_exception_type,
+    stop_after_attempt,
+)
+
+from functions.agents.retries import backoff_seconds, retry_after_seconds
+from functions.pattern.definition import Json
+from functions.pattern.errors import PermanentError, TransientError
+from functions.pattern.identity import EffectKey
+from functions.pattern.ports import Clock
+
+#: A result is kept in the step's row, at most 24 KiB of it.
+_MOST_ANSWER_BYTES = 24 * 1024
+_MOST_ATTEMPTS = 100
+_ATTEMPT_TIMEOUT = aiohttp.ClientTimeout(total=10)
+_TRANSIENT_STATUSES = frozenset({408, 425, 429})
+_SERVER_ERRORS = 500
+_REFUSALS = 300
+
+Attempt = Callable[[], Awaitable[Json]]
+
+_log = logging.getLogger(__name__)
+
+
+class RemoteService:
+    """One remote service, reached below one address that comes from the settings.
+
+    Redirects are not followed. Answers of 408, 425, 429 and 5xx, timeouts and lost connections are
+    transient: they are tried again until complete-by, and counted by the circuit breaker. Any other
+    answer that is not 2xx is a refusal, for good.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        address: str,
+        *,
+        session: Callable[[], aiohttp.ClientSession],
+        breakers: AsyncCircuitBreakerFactory,
+        clock: Clock,
+        random: Random,
+    ) -> None:
+        self._name = name
+        self._address = address.rstrip("/")
+        self._session = session
+        self._breakers = breakers
+        self._clock = clock
+        self._random = random
+
+    async def put(self, resource: str, body: Json, key: EffectKey, complete_by: datetime) -> Json:
+        """Make the resource be as `body` says, under idempotency key `key`; give the answer's JSON.
+
+        `resource` is a task id, so it needs no quoting. Raises `PermanentError` on refusal, and
+        `TransientError` when the service still fails at `complete_by` or its breaker is open.
+        """
+        content = json.dumps(body).encode()
+
+        async def attempt() -> Json:
+            return await self._attempt("PUT", resource, content, key)
+
+        return await self._persist(attempt, complete_by)
+
+    async def _persist(self, attempt: Attempt, complete_by: datetime) -> Json:
+        seconds = (complete_by - self._clock.now()).total_seconds()
+        retrying = AsyncRetrying(
+            retry=retry_if_exception_type(TransientError),
+            stop=stop_after_attempt(_MOST_ATTEMPTS),
+            wait=self._wait,
+            before_sleep=before_sleep_log(_log, logging.WARNING),
+            reraise=True,
+        )
+        try:
+            async with asyncio.timeout(max(0.0, seconds)):
+                return await retrying(self._guarded, attempt)
+        except TimeoutError:
+            raise TransientError(f"{self._name} did not do it by complete-by") from None
+
+    async def _guarded(self, attempt: Attempt) -> Json:
+        breaker = await self._breakers.get_breaker(self._name, exclude=[PermanentError])
+        try:
+            async with breaker:
+                return await attempt()
+        except OpenedState as opened:
+            raise TransientError(f"{self._name}: left alone, it failed too often") from opened
+
+    async def _attempt(self, method: Literal["PUT"], resource: str, content: bytes, key: EffectKey) -> Json:
+        url = f"{self._address}/{resource}"
+        headers = {"Idempotency-Key": key, "Content-Type": "application/json"}
+        try:
+            async with self._session().request(
+                method, url, data=content, headers=headers, allow_redirects=False, timeout=_ATTEMPT_TIMEOUT
+            ) as answer:
+                body = await answer.content.read(_MOST_ANSWER_BYTES + 1)
+                return self._read(answer, body)
+        except (aiohttp.ClientError, OSError) as error:
+            raise TransientError(f"{self._name}: {type(error).__name__}") from error
+
+    def _read(self, answer: aiohttp.ClientResponse, body: bytes) -> Json:
+        if answer.status in _TRANSIENT_STATUSES or answer.status >= _SERVER_ERRORS:
+            retry_after = retry_after_seconds(answer.headers.get("Retry-After"), self._clock.now())
+            raise TransientError(f"{self._name} answered {answer.status}", retry_after=retry_after)
+        if answer.status >= _REFUSALS:
+            raise PermanentError(f"{self._name} answered {answer.status}")
+        if len(body) > _MOST_ANSWER_BYTES:
+            raise PermanentError(f"{self._name} answered more than {_MOST_ANSWER_BYTES} bytes")
+        try:
+            parsed = json.loads(body) if body else {}
+        except ValueError:
+            raise PermanentError(f"{self._name} answered what is not JSON") from None
+        if not isinstance(parsed, dict):
+            raise PermanentError(f"{self._name} answered what is not a JSON object")
+        return parsed
+
+    def _wait(self, state: RetryCallState) -> float:
+        fault = state.outcome.exception() if state.outcome else None
+        asked = fault.retry_after if isinstance(fault, TransientError) else None
+        return asked if asked is not None else backoff_seconds(state.attempt_number, self._random)

@@ -1,0 +1,1 @@
+"""The callers' HTTP interface."""

@@ -1,0 +1,46 @@
+"""The callers' FastAPI application."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from http import HTTPStatus
+
+from fastapi import FastAPI
+from pydantic import BaseModel
+
+from functions.api.acceptance import Acceptance
+from functions.api.bodies import BodyLimits
+from functions.api.problems import ProblemError, install_problems
+from functions.api.routes import resource_routes
+from functions.pattern.messages import MAX_PAYLOAD_BYTES
+from functions.workflows.registry import Registry
+
+
+class Health(BaseModel):
+    """The application answers, and so does its state store."""
+
+    status: str = "healthy"
+
+
+def callers_application(
+    registry: Registry, acceptance: Acceptance, check_store: Callable[[], Awaitable[None]]
+) -> FastAPI:
+    """Serve a resource for each workflow, and the application's health."""
+    app = FastAPI(
+        title="Scheduler Agent Supervisor", version="1.0.0", docs_url=None, redoc_url=None, openapi_url=None
+    )
+    install_problems(app)
+    app.add_middleware(BodyLimits, most_bytes=MAX_PAYLOAD_BYTES)
+    for workflow in registry:
+        app.include_router(resource_routes(workflow, acceptance))
+
+    @app.get("/api/health", tags=["health"])
+    async def health() -> Health:
+        """Tell whether orders can be taken and followed."""
+        try:
+            await check_store()
+        except Exception as error:
+            raise ProblemError(HTTPStatus.SERVICE_UNAVAILABLE, "The state store does not answer.") from error
+        return Health()
+
+    return app

@@ -1,0 +1,29 @@
+"""The HTTP-triggered functions in front of the callers' application."""
+
+from __future__ import annotations
+
+import azure.durable_functions as df
+import azure.functions as func
+from fastapi import FastAPI
+
+
+def api_blueprint(application: FastAPI) -> df.Blueprint:
+    """Register the application twice: its health is open, everything else needs a function key."""
+    blueprint = df.Blueprint()
+    asgi = func.AsgiMiddleware(application)
+
+    @blueprint.function_name("health")
+    @blueprint.route(route="health", methods=["GET"], auth_level=func.AuthLevel.ANONYMOUS)
+    async def health(req: func.HttpRequest, context: func.Context) -> func.HttpResponse:
+        return await asgi.handle_async(req, context)
+
+    @blueprint.function_name("api")
+    @blueprint.route(
+        route="{*route}",
+        methods=["GET", "POST", "PUT", "DELETE", "PATCH", "HEAD"],
+        auth_level=func.AuthLevel.FUNCTION,
+    )
+    async def api(req: func.HttpRequest, context: func.Context) -> func.HttpResponse:
+        return await asgi.handle_async(req, context)
+
+    return blueprint

@@ -1,0 +1,69 @@
+"""The routes of one workflow's resource."""
+
+# ruff: noqa: I002 - FastAPI needs the body's model itself, which is made here and has no global name
+
+from http import HTTPStatus
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Body, Path, Response
+from pydantic import BaseModel, Field, create_model
+
+from functions.api.acceptance import Acceptance
+from functions.api.problems import PROBLEM_TYPE, Problem
+from functions.api.views import Accepted, OrderView
+from functions.pattern.definition import Workflow
+from functions.pattern.identity import TASK_ID_PATTERN, TaskId
+from functions.pattern.messages import CorrelationId
+
+OrderId = Annotated[str, Path(pattern=TASK_ID_PATTERN, description="The order's id, as its caller names it")]
+
+
+class Envelope(BaseModel):
+    """What a submission carries beside the order itself."""
+
+    reply_to: Annotated[str | None, Field(max_length=260)] = None
+    correlation_id: CorrelationId | None = None
+
+
+def resource_routes(workflow: Workflow, acceptance: Acceptance) -> APIRouter:
+    """Make the routes by which orders of `workflow` are submitted and followed."""
+    router = APIRouter(prefix=f"/api/{workflow.resource}", tags=[workflow.resource])
+    submission: Any = create_model(
+        f"{workflow.payload.__name__}Submission", __base__=(workflow.payload, Envelope)
+    )
+
+    def accepted(task: TaskId, response: Response) -> Accepted:
+        location = f"{router.prefix}/{task}"
+        response.headers["Location"] = location
+        return Accepted(id=task, location=location)
+
+    @router.post("", status_code=HTTPStatus.ACCEPTED, responses=_problems(400, 413, 415, 422))
+    async def submit(body: Annotated[submission, Body()], response: Response) -> Accepted:
+        """Submit an order under a new id."""
+        return accepted(await acceptance.create(workflow, body), response)
+
+    @router.put("/{order_id}", status_code=HTTPStatus.ACCEPTED, responses=_problems(400, 409, 413, 415, 422))
+    async def submit_as(
+        order_id: OrderId, body: Annotated[submission, Body()], response: Response
+    ) -> Accepted:
+        """Submit an order under the caller's id; the same order again gets the same answer."""
+        await acceptance.put(workflow, TaskId(order_id), body)
+        return accepted(TaskId(order_id), response)
+
+    @router.get("/{order_id}", responses=_problems(404, 422))
+    async def show(order_id: OrderId) -> OrderView:
+        """Tell how far an order is."""
+        return OrderView.of(await acceptance.find(workflow, TaskId(order_id)))
+
+    return router
+
+
+def _problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    return {
+        status: {
+            "model": Problem,
+            "description": HTTPStatus(status).phrase,
+            "content": {PROBLEM_TYPE: {"schema": Problem.model_json_schema()}},
+        }
+        for status in statuses
+    }

@@ -1,0 +1,67 @@
+"""What callers are shown of an order."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from pydantic import BaseModel
+
+from functions.pattern.records import StepRecord, TaskRecord
+from functions.pattern.states import ProcessState, StepState
+
+
+class StepView(BaseModel):
+    """How far one step is; times are UTC."""
+
+    name: str
+    state: StepState
+    complete_by: datetime | None
+    started_at: datetime | None
+    finished_at: datetime | None
+    error: str | None
+
+    @classmethod
+    def of(cls, step: StepRecord) -> StepView:
+        """Show a step."""
+        return cls(
+            name=step.name,
+            state=step.state,
+            complete_by=step.complete_by,
+            started_at=step.started_at,
+            finished_at=step.finished_at,
+            error=step.error,
+        )
+
+
+class OrderView(BaseModel):
+    """How far an order is; times are UTC."""
+
+    id: str
+    workflow: str
+    state: ProcessState
+    submitted_at: datetime
+    finished_at: datetime | None
+    correlation_id: str | None
+    steps: list[StepView]
+    last_error: str | None
+
+    @classmethod
+    def of(cls, record: TaskRecord) -> OrderView:
+        """Show a task's record."""
+        return cls(
+            id=record.order.task,
+            workflow=record.order.workflow,
+            state=record.task.process_state,
+            submitted_at=record.order.submitted_at,
+            finished_at=record.task.finished_at,
+            correlation_id=record.order.correlation_id,
+            steps=[StepView.of(step) for step in record.steps],
+            last_error=record.task.last_error,
+        )
+
+
+class Accepted(BaseModel):
+    """The order is taken; `location` tells how far it is."""
+
+    id: str
+    location: str

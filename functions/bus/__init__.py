@@ -1,0 +1,1 @@
+"""Service Bus: what is sent, and how."""

@@ -1,0 +1,80 @@
+"""Group commit: what arrives while a flush is on its way is sent as one by the next."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable, Hashable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+
+class Item(Protocol):
+    """What can be sent together with others of its kind."""
+
+    @property
+    def key(self) -> Hashable:
+        """Items with the same key never go in one flush."""
+
+    @property
+    def share(self) -> float:
+        """The part of a flush's limit that the item takes: more than 0, at most 1."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Waiting[ItemT: Item, ResultT]:
+    item: ItemT
+    result: asyncio.Future[ResultT]
+
+
+class Coalescer[ItemT: Item, ResultT]:
+    """Sends items together without ever making an idle sender wait.
+
+    One flush is under way at a time; it takes the oldest items that fit, and gives one result for
+    each, in their order. When it raises, each item of that flush gets the error.
+    """
+
+    def __init__(self, flush: Callable[[Sequence[ItemT]], Awaitable[Sequence[ResultT]]]) -> None:
+        self._flush = flush
+        self._waiting: deque[_Waiting[ItemT, ResultT]] = deque()
+        self._worker: asyncio.Task[None] | None = None
+
+    async def submit(self, item: ItemT) -> ResultT:
+        """Send `item` with whatever else waits, and give its own result."""
+        result: asyncio.Future[ResultT] = asyncio.get_running_loop().create_future()
+        self._waiting.append(_Waiting(item, result))
+        if self._worker is None:
+            self._worker = asyncio.create_task(self._work())
+        return await result
+
+    async def _work(self) -> None:
+        try:
+            while self._waiting:
+                await self._send(self._take())
+        finally:
+            self._worker = None
+
+    async def _send(self, batch: list[_Waiting[ItemT, ResultT]]) -> None:
+        try:
+            results = await self._flush([each.item for each in batch])
+        except BaseException as error:
+            for each in batch:
+                if not each.result.done():
+                    each.result.set_exception(error)
+            if not isinstance(error, Exception):
+                raise
+            return
+        for each, result in zip(batch, results, strict=True):
+            if not each.result.done():
+                each.result.set_result(result)
+
+    def _take(self) -> list[_Waiting[ItemT, ResultT]]:
+        batch = [self._waiting.popleft()]
+        keys = {batch[0].item.key}
+        room = 1.0 - batch[0].item.share
+        while self._waiting and self._waiting[0].item.share <= room and self._waiting[0].item.key not in keys:
+            each = self._waiting.popleft()
+            keys.add(each.item.key)
+            room -= each.item.share
+            batch.append(each)
+        return batch

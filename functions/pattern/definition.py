@@ -1,0 +1,95 @@
+"""How a workflow is written down: a name, a resource, a payload and its steps."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from graphlib import CycleError, TopologicalSorter
+from typing import Any
+
+from pydantic import BaseModel
+
+from functions.pattern.errors import DefinitionError
+from functions.pattern.identity import StepName
+
+#: A step's request or result: a JSON object.
+Json = Mapping[str, Any]
+
+#: Makes the Agent's request out of the order's payload and the results of the steps it needs.
+RequestMaker = Callable[[Any, Mapping[StepName, Json]], Json]
+
+#: The fields a submission carries beside the payload; a payload can't use their names.
+ENVELOPE_FIELDS = frozenset({"id", "reply_to", "correlation_id"})
+
+_NAME = re.compile(r"^[a-z][a-z0-9-]{0,31}$")
+
+#: An entity group transaction takes 100 operations; a task's order, task and index rows need five.
+_MOST_STEPS = 90
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One unit of work, done by one Agent. `complete_within` is in seconds."""
+
+    name: StepName
+    agent: str
+    request: RequestMaker
+    complete_within: float
+    needs: frozenset[StepName] = field(default_factory=frozenset)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Workflow:
+    """A set of steps that must succeed as a whole. Raises `DefinitionError` when it can't work."""
+
+    name: str
+    resource: str
+    payload: type[BaseModel]
+    steps: tuple[Step, ...]
+    version: int = 1
+
+    def __post_init__(self) -> None:
+        self._check_names()
+        self._check_needs()
+        self._check_payload()
+        for step in self.steps:
+            if step.complete_within <= 0:
+                raise self._error(f"step '{step.name}': complete_within must be more than 0 seconds")
+
+    def step(self, name: StepName) -> Step:
+        """Find a step by its name. Raises `KeyError` when there is none."""
+        for step in self.steps:
+            if step.name == name:
+                return step
+        raise KeyError(name)
+
+    def _check_names(self) -> None:
+        if not 1 <= len(self.steps) <= _MOST_STEPS:
+            raise self._error(f"it has {len(self.steps)} steps; 1 to {_MOST_STEPS} are possible")
+        seen = set[str]()
+        for name in (self.name, self.resource, *(step.name for step in self.steps)):
+            if not _NAME.match(name):
+                raise self._error(f"name '{name}' must match {_NAME.pattern}")
+        for step in self.steps:
+            if step.name in seen:
+                raise self._error(f"step '{step.name}' is defined twice")
+            seen.add(step.name)
+
+    def _check_needs(self) -> None:
+        names = {step.name for step in self.steps}
+        for step in self.steps:
+            for unknown in step.needs - names:
+                raise self._error(f"step '{step.name}' needs '{unknown}', which is no step of it")
+        try:
+            TopologicalSorter({step.name: step.needs for step in self.steps}).prepare()
+        except CycleError as error:
+            circle = " → ".join(error.args[1])
+            raise self._error(f"its steps need each other in a circle: {circle}") from None
+
+    def _check_payload(self) -> None:
+        for taken in sorted(ENVELOPE_FIELDS & self.payload.model_fields.keys()):
+            raise self._error(f"payload field '{taken}' is taken by the submission itself; rename it")
+
+    def _error(self, text: str) -> DefinitionError:
+        return DefinitionError(f"workflow '{self.name}': {text}")

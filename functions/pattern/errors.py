@@ -1,0 +1,28 @@
+"""Errors of the core. Retry decisions are made on their type, never on their text."""
+
+from __future__ import annotations
+
+
+class PatternError(Exception):
+    """Something went against the pattern's rules."""
+
+
+class DefinitionError(PatternError):
+    """A workflow's definition can't work; the text names the workflow, the step and the fix."""
+
+
+class IllegalTransitionError(PatternError):
+    """A record was asked to go where no rule leads; it is a defect, and is never written."""
+
+
+class TransientError(PatternError):
+    """A remote service failed in a way that may pass: worth another try within complete-by."""
+
+    def __init__(self, message: str, *, retry_after: float | None = None) -> None:
+        """Keep `retry_after`, the seconds that the remote service asked to be left alone for."""
+        super().__init__(message)
+        self.retry_after = retry_after
+
+
+class PermanentError(PatternError):
+    """A remote service refused, and would refuse again: no retry can help."""

@@ -1,0 +1,65 @@
+"""Messages between the parts of the pattern, as they travel on Service Bus."""
+
+from __future__ import annotations
+
+import hashlib
+from datetime import datetime
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+
+from functions.pattern.definition import Workflow
+from functions.pattern.identity import TASK_ID_PATTERN, TaskId
+from functions.pattern.records import Order
+
+SUBMISSIONS_QUEUE = "submissions"
+
+#: An order's payload is kept in one table property of at most 64 KiB; the rest is room for growth.
+MAX_PAYLOAD_BYTES = 48 * 1024
+
+TaskIdField = Annotated[TaskId, StringConstraints(pattern=TASK_ID_PATTERN)]
+CorrelationId = Annotated[str, StringConstraints(min_length=1, max_length=128)]
+
+
+class SubmissionMessage(BaseModel):
+    """An order on its way from the API to the state store. `submitted_at` is UTC."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    schema_version: Literal[1] = 1
+    task_id: TaskIdField
+    workflow: str
+    payload: dict[str, Any]
+    submitter: Annotated[str, Field(max_length=256)]
+    submitted_at: datetime
+    reply_to: str | None = None
+    correlation_id: CorrelationId | None = None
+
+
+def order_of(message: SubmissionMessage, workflow: Workflow) -> Order:
+    """Check the payload against its workflow and make the order of it.
+
+    The payload is written anew from its model, so that equal content has equal bytes whatever the
+    order of its fields was. Raises `pydantic.ValidationError`.
+    """
+    payload = workflow.payload.model_validate(message.payload).model_dump_json().encode()
+    return Order(
+        task=message.task_id,
+        workflow=workflow.name,
+        workflow_version=workflow.version,
+        payload=payload,
+        digest=content_digest(workflow.name, payload, message.reply_to),
+        submitter=message.submitter,
+        submitted_at=message.submitted_at,
+        reply_to=message.reply_to,
+        correlation_id=message.correlation_id,
+    )
+
+
+def content_digest(workflow: str, payload: bytes, reply_to: str | None) -> str:
+    """Tell whether two submissions under one id ask for the same: SHA-256, hexadecimal."""
+    digest = hashlib.sha256()
+    for part in (workflow.encode(), payload, (reply_to or "").encode()):
+        digest.update(len(part).to_bytes(8))
+        digest.update(part)
+    return digest.hexdigest()

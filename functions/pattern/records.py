@@ -1,0 +1,76 @@
+"""What the state store keeps of one task: the order, the task and its steps."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from functions.pattern.identity import Epoch, SchedulerId, StepName, TaskId
+from functions.pattern.states import Direction, ProcessState, StepState
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Order:
+    """What the caller asked for; never changes once it is recorded. `payload` is JSON bytes."""
+
+    task: TaskId
+    workflow: str
+    workflow_version: int
+    payload: bytes
+    digest: str
+    submitter: str
+    submitted_at: datetime
+    reply_to: str | None = None
+    correlation_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Task:
+    """The pattern's state record. `due_at` is when the Supervisor must look at it next; times are UTC."""
+
+    order_id: TaskId
+    locked_by: SchedulerId | None
+    complete_by: datetime | None
+    process_state: ProcessState
+    failure_count: int
+    epoch: Epoch
+    direction: Direction
+    due_at: datetime
+    updated_at: datetime
+    finished_at: datetime | None = None
+    last_error: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepRecord:
+    """How far one step is. `result` is JSON bytes; `epoch` is the one that dispatched it last."""
+
+    name: StepName
+    state: StepState = StepState.NOT_STARTED
+    complete_by: datetime | None = None
+    started_at: datetime | None = None
+    finished_at: datetime | None = None
+    epoch: Epoch | None = None
+    result: bytes | None = None
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskRecord:
+    """One task whole: its rows lie in one partition and change in one transaction."""
+
+    order: Order
+    task: Task
+    steps: tuple[StepRecord, ...]
+
+    def step(self, name: StepName) -> StepRecord:
+        """Find a step by its name. Raises `KeyError` when the task has none of that name."""
+        for step in self.steps:
+            if step.name == name:
+                return step
+        raise KeyError(name)
+
+    def with_step(self, changed: StepRecord) -> TaskRecord:
+        """Put `changed` in the place of the step that has its name."""
+        steps = tuple(changed if step.name == changed.name else step for step in self.steps)
+        return replace(self, steps=steps)

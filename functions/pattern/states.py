@@ -1,0 +1,55 @@
+"""The states of tasks and steps, as the pattern names them."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class ProcessState(StrEnum):
+    """Where a task stands."""
+
+    #: Recorded, and waiting for a Scheduler to claim it.
+    PENDING = "Pending"
+    #: Held by the Scheduler named in `LockedBy`.
+    PROCESSING = "Processing"
+    #: Every step completed.
+    PROCESSED = "Processed"
+    #: Given up on; an operator decides what happens next.
+    ERROR = "Error"
+    #: Everything that was done has been undone.
+    COMPENSATED = "Compensated"
+
+
+class StepState(StrEnum):
+    """Where one step of a task stands."""
+
+    #: Never dispatched in any epoch.
+    NOT_STARTED = "NotStarted"
+    #: Dispatched to its Agent, whose outcome is not known yet.
+    RUNNING = "Running"
+    #: Done, with its result recorded.
+    COMPLETED = "Completed"
+    #: Refused by the remote service for good.
+    FAILED = "Failed"
+
+
+class Direction(StrEnum):
+    """Which way a task is going."""
+
+    #: Steps are being carried out.
+    DO = "do"
+    #: What was dispatched is being undone, in reverse order.
+    UNDO = "undo"
+
+
+class Outcome(StrEnum):
+    """What an Agent reports of one step; only the first two ever change the record."""
+
+    #: The remote service did it, and the result is recorded.
+    COMPLETED = "completed"
+    #: The remote service refused it for good, and the reason is recorded.
+    FAILED = "failed"
+    #: Its complete-by time passed, or its outcome stayed unknown: nothing was recorded.
+    EXPIRED = "expired"
+    #: Another epoch or another Scheduler holds the task: nothing was recorded.
+    STALE = "stale"

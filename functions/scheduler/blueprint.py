@@ -1,0 +1,52 @@
+"""The Durable functions of the Scheduler."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Generator
+from typing import Any
+
+import azure.durable_functions as df
+
+from functions.agents.runner import AgentRunner, StepReport
+from functions.pattern.states import Outcome
+from functions.scheduler.claim import Claimer
+from functions.scheduler.orchestrator import CLAIM_ACTIVITY, RUN_STEP_ACTIVITY, SCHEDULER, run_task
+
+_log = logging.getLogger(__name__)
+
+
+def scheduler_blueprint(claimer: Claimer, runner: AgentRunner) -> df.Blueprint:
+    """Register the orchestrator and its activities.
+
+    An activity never raises: what goes wrong inside is logged, and the task is found by its
+    complete-by time (the traps of raising activities: Durable SDK 1.7, `task_all` and retries).
+    """
+    blueprint = df.Blueprint()
+
+    @blueprint.function_name(SCHEDULER)
+    @blueprint.orchestration_trigger(context_name="context")
+    def scheduler(context: df.DurableOrchestrationContext) -> Generator[Any, Any, str]:
+        return run_task(context)
+
+    @blueprint.function_name(CLAIM_ACTIVITY)
+    @blueprint.activity_trigger(input_name="attempt")
+    async def claim(attempt: dict[str, Any]) -> dict[str, Any]:
+        try:
+            claimed = await claimer.claim(attempt["task"], attempt["epoch"])
+        except Exception:  # noqa: BLE001 - an activity never raises
+            _log.exception("task %s: claim failed", attempt["task"])
+            return {"taken": False, "ready": []}
+        return {"taken": claimed.taken, "ready": list(claimed.ready)}
+
+    @blueprint.function_name(RUN_STEP_ACTIVITY)
+    @blueprint.activity_trigger(input_name="turn")
+    async def run_step(turn: dict[str, Any]) -> dict[str, Any]:
+        try:
+            report = await runner.run(turn["task"], turn["epoch"], turn["step"])
+        except Exception:  # noqa: BLE001 - an activity never raises
+            _log.exception("task %s step %s: failed inside", turn["task"], turn["step"])
+            report = StepReport(Outcome.EXPIRED)
+        return {"outcome": report.outcome, "ready": list(report.ready)}
+
+    return blueprint

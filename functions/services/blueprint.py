@@ -1,0 +1,22 @@
+"""The HTTP-triggered function in front of the sample remote services."""
+
+from __future__ import annotations
+
+import azure.durable_functions as df
+import azure.functions as func
+from fastapi import FastAPI
+
+
+def services_blueprint(application: FastAPI) -> df.Blueprint:
+    """Register the sample services; they are open, as a stranger's service on the internet would be."""
+    blueprint = df.Blueprint()
+    asgi = func.AsgiMiddleware(application)
+
+    @blueprint.function_name("services")
+    @blueprint.route(
+        route="services/{*route}", methods=["GET", "PUT", "DELETE"], auth_level=func.AuthLevel.ANONYMOUS
+    )
+    async def services(req: func.HttpRequest, context: func.Context) -> func.HttpResponse:
+        return await asgi.handle_async(req, context)
+
+    return blueprint

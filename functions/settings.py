@@ -1,0 +1,138 @@
+"""Every setting of the application, read and checked once at start.
+
+Connections follow the Functions host's own convention: `NAME` holds a connection string (local
+runs); `NAME__tableServiceUri` or `NAME__fullyQualifiedNamespace` is an address that is reached with
+an identity (Azure), user-assigned when `NAME__clientId` is set.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, Field, HttpUrl, ValidationError
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+
+
+class SettingsError(Exception):
+    """A setting is missing or wrong; the text is one line that names it and the fix."""
+
+
+@dataclass(frozen=True, slots=True)
+class Connection:
+    """How to reach one Azure service: by connection string, or by address and identity."""
+
+    connection_string: str | None
+    address: str | None
+    client_id: str | None
+
+
+def _names(text: object) -> object:
+    return (
+        frozenset(part.strip() for part in text.split(",") if part.strip()) if isinstance(text, str) else text
+    )
+
+
+def _limits(text: object) -> object:
+    if not isinstance(text, str):
+        return text
+    return dict(part.strip().split("=", 1) for part in text.split(",") if part.strip())
+
+
+class Settings(BaseSettings):
+    """The application's settings. Times are in seconds; each description is the fix for its error."""
+
+    model_config = SettingsConfigDict(frozen=True, extra="ignore", env_ignore_empty=True)
+
+    state_store: str | None = Field(None, validation_alias="StateStore")
+    state_store_uri: str | None = Field(None, validation_alias="StateStore__tableServiceUri")
+    state_store_client_id: str | None = Field(None, validation_alias="StateStore__clientId")
+    service_bus: str | None = Field(None, validation_alias="ServiceBusConnection")
+    service_bus_namespace: str | None = Field(
+        None, validation_alias="ServiceBusConnection__fullyQualifiedNamespace"
+    )
+    service_bus_client_id: str | None = Field(None, validation_alias="ServiceBusConnection__clientId")
+    state_shards: int = Field(
+        16,
+        validation_alias="STATE_SHARDS",
+        ge=1,
+        le=256,
+        description="set it to a whole number from 1 to 256, and never change it once the table exists",
+    )
+    pick_up_seconds: float = Field(
+        30,
+        validation_alias="PICK_UP_SECONDS",
+        gt=0,
+        le=86_400,
+        description="set it to the seconds within which a Scheduler must take up a task, such as 30",
+    )
+    reply_queues: Annotated[frozenset[str], NoDecode, BeforeValidator(_names)] = Field(
+        frozenset(),
+        validation_alias="REPLY_QUEUES",
+        description="set it to the queues that callers may name in reply_to, with commas between",
+    )
+    step_seconds: Annotated[dict[str, float], NoDecode, BeforeValidator(_limits)] = Field(
+        default_factory=dict,
+        validation_alias="STEP_SECONDS",
+        description="set it to the complete-by limits to change, such as orders.payment=30,other.step=5",
+    )
+    payment_url: HttpUrl = Field(
+        validation_alias="PAYMENT_URL",
+        description="set it to the address of the payment service, such as https://pay.example.com/payments",
+    )
+    breaker_failures: int = Field(
+        5,
+        validation_alias="BREAKER_FAILURES",
+        ge=1,
+        description="set it to the failed calls in a row after which a service is left alone, such as 5",
+    )
+    breaker_open_seconds: float = Field(
+        15,
+        validation_alias="BREAKER_OPEN_SECONDS",
+        gt=0,
+        description="set it to the seconds for which a failing service is left alone, such as 15",
+    )
+    sample_services: bool = Field(
+        default=False,
+        validation_alias="SAMPLE_SERVICES",
+        description="set it to 1 to serve the sample remote services too, or to 0",
+    )
+
+    @property
+    def state_store_connection(self) -> Connection:
+        """Tell how to reach Table Storage."""
+        return Connection(self.state_store, self.state_store_uri, self.state_store_client_id)
+
+    @property
+    def service_bus_connection(self) -> Connection:
+        """Tell how to reach Service Bus."""
+        return Connection(self.service_bus, self.service_bus_namespace, self.service_bus_client_id)
+
+
+def load_settings() -> Settings:
+    """Read the settings from the environment. Raises `SettingsError` on the first that is wrong."""
+    try:
+        settings = Settings()
+    except ValidationError as error:
+        raise SettingsError(_first_fault(error)) from None
+    if settings.state_store is None and settings.state_store_uri is None:
+        raise SettingsError(
+            "setting StateStore is missing: set it to a storage connection string (UseDevelopmentStorage=true"
+            " for Azurite), or StateStore__tableServiceUri to the account's table address"
+        )
+    if settings.service_bus is None and settings.service_bus_namespace is None:
+        raise SettingsError(
+            "setting ServiceBusConnection is missing: set it to a Service Bus connection string, or"
+            " ServiceBusConnection__fullyQualifiedNamespace to the namespace's host name"
+        )
+    return settings
+
+
+def _first_fault(error: ValidationError) -> str:
+    fault: Any = error.errors(include_url=False, include_input=False)[0]
+    name = str(fault["loc"][0])
+    what = "is missing" if fault["type"] == "missing" else f"is wrong ({fault['msg'].lower()})"
+    for field in Settings.model_fields.values():
+        if field.validation_alias == name:
+            return f"setting {name} {what}: {field.description}"
+    return f"setting {name} {what}"

@@ -1,0 +1,1 @@
+"""The state store: Azure Table Storage."""

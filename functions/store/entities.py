@@ -1,0 +1,149 @@
+"""Table entities of a task's rows, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from functions.pattern.identity import Epoch, SchedulerId, StepName, TaskId
+from functions.pattern.records import Order, StepRecord, Task, TaskRecord
+from functions.pattern.states import Direction, ProcessState, StepState
+from functions.store.keys import index_row, order_row, step_row, task_row
+
+#: What the SDK takes and gives: property names and their values.
+Entity = dict[str, Any]
+
+#: Property by which a writer knows its own write again when the answer to it was lost.
+WRITE_ID = "WriteId"
+
+
+def order_entity(order: Order) -> Entity:
+    """Make the row of the orders database."""
+    return _entity(
+        RowKey=order_row(order.task),
+        SchemaVersion=1,
+        Workflow=order.workflow,
+        WorkflowVersion=order.workflow_version,
+        Payload=order.payload,
+        Digest=order.digest,
+        Submitter=order.submitter,
+        SubmittedAt=order.submitted_at,
+        ReplyTo=order.reply_to,
+        CorrelationID=order.correlation_id,
+    )
+
+
+def task_entity(task: Task, write_id: str) -> Entity:
+    """Make the row of the task, with the column names that the pattern gives them."""
+    return _entity(
+        RowKey=task_row(task.order_id),
+        SchemaVersion=1,
+        OrderID=task.order_id,
+        LockedBy=task.locked_by,
+        CompleteBy=task.complete_by,
+        ProcessState=str(task.process_state),
+        FailureCount=task.failure_count,
+        Epoch=task.epoch,
+        Direction=str(task.direction),
+        DueAt=task.due_at,
+        UpdatedAt=task.updated_at,
+        FinishedAt=task.finished_at,
+        LastError=task.last_error,
+        **{WRITE_ID: write_id},
+    )
+
+
+def step_entity(task: TaskId, number: int, step: StepRecord) -> Entity:
+    """Make the row of one step."""
+    return _entity(
+        RowKey=step_row(task, number),
+        SchemaVersion=1,
+        Name=step.name,
+        State=str(step.state),
+        CompleteBy=step.complete_by,
+        StartedAt=step.started_at,
+        FinishedAt=step.finished_at,
+        Epoch=step.epoch,
+        Result=step.result,
+        Error=step.error,
+    )
+
+
+def index_entity(record: TaskRecord) -> Entity:
+    """Make the index row that the task's state asks for."""
+    return _entity(
+        RowKey=index_row(record.task),
+        OrderID=record.task.order_id,
+        Workflow=record.order.workflow,
+        ProcessState=str(record.task.process_state),
+    )
+
+
+def record_of(entities: Iterable[Mapping[str, Any]]) -> TaskRecord:
+    """Read one task's record from its rows, which come sorted by row key."""
+    order: Order | None = None
+    task: Task | None = None
+    steps: list[StepRecord] = []
+    for entity in entities:
+        match entity["RowKey"].split("|")[1:]:
+            case ["order"]:
+                order = _order(entity)
+            case ["task"]:
+                task = _task(entity)
+            case ["step", _]:
+                steps.append(_step(entity))
+            case _:
+                continue  # written by a later version, for itself
+    if order is None or task is None:
+        raise ValueError("the rows of a task lack its order or its state")
+    return TaskRecord(order=order, task=task, steps=tuple(steps))
+
+
+def _order(entity: Mapping[str, Any]) -> Order:
+    return Order(
+        task=TaskId(entity["RowKey"].split("|")[0]),
+        workflow=entity["Workflow"],
+        workflow_version=entity["WorkflowVersion"],
+        payload=entity["Payload"],
+        digest=entity["Digest"],
+        submitter=entity["Submitter"],
+        submitted_at=entity["SubmittedAt"],
+        reply_to=entity.get("ReplyTo"),
+        correlation_id=entity.get("CorrelationID"),
+    )
+
+
+def _task(entity: Mapping[str, Any]) -> Task:
+    locked_by = entity.get("LockedBy")
+    return Task(
+        order_id=TaskId(entity["OrderID"]),
+        locked_by=None if locked_by is None else SchedulerId(locked_by),
+        complete_by=entity.get("CompleteBy"),
+        process_state=ProcessState(entity["ProcessState"]),
+        failure_count=entity["FailureCount"],
+        epoch=Epoch(entity["Epoch"]),
+        direction=Direction(entity["Direction"]),
+        due_at=entity["DueAt"],
+        updated_at=entity["UpdatedAt"],
+        finished_at=entity.get("FinishedAt"),
+        last_error=entity.get("LastError"),
+    )
+
+
+def _step(entity: Mapping[str, Any]) -> StepRecord:
+    epoch = entity.get("Epoch")
+    return StepRecord(
+        name=StepName(entity["Name"]),
+        state=StepState(entity["State"]),
+        complete_by=entity.get("CompleteBy"),
+        started_at=entity.get("StartedAt"),
+        finished_at=entity.get("FinishedAt"),
+        epoch=None if epoch is None else Epoch(epoch),
+        result=entity.get("Result"),
+        error=entity.get("Error"),
+    )
+
+
+def _entity(**properties: Any) -> Entity:
+    """Leave out what is null: a row is always replaced whole, so what is absent is null."""
+    return {name: value for name, value in properties.items() if value is not None}

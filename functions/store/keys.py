@@ -1,0 +1,54 @@
+"""Partition and row keys of the tables.
+
+All rows of a task lie in one partition, so that one entity group transaction changes them together.
+"""
+
+from __future__ import annotations
+
+import zlib
+from datetime import UTC, datetime
+
+from functions.pattern.identity import TaskId
+from functions.pattern.records import Task
+from functions.pattern.states import ProcessState
+
+#: The row that remembers how many shards the table was made with.
+SHARDS_PARTITION = "!settings"
+SHARDS_ROW = "shards"
+
+
+def shard_of(task: TaskId, shards: int) -> str:
+    """Give the partition key of a task."""
+    return f"{zlib.crc32(task.encode()) % shards:03d}"
+
+
+def order_row(task: TaskId) -> str:
+    """Give the row key of the order."""
+    return f"{task}|order"
+
+
+def task_row(task: TaskId) -> str:
+    """Give the row key of the task's state."""
+    return f"{task}|task"
+
+
+def step_row(task: TaskId, number: int) -> str:
+    """Give the row key of a step, numbered from 0 in the order of the workflow's definition."""
+    return f"{task}|step|{number:02d}"
+
+
+def rows_of(task: TaskId) -> tuple[str, str]:
+    """Give the bounds of a task's rows: from the first, included, to the second, excluded."""
+    return f"{task}|", f"{task}}}"
+
+
+def index_row(task: Task) -> str:
+    """Give the row key of the one index row that a task has in its state."""
+    if task.finished_at is None:
+        return f"!due|{_sortable(task.due_at)}|{task.order_id}"
+    index = "!error" if task.process_state is ProcessState.ERROR else "!done"
+    return f"{index}|{_sortable(task.finished_at)}|{task.order_id}"
+
+
+def _sortable(time: datetime) -> str:
+    return time.astimezone(UTC).strftime("%Y%m%dT%H%M%S.%fZ")

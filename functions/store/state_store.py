@@ -1,0 +1,144 @@
+"""The state store: every change of a task's rows, in one transaction, by compare-and-swap."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from azure.data.tables.aio import TableClient
+
+from functions.coalescer import Coalescer
+from functions.pattern.errors import PatternError
+from functions.pattern.identity import TaskId
+from functions.pattern.ports import Admission, Admitted, Clock, Stored
+from functions.pattern.records import TaskRecord
+from functions.pattern.transitions import Event, Refused, apply
+from functions.store.entities import (
+    WRITE_ID,
+    index_entity,
+    order_entity,
+    record_of,
+    step_entity,
+    task_entity,
+)
+from functions.store.figures import StoreFigures
+from functions.store.keys import SHARDS_PARTITION, SHARDS_ROW, index_row, rows_of, shard_of, task_row
+from functions.store.transactions import Committed, Conflicted, Operation, ShardWriter, Transaction
+
+#: How often a change is tried on a fresh read; the writers of one task are few.
+_MOST_ATTEMPTS = 10
+
+
+class ContentionError(PatternError):
+    """A task changed so often meanwhile that this change never got its turn."""
+
+
+class TableStateStore:
+    """The state store on one table.
+
+    A conflict (409, 412) is always followed by a read-back: a write whose answer was lost, and
+    which the SDK repeated, conflicts with itself. Each write leaves its own id on the task's row.
+    """
+
+    def __init__(
+        self,
+        table: TableClient,
+        *,
+        shards: int,
+        clock: Clock,
+        new_id: Callable[[], str],
+        figures: StoreFigures,
+    ) -> None:
+        self._table = table
+        self._shards = shards
+        self._clock = clock
+        self._new_id = new_id
+        self._figures = figures
+        self._writers: dict[str, Coalescer[Transaction, Committed | Conflicted]] = {}
+
+    async def admit(self, record: TaskRecord) -> Admitted:
+        """Record a new task: its order, state, steps and index row, or none of them."""
+        task = record.order.task
+        write_id = self._new_id()
+        rows = [
+            task_entity(record.task, write_id),
+            order_entity(record.order),
+            *(step_entity(task, number, step) for number, step in enumerate(record.steps)),
+            index_entity(record),
+        ]
+        created = Transaction(task, tuple(Operation("create", row) for row in rows))
+        result = await self._commit(created)
+        if isinstance(result, Committed):
+            return Admitted(Admission.RECORDED, Stored(record, result.etag))
+        there, written_by = await self._read_back(task)
+        if written_by == write_id:
+            return Admitted(Admission.RECORDED, there)
+        known = there.record.order.digest == record.order.digest
+        return Admitted(Admission.KNOWN if known else Admission.CONFLICT, there)
+
+    async def check(self) -> None:
+        """Read one row, to see that Table Storage answers. Raises an `AzureError` when it does not."""
+        await self._table.get_entity(SHARDS_PARTITION, SHARDS_ROW)
+
+    async def load(self, task: TaskId) -> Stored | None:
+        """Read one task's rows in one request."""
+        read = await self._read(task)
+        return None if read is None else read[0]
+
+    async def change(self, stored: Stored, event: Event) -> Stored | Refused:
+        """Apply `event`; when another writer was faster, apply it to what that one left.
+
+        Raises `IllegalTransitionError`, and `ContentionError` when it never got its turn.
+        """
+        for _ in range(_MOST_ATTEMPTS):
+            after = apply(stored.record, event, self._clock.now())
+            if isinstance(after, Refused):
+                return after
+            if after is stored.record:
+                return stored
+            write_id = self._new_id()
+            result = await self._commit(_update(stored, after, write_id))
+            if isinstance(result, Committed):
+                return Stored(after, result.etag)
+            stored, written_by = await self._read_back(after.order.task)
+            if written_by == write_id:
+                return stored
+        raise ContentionError(f"task {stored.record.order.task} changed {_MOST_ATTEMPTS} times meanwhile")
+
+    async def _commit(self, transaction: Transaction) -> Committed | Conflicted:
+        shard = shard_of(transaction.task, self._shards)
+        if shard not in self._writers:
+            self._writers[shard] = Coalescer(ShardWriter(self._table, shard, self._figures).commit)
+        return await self._writers[shard].submit(transaction)
+
+    async def _read_back(self, task: TaskId) -> tuple[Stored, str]:
+        read = await self._read(task)
+        if read is None:
+            raise ContentionError(f"task {task} was there a moment ago and is gone")
+        return read
+
+    async def _read(self, task: TaskId) -> tuple[Stored, str] | None:
+        first, end = rows_of(task)
+        self._figures.reads += 1
+        rows = self._table.query_entities(
+            "PartitionKey eq @shard and RowKey ge @first and RowKey lt @end",
+            parameters={"shard": shard_of(task, self._shards), "first": first, "end": end},
+        )
+        entities = [row async for row in rows]
+        for row in entities:
+            if row["RowKey"] == task_row(task):
+                return Stored(record_of(entities), str(row.metadata["etag"])), row[WRITE_ID]
+        return None
+
+
+def _update(stored: Stored, after: TaskRecord, write_id: str) -> Transaction:
+    """Write the task's row, the steps that changed, and the index row when its key changed."""
+    task = after.order.task
+    before = stored.record
+    operations = [Operation("update", task_entity(after.task, write_id), stored.version)]
+    for number, (old, new) in enumerate(zip(before.steps, after.steps, strict=True)):
+        if old is not new:
+            operations.append(Operation("update", step_entity(task, number, new)))
+    if index_row(before.task) != index_row(after.task):
+        operations.append(Operation("delete", {"RowKey": index_row(before.task)}))
+        operations.append(Operation("create", index_entity(after)))
+    return Transaction(task, tuple(operations))

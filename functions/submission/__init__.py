@@ -1,0 +1,1 @@
+"""Submission: a message of the queue becomes a task, in one transaction."""

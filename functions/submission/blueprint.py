@@ -1,0 +1,41 @@
+"""The submission function: takes messages off the queue, many at a time."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import List  # noqa: UP035 - the worker library knows a batch by this very annotation
+
+import azure.durable_functions as df
+import azure.functions as func
+
+from functions.pattern.messages import SUBMISSIONS_QUEUE
+from functions.scheduler.start import DurableSchedulers
+from functions.submission.intake import Intake
+
+
+def submission_blueprint(intake: Intake) -> df.Blueprint:
+    """Register the function that the queue `submissions` triggers."""
+    blueprint = df.Blueprint()
+
+    @blueprint.function_name("submission")
+    @blueprint.service_bus_queue_trigger(
+        arg_name="messages",
+        queue_name=SUBMISSIONS_QUEUE,
+        connection="ServiceBusConnection",
+        cardinality=func.Cardinality.MANY,
+    )
+    @blueprint.durable_client_input(client_name="client")
+    async def submission(
+        messages: List[func.ServiceBusMessage],  # noqa: UP006 - as above
+        client: df.DurableOrchestrationClient,
+    ) -> None:
+        schedulers = DurableSchedulers(client)
+        taken = await asyncio.gather(
+            *(intake.take(each.message_id, each.get_body(), schedulers) for each in messages),
+            return_exceptions=True,
+        )
+        failures = [each for each in taken if isinstance(each, Exception)]
+        if failures:
+            raise ExceptionGroup("messages that could not be taken are delivered again", failures)
+
+    return blueprint

@@ -1,0 +1,96 @@
+"""Takes submissions in: check, record, start the Scheduler."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection
+from datetime import timedelta
+
+from pydantic import ValidationError
+
+from functions.pattern.messages import MAX_PAYLOAD_BYTES, SUBMISSIONS_QUEUE, SubmissionMessage, order_of
+from functions.pattern.ports import Admission, Clock, RejectedMessages, Schedulers, StateStore, Stored
+from functions.pattern.records import Order, TaskRecord
+from functions.pattern.states import ProcessState
+from functions.pattern.transitions import admit
+from functions.workflows.registry import Registry
+
+_log = logging.getLogger(__name__)
+
+
+class _RejectedError(Exception):
+    """A message can't become a task; the text is the reason."""
+
+
+class Intake:
+    """Makes tasks of messages. `pick_up_within` is in seconds: by then a Scheduler must have claimed.
+
+    A queue is no trust boundary: what the API checked is checked again.
+    """
+
+    def __init__(
+        self,
+        *,
+        store: StateStore,
+        rejected: RejectedMessages,
+        registry: Registry,
+        reply_queues: Collection[str],
+        clock: Clock,
+        pick_up_within: float,
+    ) -> None:
+        self._store = store
+        self._rejected = rejected
+        self._registry = registry
+        self._reply_queues = reply_queues
+        self._clock = clock
+        self._pick_up_within = timedelta(seconds=pick_up_within)
+
+    async def take(self, message_id: str, body: bytes, schedulers: Schedulers) -> None:
+        """Record the order and start its Scheduler; a message that can't be used is kept aside.
+
+        The same message again changes nothing; it starts the Scheduler that a crash may have kept
+        from starting. Raises only when a service fails, so that the message is delivered again.
+        """
+        try:
+            stored = await self._record(body)
+        except _RejectedError as rejection:
+            _log.warning("message %s rejected: %s", message_id, rejection)
+            await self._rejected.reject(SUBMISSIONS_QUEUE, message_id, body, str(rejection))
+            return
+        task = stored.record.task
+        if task.process_state is ProcessState.PENDING:
+            await schedulers.start(task.order_id, task.epoch)
+
+    async def _record(self, body: bytes) -> Stored:
+        record = self._task_record(body)
+        admitted = await self._store.admit(record)
+        if admitted.admission is Admission.CONFLICT:
+            raise _RejectedError(f"another order is known as {record.order.task}")
+        return admitted.stored
+
+    def _task_record(self, body: bytes) -> TaskRecord:
+        try:
+            message = SubmissionMessage.model_validate_json(body)
+        except ValidationError as error:
+            raise _RejectedError(_reason(error)) from None
+        if message.reply_to is not None and message.reply_to not in self._reply_queues:
+            raise _RejectedError("reply_to: not a queue that replies may go to")
+        workflow = self._registry.find(message.workflow)
+        if workflow is None:
+            raise _RejectedError("workflow: no such workflow")
+        try:
+            order = order_of(message, workflow)
+        except ValidationError as error:
+            raise _RejectedError(_reason(error)) from None
+        return admit(_bounded(order), workflow, pick_up_by=self._clock.now() + self._pick_up_within)
+
+
+def _bounded(order: Order) -> Order:
+    if len(order.payload) > MAX_PAYLOAD_BYTES:
+        raise _RejectedError(f"payload: more than {MAX_PAYLOAD_BYTES} bytes")
+    return order
+
+
+def _reason(error: ValidationError) -> str:
+    faults = error.errors(include_url=False, include_input=False, include_context=False)
+    return "; ".join(f"{'.'.join(map(str, fault['loc'])) or 'message'}: {fault['msg']}" for fault in faults)

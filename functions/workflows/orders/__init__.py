@@ -1,0 +1,1 @@
+"""E-commerce orders: one remote step, the payment."""

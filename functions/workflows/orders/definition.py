@@ -1,0 +1,23 @@
+"""The workflow `orders`: a task is processed when its payment is made."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from functions.pattern.definition import Json, Step, Workflow
+from functions.pattern.identity import StepName
+from functions.workflows.orders.models import OrderPayload
+
+PAYMENT = StepName("payment")
+
+
+def _payment_request(order: OrderPayload, _results: Mapping[StepName, Json]) -> Json:
+    return {"customer": order.customer, "amount": str(order.total), "currency": order.currency}
+
+
+ORDERS = Workflow(
+    name="orders",
+    resource="orders",
+    payload=OrderPayload,
+    steps=(Step(PAYMENT, agent="payment", request=_payment_request, complete_within=30),),
+)
