@@ -1,0 +1,3 @@
+"""The local platform: runs the project on one machine, without Azure and without Docker. Never deployed."""
+
+from __future__ import annotations

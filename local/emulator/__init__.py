@@ -1,0 +1,1 @@
+"""Files for Microsoft's own Service Bus emulator, for those who have Docker."""
