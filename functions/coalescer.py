@@ -49,8 +49,8 @@ class Coalescer[ItemT: Item, ResultT]:
 
     async def _work(self) -> None:
         try:
-            while self._waiting:
-                await self._send(self._take())
+            while batch := self._take():
+                await self._send(batch)
         finally:
             self._worker = None
 
@@ -69,12 +69,17 @@ class Coalescer[ItemT: Item, ResultT]:
                 each.result.set_result(result)
 
     def _take(self) -> list[_Waiting[ItemT, ResultT]]:
-        batch = [self._waiting.popleft()]
-        keys = {batch[0].item.key}
-        room = 1.0 - batch[0].item.share
-        while self._waiting and self._waiting[0].item.share <= room and self._waiting[0].item.key not in keys:
+        """Take the oldest items that fit together; who gave up waiting is passed over."""
+        batch: list[_Waiting[ItemT, ResultT]] = []
+        keys = set[Hashable]()
+        room = 1.0
+        while self._waiting:
+            item = self._waiting[0].item
+            if batch and (item.share > room or item.key in keys):
+                break
             each = self._waiting.popleft()
-            keys.add(each.item.key)
-            room -= each.item.share
-            batch.append(each)
+            if not each.result.done():
+                batch.append(each)
+                keys.add(item.key)
+                room -= item.share
         return batch

@@ -7,15 +7,31 @@ an identity (Azure), user-assigned when `NAME__clientId` is set.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field, HttpUrl, ValidationError
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
+#: The time that a step may take, in seconds; no task waits longer than a day for one answer.
+StepSeconds = Annotated[float, Field(gt=0, le=86_400)]
+
 
 class SettingsError(Exception):
     """A setting is missing or wrong; the text is one line that names it and the fix."""
+
+
+@contextmanager
+def connection_string_of(setting: str) -> Iterator[None]:
+    """Name the setting when an SDK can't use its connection string, which is a secret and not shown."""
+    try:
+        yield
+    except ValueError:
+        raise SettingsError(
+            f"setting {setting} is wrong (not a connection string): set it to the one that the portal shows"
+        ) from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,18 +76,18 @@ class Settings(BaseSettings):
         description="set it to a whole number from 1 to 256, and never change it once the table exists",
     )
     pick_up_seconds: float = Field(
-        30,
+        60,
         validation_alias="PICK_UP_SECONDS",
         gt=0,
         le=86_400,
-        description="set it to the seconds within which a Scheduler must take up a task, such as 30",
+        description="set it to the seconds within which a Scheduler must take up a task, such as 60",
     )
     reply_queues: Annotated[frozenset[str], NoDecode, BeforeValidator(_names)] = Field(
         frozenset(),
         validation_alias="REPLY_QUEUES",
         description="set it to the queues that callers may name in reply_to, with commas between",
     )
-    step_seconds: Annotated[dict[str, float], NoDecode, BeforeValidator(_limits)] = Field(
+    step_seconds: Annotated[dict[str, StepSeconds], NoDecode, BeforeValidator(_limits)] = Field(
         default_factory=dict,
         validation_alias="STEP_SECONDS",
         description="set it to the complete-by limits to change, such as orders.payment=30,other.step=5",

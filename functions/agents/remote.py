@@ -13,6 +13,7 @@ from typing import Literal
 import aiohttp
 from purgatory import AsyncCircuitBreakerFactory
 from purgatory.domain.model import OpenedState
+from pydantic_core import from_json
 from tenacity import (
     AsyncRetrying,
     RetryCallState,
@@ -108,8 +109,7 @@ class RemoteService:
             async with self._session().request(
                 method, url, data=content, headers=headers, allow_redirects=False, timeout=_ATTEMPT_TIMEOUT
             ) as answer:
-                body = await answer.content.read(_MOST_ANSWER_BYTES + 1)
-                return self._read(answer, body)
+                return self._read(answer, await _body_of(answer))
         except (aiohttp.ClientError, OSError) as error:
             raise TransientError(f"{self._name}: {type(error).__name__}") from error
 
@@ -122,7 +122,7 @@ class RemoteService:
         if len(body) > _MOST_ANSWER_BYTES:
             raise PermanentError(f"{self._name} answered more than {_MOST_ANSWER_BYTES} bytes")
         try:
-            parsed = json.loads(body) if body else {}
+            parsed = from_json(body, allow_inf_nan=False) if body else {}
         except ValueError:
             raise PermanentError(f"{self._name} answered what is not JSON") from None
         if not isinstance(parsed, dict):
@@ -133,3 +133,13 @@ class RemoteService:
         fault = state.outcome.exception() if state.outcome else None
         asked = fault.retry_after if isinstance(fault, TransientError) else None
         return asked if asked is not None else backoff_seconds(state.attempt_number, self._random)
+
+
+async def _body_of(answer: aiohttp.ClientResponse) -> bytes:
+    """Read the body, but little more of it than a result may hold."""
+    body = b""
+    async for piece in answer.content.iter_any():
+        body += piece
+        if len(body) > _MOST_ANSWER_BYTES:
+            break
+    return body

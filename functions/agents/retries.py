@@ -25,11 +25,11 @@ def retry_after_seconds(header: str | None, now: datetime) -> float | None:
     """Read a `Retry-After` header (RFC 9110 §10.2.3): seconds or an HTTP date; None when unusable."""
     if header is None:
         return None
-    if header.strip().isdigit():
+    if header.strip().isdecimal():
         return float(header)
     try:
         at = parsedate_to_datetime(header)
-    except ValueError:
+    except (ValueError, OverflowError):
         return None
     at = at if at.tzinfo else at.replace(tzinfo=UTC)
     return max(0.0, (at - now).total_seconds())

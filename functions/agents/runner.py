@@ -67,7 +67,7 @@ class AgentRunner:
 
     async def run(self, task: TaskId, epoch: Epoch, step: StepName) -> StepReport:
         """Run the step and report. Late or superseded, it reports and changes nothing."""
-        stored = await self._store.load(task)
+        stored = await self._store.recall(task)
         if stored is None:
             return StepReport(Outcome.STALE)
         workflow = self._registry.find(stored.record.order.workflow)

@@ -15,6 +15,8 @@ from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from functions.pattern.errors import TransientError
+
 PROBLEM_TYPE = "application/problem+json"
 
 _log = logging.getLogger(__name__)
@@ -68,6 +70,12 @@ def install_problems(app: FastAPI) -> None:
     @app.exception_handler(ProblemError)
     async def known(_request: Request, error: ProblemError) -> JSONResponse:
         return problem_response(error.status, error.detail, errors=error.errors)
+
+    @app.exception_handler(TransientError)
+    async def unavailable(_request: Request, error: TransientError) -> JSONResponse:
+        _log.warning("unavailable: %s", error)
+        text = "A service that is needed does not answer. Try again; the same id is safe to repeat."
+        return problem_response(HTTPStatus.SERVICE_UNAVAILABLE, text)
 
     @app.exception_handler(HTTPException)
     async def http(_request: Request, error: HTTPException) -> JSONResponse:

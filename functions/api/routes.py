@@ -37,12 +37,14 @@ def resource_routes(workflow: Workflow, acceptance: Acceptance) -> APIRouter:
         response.headers["Location"] = location
         return Accepted(id=task, location=location)
 
-    @router.post("", status_code=HTTPStatus.ACCEPTED, responses=_problems(400, 413, 415, 422))
+    @router.post("", status_code=HTTPStatus.ACCEPTED, responses=_problems(400, 413, 415, 422, 503))
     async def submit(body: Annotated[submission, Body()], response: Response) -> Accepted:
         """Submit an order under a new id."""
         return accepted(await acceptance.create(workflow, body), response)
 
-    @router.put("/{order_id}", status_code=HTTPStatus.ACCEPTED, responses=_problems(400, 409, 413, 415, 422))
+    @router.put(
+        "/{order_id}", status_code=HTTPStatus.ACCEPTED, responses=_problems(400, 409, 413, 415, 422, 503)
+    )
     async def submit_as(
         order_id: OrderId, body: Annotated[submission, Body()], response: Response
     ) -> Accepted:
@@ -50,7 +52,7 @@ def resource_routes(workflow: Workflow, acceptance: Acceptance) -> APIRouter:
         await acceptance.put(workflow, TaskId(order_id), body)
         return accepted(TaskId(order_id), response)
 
-    @router.get("/{order_id}", responses=_problems(404, 422))
+    @router.get("/{order_id}", responses=_problems(404, 422, 503))
     async def show(order_id: OrderId) -> OrderView:
         """Tell how far an order is."""
         return OrderView.of(await acceptance.find(workflow, TaskId(order_id)))

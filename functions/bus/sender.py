@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from azure.core.exceptions import AzureError
 from azure.servicebus import ServiceBusMessage
 from azure.servicebus.aio import ServiceBusClient, ServiceBusSender
 
 from functions.coalescer import Coalescer
+from functions.pattern.errors import TransientError
 
 #: A batch may hold 256 KB on the Standard tier; headers and properties need their part of it.
 _BATCH_BYTES = 200_000
 _MESSAGE_OVERHEAD_BYTES = 400
+
+_SEND_SECONDS = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,8 +59,16 @@ class QueueSender:
         self._coalescer = Coalescer[Outgoing, None](self._send)
 
     async def send(self, message: Outgoing) -> None:
-        """Send the message; when this returns, the queue has it."""
-        await self._coalescer.submit(message)
+        """Send the message; when this returns, the queue has it.
+
+        Raises `TransientError` when the queue can't be reached in time; it may have the message all
+        the same.
+        """
+        try:
+            async with asyncio.timeout(_SEND_SECONDS):
+                await self._coalescer.submit(message)
+        except (AzureError, TimeoutError) as error:
+            raise TransientError(f"Service Bus: {type(error).__name__}") from error
 
     async def _send(self, messages: Sequence[Outgoing]) -> list[None]:
         if self._sender is None:

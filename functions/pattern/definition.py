@@ -22,7 +22,7 @@ RequestMaker = Callable[[Any, Mapping[StepName, Json]], Json]
 #: The fields a submission carries beside the payload; a payload can't use their names.
 ENVELOPE_FIELDS = frozenset({"id", "reply_to", "correlation_id"})
 
-_NAME = re.compile(r"^[a-z][a-z0-9-]{0,31}$")
+_NAME = re.compile(r"[a-z][a-z0-9-]{0,31}")
 
 #: An entity group transaction takes 100 operations; a task's order, task and index rows need five.
 _MOST_STEPS = 90
@@ -54,7 +54,7 @@ class Workflow:
         self._check_needs()
         self._check_payload()
         for step in self.steps:
-            if step.complete_within <= 0:
+            if not step.complete_within > 0:  # so that NaN is refused too
                 raise self._error(f"step '{step.name}': complete_within must be more than 0 seconds")
 
     def step(self, name: StepName) -> Step:
@@ -69,7 +69,7 @@ class Workflow:
             raise self._error(f"it has {len(self.steps)} steps; 1 to {_MOST_STEPS} are possible")
         seen = set[str]()
         for name in (self.name, self.resource, *(step.name for step in self.steps)):
-            if not _NAME.match(name):
+            if not _NAME.fullmatch(name):
                 raise self._error(f"name '{name}' must match {_NAME.pattern}")
         for step in self.steps:
             if step.name in seen:

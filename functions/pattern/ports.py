@@ -58,6 +58,9 @@ class StateStore(Protocol):
     async def load(self, task: TaskId) -> Stored | None:
         """Read one task's rows, or None when there is no such task."""
 
+    async def recall(self, task: TaskId) -> Stored | None:
+        """Give the record as this process knows it; should it be overtaken, `change` sees to that."""
+
     async def change(self, stored: Stored, event: Event) -> Stored | Refused:
         """Apply `event` by compare-and-swap, on a fresh read when `stored` has been overtaken."""
 

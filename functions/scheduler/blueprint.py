@@ -9,9 +9,18 @@ from typing import Any
 import azure.durable_functions as df
 
 from functions.agents.runner import AgentRunner, StepReport
+from functions.pattern.identity import Epoch, StepName, TaskId
 from functions.pattern.states import Outcome
-from functions.scheduler.claim import Claimer
-from functions.scheduler.orchestrator import CLAIM_ACTIVITY, RUN_STEP_ACTIVITY, SCHEDULER, run_task
+from functions.scheduler.claim import Claim, Claimer
+from functions.scheduler.orchestrator import (
+    CLAIM_ACTIVITY,
+    RUN_STEP_ACTIVITY,
+    SCHEDULER,
+    Attempt,
+    Progress,
+    Turn,
+    run_task,
+)
 
 _log = logging.getLogger(__name__)
 
@@ -31,22 +40,22 @@ def scheduler_blueprint(claimer: Claimer, runner: AgentRunner) -> df.Blueprint:
 
     @blueprint.function_name(CLAIM_ACTIVITY)
     @blueprint.activity_trigger(input_name="attempt")
-    async def claim(attempt: dict[str, Any]) -> dict[str, Any]:
+    async def claim(attempt: Attempt) -> Progress:
         try:
-            claimed = await claimer.claim(attempt["task"], attempt["epoch"])
+            claimed = await claimer.claim(TaskId(attempt["task"]), Epoch(attempt["epoch"]))
         except Exception:  # noqa: BLE001 - an activity never raises
             _log.exception("task %s: claim failed", attempt["task"])
-            return {"taken": False, "ready": []}
-        return {"taken": claimed.taken, "ready": list(claimed.ready)}
+            claimed = Claim(taken=False)
+        return Progress(outcome="claimed" if claimed.taken else "not claimed", ready=list(claimed.ready))
 
     @blueprint.function_name(RUN_STEP_ACTIVITY)
     @blueprint.activity_trigger(input_name="turn")
-    async def run_step(turn: dict[str, Any]) -> dict[str, Any]:
+    async def run_step(turn: Turn) -> Progress:
         try:
-            report = await runner.run(turn["task"], turn["epoch"], turn["step"])
+            report = await runner.run(TaskId(turn["task"]), Epoch(turn["epoch"]), StepName(turn["step"]))
         except Exception:  # noqa: BLE001 - an activity never raises
             _log.exception("task %s step %s: failed inside", turn["task"], turn["step"])
             report = StepReport(Outcome.EXPIRED)
-        return {"outcome": report.outcome, "ready": list(report.ready)}
+        return Progress(outcome=report.outcome, ready=list(report.ready))
 
     return blueprint

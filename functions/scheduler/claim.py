@@ -34,7 +34,7 @@ class Claimer:
 
     async def claim(self, task: TaskId, epoch: Epoch) -> Claim:
         """Take the task for the Scheduler of this epoch; without effect when another holds it."""
-        stored = await self._store.load(task)
+        stored = await self._store.recall(task)
         if stored is None:
             _log.warning("task %s: there is no such task to claim", task)
             return Claim(taken=False)

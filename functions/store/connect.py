@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from azure.core.pipeline.transport import AioHttpTransport
 from azure.data.tables import TableServiceClient
 from azure.data.tables.aio import TableServiceClient as AsyncTableServiceClient
 from azure.identity import DefaultAzureCredential
 from azure.identity.aio import DefaultAzureCredential as AsyncDefaultAzureCredential
 
-from functions.settings import Connection
+from functions.settings import Connection, connection_string_of
 
 #: Seconds; a table request that takes longer is given up and repeated by the SDK's own policy.
 _LIMITS: dict[str, Any] = {"connection_timeout": 5, "read_timeout": 20, "retry_total": 3}
@@ -18,14 +19,25 @@ _LIMITS: dict[str, Any] = {"connection_timeout": 5, "read_timeout": 20, "retry_t
 def connect(connection: Connection) -> AsyncTableServiceClient:
     """Make the client that the application works with."""
     if connection.connection_string:
-        return AsyncTableServiceClient.from_connection_string(connection.connection_string, **_LIMITS)
+        with connection_string_of("StateStore"):
+            return AsyncTableServiceClient.from_connection_string(
+                connection.connection_string, transport=_transport(), **_LIMITS
+            )
     credential = AsyncDefaultAzureCredential(managed_identity_client_id=connection.client_id)
-    return AsyncTableServiceClient(endpoint=connection.address or "", credential=credential, **_LIMITS)
+    return AsyncTableServiceClient(
+        endpoint=connection.address or "", credential=credential, transport=_transport(), **_LIMITS
+    )
+
+
+def _transport() -> AioHttpTransport:
+    """Leave the environment's proxy and .netrc aside: they would be looked up for every request."""
+    return AioHttpTransport(use_env_settings=False)
 
 
 def connect_at_start(connection: Connection) -> TableServiceClient:
     """Make the client that prepares the tables, before there is an event loop."""
     if connection.connection_string:
-        return TableServiceClient.from_connection_string(connection.connection_string, **_LIMITS)
+        with connection_string_of("StateStore"):
+            return TableServiceClient.from_connection_string(connection.connection_string, **_LIMITS)
     credential = DefaultAzureCredential(managed_identity_client_id=connection.client_id)
     return TableServiceClient(endpoint=connection.address or "", credential=credential, **_LIMITS)

@@ -8,6 +8,7 @@ from azure.data.tables import UpdateMode
 from azure.data.tables.aio import TableClient
 
 from functions.pattern.ports import Clock
+from functions.store.faults import table_faults
 
 #: A property holds at most 64 KiB; the start of a message is enough to recognise it by.
 _MOST_BODY_BYTES = 32 * 1024
@@ -34,4 +35,5 @@ class TableRejectedMessages:
             "Reason": reason[:_MOST_REASON_CHARACTERS],
             "RejectedAt": self._clock.now(),
         }
-        await self._table.upsert_entity(row, mode=UpdateMode.REPLACE)
+        with table_faults():
+            await self._table.upsert_entity(row, mode=UpdateMode.REPLACE)

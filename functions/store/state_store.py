@@ -7,7 +7,7 @@ from collections.abc import Callable
 from azure.data.tables.aio import TableClient
 
 from functions.coalescer import Coalescer
-from functions.pattern.errors import PatternError
+from functions.pattern.errors import IllegalTransitionError, PatternError
 from functions.pattern.identity import TaskId
 from functions.pattern.ports import Admission, Admitted, Clock, Stored
 from functions.pattern.records import TaskRecord
@@ -20,8 +20,10 @@ from functions.store.entities import (
     step_entity,
     task_entity,
 )
+from functions.store.faults import table_faults
 from functions.store.figures import StoreFigures
 from functions.store.keys import SHARDS_PARTITION, SHARDS_ROW, index_row, rows_of, shard_of, task_row
+from functions.store.recent import RecentTasks
 from functions.store.transactions import Committed, Conflicted, Operation, ShardWriter, Transaction
 
 #: How often a change is tried on a fresh read; the writers of one task are few.
@@ -33,7 +35,7 @@ class ContentionError(PatternError):
 
 
 class TableStateStore:
-    """The state store on one table.
+    """The state store on one table. Its methods raise `TransientError` when the service fails.
 
     A conflict (409, 412) is always followed by a read-back: a write whose answer was lost, and
     which the SDK repeated, conflicts with itself. Each write leaves its own id on the task's row.
@@ -54,6 +56,7 @@ class TableStateStore:
         self._new_id = new_id
         self._figures = figures
         self._writers: dict[str, Coalescer[Transaction, Committed | Conflicted]] = {}
+        self._recent = RecentTasks()
 
     async def admit(self, record: TaskRecord) -> Admitted:
         """Record a new task: its order, state, steps and index row, or none of them."""
@@ -68,7 +71,7 @@ class TableStateStore:
         created = Transaction(task, tuple(Operation("create", row) for row in rows))
         result = await self._commit(created)
         if isinstance(result, Committed):
-            return Admitted(Admission.RECORDED, Stored(record, result.etag))
+            return Admitted(Admission.RECORDED, self._recent.keep(Stored(record, result.etag)))
         there, written_by = await self._read_back(task)
         if written_by == write_id:
             return Admitted(Admission.RECORDED, there)
@@ -76,41 +79,64 @@ class TableStateStore:
         return Admitted(Admission.KNOWN if known else Admission.CONFLICT, there)
 
     async def check(self) -> None:
-        """Read one row, to see that Table Storage answers. Raises an `AzureError` when it does not."""
-        await self._table.get_entity(SHARDS_PARTITION, SHARDS_ROW)
+        """Read one row, to see that Table Storage answers. Raises `TransientError` when it does not."""
+        with table_faults():
+            await self._table.get_entity(SHARDS_PARTITION, SHARDS_ROW)
 
     async def load(self, task: TaskId) -> Stored | None:
         """Read one task's rows in one request."""
         read = await self._read(task)
         return None if read is None else read[0]
 
+    async def recall(self, task: TaskId) -> Stored | None:
+        """Give what this process wrote last of the task, or else read it; for `change` only.
+
+        It may have been overtaken since. That is safe: a write is conditional, and what ends without
+        a write is concluded from a fresh read.
+        """
+        return self._recent.find(task) or await self.load(task)
+
     async def change(self, stored: Stored, event: Event) -> Stored | Refused:
         """Apply `event`; when another writer was faster, apply it to what that one left.
 
         Raises `IllegalTransitionError`, and `ContentionError` when it never got its turn.
         """
+        task = stored.record.order.task
         for _ in range(_MOST_ATTEMPTS):
+            after = self._after(stored, event)
+            if isinstance(after, TaskRecord):
+                write_id = self._new_id()
+                result = await self._commit(_update(stored, after, write_id))
+                if isinstance(result, Committed):
+                    return self._recent.keep(Stored(after, result.etag))
+                stored, written_by = await self._read_back(task)
+                if written_by == write_id:
+                    return stored
+            elif self._recent.holds(stored):
+                stored, _ = await self._read_back(task)
+            else:
+                return stored if after is None else after
+        raise ContentionError(f"task {task} changed {_MOST_ATTEMPTS} times meanwhile")
+
+    def _after(self, stored: Stored, event: Event) -> TaskRecord | Refused | None:
+        """Give what is to be written, why nothing is, or None when the record holds it already."""
+        try:
             after = apply(stored.record, event, self._clock.now())
-            if isinstance(after, Refused):
-                return after
-            if after is stored.record:
-                return stored
-            write_id = self._new_id()
-            result = await self._commit(_update(stored, after, write_id))
-            if isinstance(result, Committed):
-                return Stored(after, result.etag)
-            stored, written_by = await self._read_back(after.order.task)
-            if written_by == write_id:
-                return stored
-        raise ContentionError(f"task {stored.record.order.task} changed {_MOST_ATTEMPTS} times meanwhile")
+        except IllegalTransitionError:
+            if self._recent.holds(stored):
+                return None
+            raise
+        return None if after is stored.record else after
 
     async def _commit(self, transaction: Transaction) -> Committed | Conflicted:
         shard = shard_of(transaction.task, self._shards)
         if shard not in self._writers:
             self._writers[shard] = Coalescer(ShardWriter(self._table, shard, self._figures).commit)
-        return await self._writers[shard].submit(transaction)
+        with table_faults():
+            return await self._writers[shard].submit(transaction)
 
     async def _read_back(self, task: TaskId) -> tuple[Stored, str]:
+        self._recent.forget(task)
         read = await self._read(task)
         if read is None:
             raise ContentionError(f"task {task} was there a moment ago and is gone")
@@ -123,7 +149,8 @@ class TableStateStore:
             "PartitionKey eq @shard and RowKey ge @first and RowKey lt @end",
             parameters={"shard": shard_of(task, self._shards), "first": first, "end": end},
         )
-        entities = [row async for row in rows]
+        with table_faults():
+            entities = [row async for row in rows]
         for row in entities:
             if row["RowKey"] == task_row(task):
                 return Stored(record_of(entities), str(row.metadata["etag"])), row[WRITE_ID]

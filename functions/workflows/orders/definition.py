@@ -19,5 +19,5 @@ ORDERS = Workflow(
     name="orders",
     resource="orders",
     payload=OrderPayload,
-    steps=(Step(PAYMENT, agent="payment", request=_payment_request, complete_within=30),),
+    steps=(Step(PAYMENT, agent="payment", request=_payment_request, complete_within=60),),
 )

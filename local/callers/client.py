@@ -1,0 +1,122 @@
+"""A caller's view of the order API: submit an order, look at it, follow it to its end."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import datetime
+from enum import StrEnum
+from http import HTTPStatus
+
+import aiohttp
+from pydantic import BaseModel, ConfigDict
+
+#: What the samples order.
+SAMPLE_ORDER = {
+    "customer": "C-1042",
+    "currency": "EUR",
+    "items": [{"sku": "TEA-250", "quantity": 2, "unit_price": "4.90"}],
+}
+_TIMEOUT = aiohttp.ClientTimeout(total=30)
+#: Seconds between two looks at an order.
+_LOOK_EVERY = 0.1
+
+
+class OrderRefusedError(Exception):
+    """The API did not accept an order, or could not be asked about one."""
+
+
+class OrderState(StrEnum):
+    """What has become of an order; the pattern's `ProcessState`."""
+
+    #: Accepted, and not yet taken up by a Scheduler.
+    PENDING = "Pending"
+    #: A Scheduler runs its steps.
+    PROCESSING = "Processing"
+    #: All its steps are done.
+    PROCESSED = "Processed"
+    #: It waits for an operator.
+    ERROR = "Error"
+    #: What had been done for it has been undone.
+    COMPENSATED = "Compensated"
+
+
+class Step(BaseModel):
+    """One step of an order, as the API reports it."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+    name: str
+    state: str
+    started_at: datetime | None = None
+    finished_at: datetime | None = None
+
+
+class Order(BaseModel):
+    """An order, as the API reports it. Times are UTC."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+    id: str
+    state: OrderState
+    submitted_at: datetime
+    finished_at: datetime | None = None
+    steps: tuple[Step, ...] = ()
+    last_error: str | None = None
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether nothing more happens to it unless an operator acts."""
+        return self.state not in {OrderState.PENDING, OrderState.PROCESSING}
+
+    @property
+    def seconds(self) -> float | None:
+        """End to end: from its submission to its end, by the service's own clock."""
+        return (self.finished_at - self.submitted_at).total_seconds() if self.finished_at else None
+
+
+class OrderClient:
+    """Calls the API at one address."""
+
+    def __init__(self, session: aiohttp.ClientSession) -> None:
+        self._session = session
+
+    @classmethod
+    @asynccontextmanager
+    async def at(cls, url: str) -> AsyncIterator[OrderClient]:
+        """Give a client of the application at `url`, for the block."""
+        async with aiohttp.ClientSession(base_url=url.rstrip("/") + "/", timeout=_TIMEOUT) as session:
+            yield cls(session)
+
+    async def submit(self, order_id: str) -> None:
+        """Submit the sample order under an id of ours. Raises `OrderRefusedError` with the API's reason."""
+        async with self._session.put(f"api/orders/{order_id}", json=SAMPLE_ORDER) as response:
+            if not response.ok:
+                raise OrderRefusedError(f"The order was refused: {response.status} {await response.text()}")
+
+    async def look_at(self, order_id: str) -> Order | None:
+        """Return the order as it is now, or `None` while it is still on the queue."""
+        async with self._session.get(f"api/orders/{order_id}") as response:
+            if response.status == HTTPStatus.NOT_FOUND:
+                return None
+            if not response.ok:
+                raise OrderRefusedError(
+                    f"The order cannot be read: {response.status} {await response.text()}"
+                )
+            return Order.model_validate(await response.json())
+
+    async def follow(self, order_id: str, within: float) -> AsyncIterator[Order]:
+        """Give the order each time it has changed, until it is finished.
+
+        Raises `TimeoutError` when that takes longer than `within` seconds.
+        """
+        last: Order | None = None
+        async with asyncio.timeout(within):
+            while last is None or not last.is_finished:
+                order = await self.look_at(order_id)
+                if order and order != last:
+                    last = order
+                    yield order
+                else:
+                    await asyncio.sleep(_LOOK_EVERY)

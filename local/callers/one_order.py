@@ -1,0 +1,75 @@
+"""`python -m local run`: one order, its progress shown live."""
+
+from __future__ import annotations
+
+import json
+import sys
+import uuid
+from collections.abc import AsyncIterator
+from datetime import datetime
+
+from rich.console import Console
+from rich.live import Live
+from rich.table import Table
+
+from local.callers.client import SAMPLE_ORDER, Order, OrderClient, OrderState
+
+#: Seconds that one order on an idle machine may take before something is plainly wrong.
+_FINISHED_WITHIN = 60.0
+
+
+async def show_one_order(url: str, console: Console) -> Order:
+    """Submit the sample order to the application at `url` and show what happens to it to its end."""
+    order_id = f"sample-{uuid.uuid4().hex[:12]}"
+    async with OrderClient.at(url) as client:
+        await client.submit(order_id)
+        console.print(f"Submitted: PUT {url}/api/orders/{order_id}", highlight=False, soft_wrap=True)
+        changes = client.follow(order_id, _FINISHED_WITHIN)
+        last = await (_live if console.is_terminal else _in_lines)(changes, console)
+    _say_end(last, console)
+    return last
+
+
+def next_command(url: str) -> str:
+    """Return the shell command with which a newcomer submits an order."""
+    return f"curl -i {url}/api/orders -H 'Content-Type: application/json' -d '{json.dumps(SAMPLE_ORDER)}'"
+
+
+async def _live(changes: AsyncIterator[Order], console: Console) -> Order:
+    order = None
+    with Live(console=console, redirect_stderr=sys.stderr.isatty(), auto_refresh=False) as live:
+        async for order in changes:
+            live.update(_table(order), refresh=True)
+    return _followed(order)
+
+
+async def _in_lines(changes: AsyncIterator[Order], console: Console) -> Order:
+    order = None
+    async for order in changes:
+        steps = ", ".join(f"{step.name} {step.state}" for step in order.steps)
+        console.print(f"{order.state:<11} {steps}", highlight=False, soft_wrap=True)
+    return _followed(order)
+
+
+def _followed(order: Order | None) -> Order:
+    """Return the last state: `follow` ends only with a finished order, or with an error."""
+    assert order  # noqa: S101 - see above
+    return order
+
+
+def _table(order: Order) -> Table:
+    table = Table("step", "state", "started", "finished", title=f"order {order.id}: {order.state}")
+    for step in order.steps:
+        table.add_row(step.name, step.state, _clock(step.started_at), _clock(step.finished_at))
+    return table
+
+
+def _clock(moment: datetime | None) -> str:
+    return f"{moment:%H:%M:%S.%f}"[:-3] if moment else ""
+
+
+def _say_end(order: Order, console: Console) -> None:
+    took = f" after {order.seconds:.2f} s" if order.seconds is not None else ""
+    why = f": {order.last_error}" if order.last_error else ""
+    colour = "green" if order.state is OrderState.PROCESSED else "red"
+    console.print(f"[{colour}]{order.state}[/]{took}{why}", highlight=False)

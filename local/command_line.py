@@ -1,0 +1,132 @@
+"""What can be typed after `python -m local`, and what the exit code means.
+
+0: done, or stopped as asked. 1: a part failed, or an order was not processed. 2: refused, nothing started.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+from collections.abc import Coroutine, Sequence
+from pathlib import Path
+
+import aiohttp
+
+from local import commands
+from local.callers.client import OrderRefusedError
+from local.platform import PlatformError, PlatformOptions, Ports, RefusedError
+
+_FAILED = 1
+_REFUSED = 2
+_INTERRUPTED = 130
+_DEFAULTS = PlatformOptions()
+#: Azurite's services, in the order of their ports.
+_AZURITE_SERVICES = 3
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Carry out one command and return the exit code."""
+    chosen = _parser().parse_args(arguments)
+    try:
+        return asyncio.run(_command(chosen))
+    except RefusedError as refusal:
+        print(refusal, file=sys.stderr)
+        return _REFUSED
+    except (PlatformError, OrderRefusedError, aiohttp.ClientError, TimeoutError) as failure:
+        print(str(failure) or type(failure).__name__, file=sys.stderr)
+        return _FAILED
+    except KeyboardInterrupt:
+        return _INTERRUPTED
+
+
+def _command(chosen: argparse.Namespace) -> Coroutine[None, None, int]:
+    match chosen.command:
+        case "up":
+            return commands.up(_options(chosen))
+        case "run":
+            return commands.run(_options(chosen))
+        case "demo" if chosen.url:
+            return commands.demo_at(chosen.url, chosen.orders)
+        case "demo":
+            return commands.demo(_options(chosen), chosen.orders)
+        case _:
+            return commands.forget(chosen.data)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m local",
+        description="Runs the application here, with Azurite, a Service Bus broker and a Functions host.",
+    )
+    subcommands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    _add_platform_options(subcommands.add_parser("up", help="start everything and stay until Ctrl-C"))
+    _add_platform_options(subcommands.add_parser("run", help="the same, and show one order on its way"))
+    demo = subcommands.add_parser("demo", help="start everything, send many orders, print a summary, stop")
+    demo.add_argument("--orders", type=_positive, default=50, metavar="N", help="how many (default: 50)")
+    demo.add_argument("--url", help="use the application that runs there, and start nothing")
+    _add_platform_options(demo)
+    reset = subcommands.add_parser("reset", help="forget all state (refused while the platform runs)")
+    _add_data_option(reset)
+    return parser
+
+
+def _add_platform_options(parser: argparse.ArgumentParser) -> None:
+    ports = _DEFAULTS.ports
+    azurite = (ports.blob, ports.queue, ports.table)
+    group = parser.add_argument_group("ports (0: any free one)")
+    group.add_argument("--port", type=_port, default=ports.host, help="the host's (default: %(default)s)")
+    group.add_argument(
+        "--sb-port", type=_port, default=ports.service_bus, help="the broker's (default: %(default)s)"
+    )
+    group.add_argument(
+        "--admin-port", type=_port, default=ports.admin, help="its HTTP port (default: %(default)s)"
+    )
+    group.add_argument(
+        "--azurite-ports",
+        type=_azurite_ports,
+        default=azurite,
+        metavar="BLOB,QUEUE,TABLE|0",
+        help=f"Azurite's (default: {','.join(map(str, azurite))})",
+    )
+    _add_data_option(parser)
+    parser.add_argument(
+        "--app", type=Path, default=_DEFAULTS.app, help="folder of function_app.py (default: here)"
+    )
+
+
+def _add_data_option(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--data",
+        type=Path,
+        default=_DEFAULTS.data,
+        metavar="FOLDER",
+        help="keeps the state (default: %(default)s)",
+    )
+
+
+def _options(chosen: argparse.Namespace) -> PlatformOptions:
+    blob, queue, table = chosen.azurite_ports
+    ports = Ports(chosen.port, chosen.sb_port, chosen.admin_port, blob, queue, table)
+    return PlatformOptions(ports=ports, data=chosen.data, app=chosen.app)
+
+
+def _port(text: str) -> int:
+    if not (text.isdecimal() and int(text) <= 65_535):  # noqa: PLR2004 - the highest TCP port
+        raise argparse.ArgumentTypeError(f"{text!r} is not a port (0 to 65535)")
+    return int(text)
+
+
+def _azurite_ports(text: str) -> tuple[int, ...]:
+    ports = tuple(map(_port, text.split(",")))
+    if ports == (0,):
+        return ports * _AZURITE_SERVICES
+    if len(ports) != _AZURITE_SERVICES:
+        raise argparse.ArgumentTypeError("give three ports, as in 10000,10001,10002, or 0")
+    return ports
+
+
+def _positive(text: str) -> int:
+    if not (text.isdecimal() and int(text)):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number above 0")
+    return int(text)

@@ -1,0 +1,90 @@
+"""What each command of `python -m local` does; each returns the exit code."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+from rich.console import Console
+
+from local.callers.demo import run_demo
+from local.callers.one_order import next_command, show_one_order
+from local.callers.summary import summary
+from local.platform import Addresses, Platform, PlatformOptions, reset, until_told_to_stop
+
+_DONE = 0
+_FAILED = 1
+
+
+async def up(options: PlatformOptions) -> int:
+    """Run the platform until told to stop."""
+
+    async def stay(platform: Platform) -> int:
+        await platform.run_until_failure()
+
+    return await _on_platform(options, stay)
+
+
+async def run(options: PlatformOptions) -> int:
+    """Run the platform, show one order on its way, say what to try next, and stay until told to stop."""
+
+    async def show_and_stay(platform: Platform) -> int:
+        url = platform.addresses.host
+        await platform.unless_a_part_fails(show_one_order(url, Console()))
+        print(f"\nNow submit one yourself:\n\n{next_command(url)}\n\nCtrl-C stops everything.", flush=True)
+        await platform.run_until_failure()
+
+    return await _on_platform(options, show_and_stay)
+
+
+async def demo(options: PlatformOptions, orders: int) -> int:
+    """Run the platform for some orders, and stop it. Returns 0 only if all were processed."""
+
+    async def show(platform: Platform) -> int:
+        return await platform.unless_a_part_fails(demo_at(platform.addresses.host, orders))
+
+    return await _on_platform(options, show)
+
+
+async def demo_at(url: str, orders: int) -> int:
+    """Send some orders to an application that is running. Returns 0 only if all were processed."""
+    console = Console()
+    result = await run_demo(url, orders, console)
+    console.print(summary(result))
+    return _DONE if result.all_processed else _FAILED
+
+
+async def forget(data: Path) -> int:
+    """Delete all state of a platform that is not running, and say what was deleted."""
+    deleted = await reset(data)
+    print("\n".join(f"deleted {what}" for what in deleted) or f"nothing to delete in {data}")
+    return _DONE
+
+
+async def _on_platform(options: PlatformOptions, work: Callable[[Platform], Awaitable[int]]) -> int:
+    """Run the platform around `work`; stop it at its end, at a part's failure or at a signal."""
+    platform = Platform(options)
+
+    async def started() -> int:
+        async with platform:
+            _say_ready(platform.addresses, options)
+            return await work(platform)
+
+    return await until_told_to_stop(started(), platform.kill_all_now)
+
+
+def _say_ready(addresses: Addresses, options: PlatformOptions) -> None:
+    rows = {
+        "host": (addresses.host, "the application"),
+        "broker": (addresses.service_bus, "Service Bus"),
+        "": (f"{addresses.admin}/queues", "its queues' figures"),
+        "azurite": (
+            addresses.table,
+            f"tables; blobs on {addresses.ports.blob}, queues on {addresses.ports.queue}",
+        ),
+        "data": (str(options.data), "all state; `python -m local reset` forgets it"),
+    }
+    print()
+    for part, (address, what) in rows.items():
+        print(f"  {part:<8} {address:<30} {what}")
+    print(f"\nready: {addresses.host}", flush=True)

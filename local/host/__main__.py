@@ -1,0 +1,98 @@
+"""`python -m local.host`: runs a Python function app on this machine until it is told to stop."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import logging
+import os
+import signal
+import sys
+from pathlib import Path
+
+from local.host.errors import StartError
+from local.host.host import Host, HostOptions
+from local.host.logs import configure_logging
+
+#: What a command that was used wrongly or cannot start returns.
+CANNOT_START = 2
+
+
+def main() -> int:
+    """Run the command; give its exit code."""
+    arguments = _parser().parse_args()
+    if "WEBSITE_INSTANCE_ID" in os.environ:
+        print(
+            "error: the local host is for a developer's machine and does not run inside Azure",
+            file=sys.stderr,
+        )
+        return CANNOT_START
+    try:
+        return asyncio.run(_run(_options(arguments), verbose=arguments.verbose))
+    except StartError as error:
+        if arguments.verbose and error.detail:
+            print(error.detail, file=sys.stderr)
+        print(f"error: {error}", file=sys.stderr)
+        return CANNOT_START
+
+
+async def _run(options: HostOptions, *, verbose: bool) -> int:
+    stop = asyncio.Event()
+    for name in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(name, stop.set)
+    host = Host(options, os.environ)
+    configure_logging(host.invocations.label, verbose=verbose)
+    print(f"ready: {await host.start()}", flush=True)
+    await stop.wait()
+    if not await host.stop():
+        _leave_at_once()
+    return 0
+
+
+def _leave_at_once() -> None:
+    """End the process although a thread still runs a function; Python would wait for it for ever."""
+    logging.shutdown()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)
+
+
+def _options(arguments: argparse.Namespace) -> HostOptions:
+    data: Path = arguments.data.resolve()
+    data.mkdir(parents=True, exist_ok=True)
+    return HostOptions(
+        app=arguments.app.resolve(),
+        port=arguments.port,
+        data=data,
+        sync_mode=arguments.sync_mode,
+        enforce_auth=arguments.enforce_auth,
+    )
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m local.host",
+        description="Run a Python function app here: HTTP, timers, Service Bus and Durable Functions.",
+        epilog="Settings come from local.settings.json in the app folder; the environment wins over it.",
+    )
+    parser.add_argument("--app", type=Path, default=Path(), help="folder of host.json (default: here)")
+    parser.add_argument("--port", type=int, default=7071, help="port on 127.0.0.1, 0 for any (default: 7071)")
+    parser.add_argument(
+        "--data",
+        type=Path,
+        default=Path(".local/host"),
+        help="folder of the host's state (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--sync-mode",
+        choices=("NORMAL", "FULL"),
+        default="NORMAL",
+        help="NORMAL survives a killed process, FULL a power cut, at a price in speed (default: NORMAL)",
+    )
+    parser.add_argument("--enforce-auth", action="store_true", help="ask for the key in <data>/master.key")
+    parser.add_argument("--verbose", action="store_true", help="show debug lines and stack traces")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

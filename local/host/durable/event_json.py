@@ -1,0 +1,76 @@
+"""Events as the JSON text that the SDK reads and the database keeps.
+
+`IsPlayed` is always false: the SDK from 1.7.0 on takes everything before the last OrchestratorStarted as
+played, and a constant means that an event's text is made once and joined into every later history as it is.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import fields
+from typing import Any
+
+from local.host.durable.events import (
+    Event,
+    EventRaised,
+    EventType,
+    ExecutionCompleted,
+    ExecutionResumed,
+    ExecutionStarted,
+    ExecutionSuspended,
+    ExecutionTerminated,
+    OrchestratorCompleted,
+    OrchestratorStarted,
+    TaskCompleted,
+    TaskFailed,
+    TaskScheduled,
+    TimerCreated,
+    TimerFired,
+)
+
+_CLASSES: tuple[type[Event], ...] = (
+    ExecutionStarted,
+    ExecutionCompleted,
+    ExecutionTerminated,
+    ExecutionSuspended,
+    ExecutionResumed,
+    TaskScheduled,
+    TaskCompleted,
+    TaskFailed,
+    TimerCreated,
+    TimerFired,
+    OrchestratorStarted,
+    OrchestratorCompleted,
+    EventRaised,
+)
+
+
+def _keys(event_class: type[Event]) -> tuple[tuple[str, str], ...]:
+    """Pair each field with its JSON key: task_scheduled_id with TaskScheduledId."""
+    return tuple((f.name, f.name.title().replace("_", "")) for f in fields(event_class))
+
+
+_BY_KIND: dict[int, type[Event]] = {event_class.kind: event_class for event_class in _CLASSES}
+_KEYS: dict[EventType, tuple[tuple[str, str], ...]] = {c.kind: _keys(c) for c in _CLASSES}
+
+#: Compact JSON, in ASCII so that even a lone surrogate can be stored.
+to_json = json.JSONEncoder(separators=(",", ":")).encode
+
+
+def encode(event: Event) -> str:
+    """Write an event as history has it."""
+    body: dict[str, Any] = {"EventType": event.kind.value, "IsPlayed": False}
+    for name, key in _KEYS[event.kind]:
+        body[key] = getattr(event, name)
+    return to_json(body)
+
+
+def from_body(body: dict[str, Any]) -> Event:
+    """Make the event of a parsed JSON object that `encode` wrote."""
+    event_class = _BY_KIND[body["EventType"]]
+    return event_class(**{name: body[key] for name, key in _KEYS[event_class.kind]})
+
+
+def decode(text: str) -> Event:
+    """Read an event that `encode` wrote."""
+    return from_body(json.loads(text))

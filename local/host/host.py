@@ -1,0 +1,195 @@
+"""The host put together: starts every part in the right order, and stops them so that nothing is lost."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections.abc import Coroutine, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from local.host.app import (
+    Function,
+    HttpTrigger,
+    ServiceBusTrigger,
+    TimerTrigger,
+    read_functions,
+    uses_durable,
+)
+from local.host.errors import StartError
+from local.host.host_json import load_host_json
+from local.host.http.admin import Admin
+from local.host.http.keys import Keys
+from local.host.http.routes import RouteTable
+from local.host.http.server import HttpFunctions, HttpServer
+from local.host.invocations import Invocations
+from local.host.messaging.connections import Connections
+from local.host.messaging.output import Outputs
+from local.host.messaging.trigger import ServiceBusListener
+from local.host.settings import AppSettings
+from local.host.timers.monitor import ScheduleMonitor
+from local.host.timers.trigger import TimerRunner
+from local.host.watchdog import LoopWatchdog
+from local.host.worker.bridge import Worker
+
+if TYPE_CHECKING:
+    from local.host.durable import DurableEngine
+
+log = logging.getLogger(__name__)
+
+#: Seconds that running invocations get at the end.
+STOP_GRACE = 3.0
+
+
+@dataclass(frozen=True, slots=True)
+class HostOptions:
+    """What the command line decides."""
+
+    app: Path
+    port: int
+    data: Path
+    #: SQLite's `synchronous` for the Durable engine: NORMAL or FULL.
+    sync_mode: str
+    enforce_auth: bool
+
+
+class Host:
+    """One function app, run in this process."""
+
+    def __init__(self, options: HostOptions, environment: Mapping[str, str]) -> None:
+        """Read the configuration and take the port. Raises StartError when one of them is not right."""
+        self._options = options
+        self._settings = AppSettings.load(options.app, environment)
+        self._host_json = load_host_json(options.app)
+        self._connections = Connections(self._settings)
+        self._outputs = Outputs(self._connections)
+        self._worker = Worker(options.app)
+        self.invocations = Invocations(self._worker, self._outputs, timeout=self._host_json.function_timeout)
+        self._watchdog = LoopWatchdog(self.invocations.label)
+        self._server = HttpServer(options.port)
+        self._engine: DurableEngine | None = None
+        self._http: HttpFunctions | None = None
+        self._listeners: list[ServiceBusListener] = []
+        self._loops: list[asyncio.Task[None]] = []
+
+    async def start(self) -> str:
+        """Start everything and give the URL at which the host answers.
+
+        Raises StartError when the app cannot be loaded or its bindings cannot be served.
+        """
+        self._settings.export(os.environ, self._options.app)
+        os.environ["WEBSITE_HOSTNAME"] = self._server.address
+        functions = read_functions(await self._worker.start(), self._settings)
+        if not functions:
+            raise StartError(
+                f"{self._options.app} has no functions: is there a function_app.py with a FunctionApp?"
+            )
+        routes = RouteTable(functions, self._host_json.extensions.http.route_prefix)
+        timers, self._listeners = self._timers(functions), self._service_bus(functions)
+        await self._start_engine(functions)
+        await self._serve(functions, routes)
+        self._watchdog.start()
+        for loop in [timer.run() for timer in timers] + [listener.run() for listener in self._listeners]:
+            self._keep(loop)
+        _list_functions(functions, routes, self._server.url)
+        return self._server.url
+
+    async def stop(self) -> bool:
+        """Take nothing new, give what runs a few seconds, then give messages and locks back.
+
+        Say whether everything that ran has finished; if not, a thread may still be at work.
+        """
+        if self._http is not None:
+            self._http.stop()
+        for listener in self._listeners:
+            listener.stop()
+        engine = self._engine.stop() if self._engine is not None else asyncio.sleep(0)
+        finished, _ = await asyncio.gather(self.invocations.drain(STOP_GRACE), engine)
+        for loop in self._loops:
+            loop.cancel()
+        await asyncio.gather(*self._loops, return_exceptions=True)
+        await asyncio.gather(*(listener.close() for listener in self._listeners))
+        self._watchdog.stop()
+        await self._server.close()
+        with suppress(Exception):  # a broker that is away cannot be told goodbye
+            await self._outputs.close()
+            await self._connections.close()
+        self._worker.stop()
+        return finished
+
+    def _timers(self, functions: Sequence[Function]) -> list[TimerRunner]:
+        monitor = ScheduleMonitor(self._options.data / "timers")
+        return [
+            TimerRunner(function, function.trigger, monitor, self.invocations)
+            for function in functions
+            if isinstance(function.trigger, TimerTrigger)
+        ]
+
+    def _service_bus(self, functions: Sequence[Function]) -> list[ServiceBusListener]:
+        self._outputs.check(functions)
+        options = self._host_json.extensions.service_bus
+        return [
+            ServiceBusListener(
+                function,
+                function.trigger,
+                self._connections.client(function.trigger.connection, used_by=f"function {function.name}"),
+                self.invocations,
+                options,
+            )
+            for function in functions
+            if isinstance(function.trigger, ServiceBusTrigger)
+        ]
+
+    async def _start_engine(self, functions: Sequence[Function]) -> None:
+        if not uses_durable(functions):
+            return
+        # Imported late: an app without Durable functions needs no engine.
+        from local.host.orchestrations import make_engine, start_engine  # noqa: PLC0415
+
+        self._engine = make_engine(
+            functions,
+            self.invocations,
+            self._host_json.extensions.durable_task,
+            data=self._options.data / "durable",
+            sync_mode=self._options.sync_mode,
+            stop_grace=STOP_GRACE,
+        )
+        self.invocations.durable_client = self._engine.client_binding(self._server.url)
+        await start_engine(self._engine)
+
+    async def _serve(self, functions: Sequence[Function], routes: RouteTable) -> None:
+        keys = Keys.kept_in(self._options.data / "master.key") if self._options.enforce_auth else Keys(None)
+        admin = Admin(functions, routes, self.invocations, keys, self._engine_figures)
+        self._http = HttpFunctions(routes, self.invocations, keys)
+        engine_routes = self._engine.routes() if self._engine is not None else []
+        await self._server.serve([*engine_routes, *admin.routes()], self._http)
+
+    def _engine_figures(self) -> Mapping[str, int]:
+        return self._engine.figures() if self._engine is not None else {}
+
+    def _keep(self, loop: Coroutine[None, None, None]) -> None:
+        task = asyncio.create_task(loop)
+        task.add_done_callback(_report_death)
+        self._loops.append(task)
+
+
+def _report_death(task: asyncio.Task[None]) -> None:
+    if not task.cancelled() and (error := task.exception()) is not None:
+        log.critical("a trigger has died, which is a fault of the host", exc_info=error)
+
+
+def _list_functions(functions: Sequence[Function], routes: RouteTable, url: str) -> None:
+    paths = {route.function.name: route.path for route in routes.routes}
+    for function in functions:
+        trigger = function.trigger
+        what = type(trigger).__name__.removesuffix("Trigger")
+        if isinstance(trigger, HttpTrigger):
+            what = f"{what} {','.join(sorted(trigger.methods))} {url}{paths[function.name]}"
+        elif isinstance(trigger, TimerTrigger):
+            what = f"{what} {trigger.schedule}"
+        elif isinstance(trigger, ServiceBusTrigger):
+            what = f"{what} {trigger.queue}{' (many)' if trigger.many else ''}"
+        log.info("%s: %s", function.name, what)

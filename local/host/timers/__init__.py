@@ -1,0 +1,3 @@
+"""Timer triggers: schedules, their record on disk, and the loop that runs them."""
+
+from __future__ import annotations

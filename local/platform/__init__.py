@@ -1,0 +1,35 @@
+"""The local platform as a library: Azurite, the Service Bus broker and the Functions host, started as one.
+
+`python -m local` is its command line; end-to-end tests and measurements use `Platform`.
+"""
+
+from __future__ import annotations
+
+from local.platform.errors import (
+    FolderInUseError,
+    PartFailedError,
+    PlatformError,
+    PortTakenError,
+    RefusedError,
+)
+from local.platform.folder import reset
+from local.platform.interruption import until_told_to_stop
+from local.platform.options import ANY_PORTS, Addresses, PlatformOptions, Ports
+from local.platform.parts import PartName
+from local.platform.supervisor import Platform
+
+__all__ = [
+    "ANY_PORTS",
+    "Addresses",
+    "FolderInUseError",
+    "PartFailedError",
+    "PartName",
+    "Platform",
+    "PlatformError",
+    "PlatformOptions",
+    "PortTakenError",
+    "Ports",
+    "RefusedError",
+    "reset",
+    "until_told_to_stop",
+]

@@ -1,0 +1,106 @@
+"""What a platform is asked for: ports, folders and settings; and the addresses that follow from the ports."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+#: The account and the key that Azurite knows; published by Microsoft, no secret.
+_STORAGE_ACCOUNT = "devstoreaccount1"
+_STORAGE_KEY = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
+
+
+@dataclass(frozen=True, slots=True)
+class Ports:
+    """One TCP port on 127.0.0.1 for each thing that listens. When asked for, 0 means any free one."""
+
+    host: int = 7071
+    service_bus: int = 5672
+    admin: int = 5300
+    blob: int = 10000
+    queue: int = 10001
+    table: int = 10002
+
+
+#: Ports for platforms that run side by side, as tests do.
+ANY_PORTS = Ports(host=0, service_bus=0, admin=0, blob=0, queue=0, table=0)
+
+
+@dataclass(frozen=True, slots=True)
+class PlatformOptions:
+    """What to start, and where it keeps its state.
+
+    `settings` are application settings that win over every file and the environment. `in_memory_storage`
+    makes Azurite forget everything when it stops, for measurements that must not wait for the disk.
+    """
+
+    ports: Ports = field(default_factory=Ports)
+    data: Path = Path(".local")
+    app: Path = Path()
+    settings: Mapping[str, str] = field(default_factory=dict)
+    in_memory_storage: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Addresses:
+    """Where the running parts are reached."""
+
+    ports: Ports
+
+    @property
+    def host(self) -> str:
+        """Address of the Functions host, without a slash at the end."""
+        return f"http://127.0.0.1:{self.ports.host}"
+
+    @property
+    def health(self) -> str:
+        """Address that answers 200 when the application and all it depends on work."""
+        return f"{self.host}/api/health"
+
+    @property
+    def payments(self) -> str:
+        """Address of the sample payment service, which the same host serves."""
+        return f"{self.host}/api/services/payments"
+
+    @property
+    def service_bus(self) -> str:
+        """Address of the broker's AMQP endpoint."""
+        return f"sb://127.0.0.1:{self.ports.service_bus}"
+
+    @property
+    def admin(self) -> str:
+        """Address of the broker's administration: queue figures and fault injection."""
+        return f"http://127.0.0.1:{self.ports.admin}"
+
+    @property
+    def blob(self) -> str:
+        """Address of Azurite's blob service."""
+        return f"http://127.0.0.1:{self.ports.blob}"
+
+    @property
+    def queue(self) -> str:
+        """Address of Azurite's queue service."""
+        return f"http://127.0.0.1:{self.ports.queue}"
+
+    @property
+    def table(self) -> str:
+        """Address of Azurite's table service."""
+        return f"http://127.0.0.1:{self.ports.table}"
+
+    @property
+    def service_bus_connection(self) -> str:
+        """Connection string for the unmodified azure-servicebus client."""
+        credentials = "SharedAccessKeyName=local;SharedAccessKey=local;UseDevelopmentEmulator=true"
+        return f"Endpoint={self.service_bus};{credentials}"
+
+    @property
+    def storage_connection(self) -> str:
+        """Connection string for the unmodified storage clients."""
+        endpoints = {"Blob": self.blob, "Queue": self.queue, "Table": self.table}
+        return "".join(
+            [
+                f"DefaultEndpointsProtocol=http;AccountName={_STORAGE_ACCOUNT};AccountKey={_STORAGE_KEY};",
+                *(f"{service}Endpoint={url}/{_STORAGE_ACCOUNT};" for service, url in endpoints.items()),
+            ]
+        )

@@ -1,0 +1,157 @@
+"""The running platform: starts its parts, watches them, and stops them whatever happens."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Awaitable
+from contextlib import AsyncExitStack, asynccontextmanager
+from types import TracebackType
+from typing import NoReturn, Self
+
+from local.platform.blueprint import Blueprint, whole_platform
+from local.platform.errors import PartFailedError, RefusedError
+from local.platform.folder import held
+from local.platform.interruption import unless
+from local.platform.options import Addresses, PlatformOptions
+from local.platform.parts import Part, PartName
+from local.platform.ports import claimed
+from local.platform.process import PartProcess
+from local.platform.readiness import until_ready
+from local.platform.watchdog import Watchdog
+
+
+class Platform:
+    """Azurite, broker and host on this machine, for as long as an `async with` block.
+
+    ```python
+    async with Platform(PlatformOptions(ports=ANY_PORTS, data=tmp_path)) as platform:
+        await platform.kill(PartName.HOST)
+        await platform.start(PartName.HOST)
+    ```
+
+    Entering raises `RefusedError` before anything was started (a port or the folder is taken), or
+    `PartFailedError` with the part's last lines. `blueprint` says which parts there are.
+    """
+
+    def __init__(self, options: PlatformOptions, blueprint: Blueprint = whole_platform) -> None:
+        self._options = options
+        self._blueprint = blueprint
+        self._parts: dict[PartName, Part] = {}
+        self._running: dict[PartName, PartProcess] = {}
+        self._watchers: set[asyncio.Task[None]] = set()
+        self._failed = asyncio.Event()
+        self._failure: PartFailedError | None = None
+        self._resources = AsyncExitStack()
+
+    async def __aenter__(self) -> Self:
+        _refuse_inside_azure()
+        async with AsyncExitStack() as resources:
+            self._lock = await resources.enter_async_context(held(self._options.data))
+            self._addresses = Addresses(resources.enter_context(claimed(self._options.ports)))
+            stages = self._blueprint(self._options, self._addresses)
+            self._parts = {part.name: part for stage in stages for part in stage}
+            self._watchdog = await resources.enter_async_context(Watchdog.running())
+            for stage in stages:
+                await resources.enter_async_context(self._stage([part.name for part in stage]))
+            self._resources = resources.pop_all()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self._resources.__aexit__(kind, error, traceback)
+
+    @property
+    def addresses(self) -> Addresses:
+        """Where the parts are reached; they stay the same when a part is started again."""
+        return self._addresses
+
+    def pid(self, name: PartName) -> int:
+        """Return the process id of a running part."""
+        return self._running[name].pid
+
+    async def start(self, name: PartName) -> None:
+        """Start a part that is not running, on its ports and data, and wait until it answers."""
+        if name in self._running:
+            raise ValueError(f"{name} is running already.")
+        process = await PartProcess.start(self._parts[name], self._watchdog, self._lock)
+        self._running[name] = process
+        watcher = asyncio.create_task(self._watch(process), name=f"watch {name}")
+        self._watchers.add(watcher)
+        watcher.add_done_callback(self._watchers.discard)
+        await until_ready(process)
+
+    async def stop(self, name: PartName) -> None:
+        """Stop a part gently."""
+        await self._running[name].stop()
+        del self._running[name]
+
+    async def kill(self, name: PartName) -> None:
+        """End a part with SIGKILL, as a crash does.
+
+        Raises `ValueError` for Azurite: it loses what it has not saved, and proves nothing about Azure by
+        that.
+        """
+        if not self._parts[name].crash_safe:
+            raise ValueError(f"{name} loses accepted data when it is killed; use stop().")
+        await self._running[name].kill()
+        del self._running[name]
+
+    async def restart(self, name: PartName) -> None:
+        """Stop a part gently and start it again."""
+        await self.stop(name)
+        await self.start(name)
+
+    def pause(self, name: PartName) -> None:
+        """Freeze a part, as a machine that hangs does, until `resume`."""
+        self._running[name].pause()
+
+    def resume(self, name: PartName) -> None:
+        """Let a paused part go on."""
+        self._running[name].resume()
+
+    async def run_until_failure(self) -> NoReturn:
+        """Wait for ever; raises `PartFailedError` when a part ends that nobody told to."""
+        await self._failed.wait()
+        assert self._failure  # noqa: S101 - set just before the event
+        raise self._failure
+
+    async def unless_a_part_fails[Result](self, work: Awaitable[Result]) -> Result:
+        """Return the result of `work`. Raises `PartFailedError` when a part ends meanwhile."""
+        return await unless(self.run_until_failure(), work)
+
+    def kill_all_now(self) -> None:
+        """End every part with SIGKILL and do not wait: for someone who has asked to stop twice."""
+        for process in self._running.values():
+            process.kill_now()
+
+    @asynccontextmanager
+    async def _stage(self, names: list[PartName]) -> AsyncIterator[None]:
+        """Run parts that start and stop together."""
+        try:
+            await self._start_together(names)
+            yield
+        finally:
+            await asyncio.gather(*(self.stop(name) for name in names if name in self._running))
+
+    async def _start_together(self, names: list[PartName]) -> None:
+        try:
+            async with asyncio.TaskGroup() as group:
+                for name in names:
+                    group.create_task(self.start(name), name=f"start {name}")
+        except ExceptionGroup as failures:
+            raise failures.exceptions[0] from None
+
+    async def _watch(self, process: PartProcess) -> None:
+        code = await process.wait()
+        if not process.told_to_end:
+            self._failure = process.failure(f"ended with exit code {code}")
+            self._failed.set()
+
+
+def _refuse_inside_azure() -> None:
+    if os.environ.get("WEBSITE_INSTANCE_ID"):
+        raise RefusedError(
+            "The local platform is for a developer's machine; WEBSITE_INSTANCE_ID says this is Azure."
+        )

@@ -1,0 +1,91 @@
+"""Leaves no part behind when the platform itself is killed.
+
+A small process of its own reads, from a pipe that only the platform writes, which process groups are
+running. The pipe's end means that the platform is gone; it then stops what still runs: gently, as Azurite
+saves its data only every few seconds, and after a while for good. The kernel's parent-death signal would do
+the first half, on Linux only.
+
+This file is also that process's program, so it imports nothing but the standard library.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+import time
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager, suppress
+
+#: Seconds between asking the parts to stop and killing those that have not.
+_STOP_WITHIN = 4.0
+_POLL = 0.02
+
+
+class Watchdog:
+    """The platform's end of the pipe."""
+
+    def __init__(self, pipe: asyncio.StreamWriter) -> None:
+        self._pipe = pipe
+
+    @classmethod
+    @asynccontextmanager
+    async def running(cls) -> AsyncIterator[Watchdog]:
+        """Run a watchdog until the block ends."""
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-I", "-S", __file__),
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.DEVNULL,
+            stderr=asyncio.subprocess.DEVNULL,
+            start_new_session=True,  # out of reach of the terminal's Ctrl-C
+        )
+        assert process.stdin  # noqa: S101 - asked for above
+        try:
+            yield cls(process.stdin)
+        finally:
+            process.stdin.close()
+            await process.wait()
+
+    def guard(self, group: int, stop_signal: signal.Signals = signal.SIGTERM) -> None:
+        """Stop process group `group`, with `stop_signal` first, should the platform die."""
+        self._pipe.write(f"{group} {stop_signal:d}\n".encode())
+
+    def is_stopping(self, group: int) -> None:
+        """Send `group` no second signal: it has been told to stop, and Azurite takes the second as a kill."""
+        self._pipe.write(f"{group} 0\n".encode())
+
+    def release(self, group: int) -> None:
+        """Forget `group`: it is gone."""
+        self._pipe.write(f"{group} -1\n".encode())
+
+
+def watch(lines: Iterable[str]) -> None:
+    """Read `group signal` lines until the platform is gone, then stop the groups that still run."""
+    groups: dict[int, int] = {}
+    for line in lines:
+        group, stop_signal = map(int, line.split())
+        if stop_signal < 0:
+            groups.pop(group, None)
+        else:
+            groups[group] = stop_signal
+    for group, stop_signal in groups.items():
+        _send(group, signal.SIGCONT)  # a part that was paused would not hear the next
+        _send(group, stop_signal)
+    deadline = time.monotonic() + _STOP_WITHIN
+    while any(_send(group, 0) for group in groups) and time.monotonic() < deadline:
+        time.sleep(_POLL)
+    for group in groups:
+        _send(group, signal.SIGKILL)
+
+
+def _send(group: int, number: int) -> bool:
+    """Send a signal (0: none, only look) to a process group; false when the group is gone."""
+    with suppress(ProcessLookupError):
+        os.killpg(group, number)
+        return True
+    return False
+
+
+if __name__ == "__main__":
+    watch(sys.stdin)

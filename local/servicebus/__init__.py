@@ -1,0 +1,3 @@
+"""A local Azure Service Bus: queues over AMQP 1.0 for the unmodified azure-servicebus client."""
+
+from __future__ import annotations

@@ -1,0 +1,3 @@
+"""The admin endpoint: a look into the queues, and faults for tests and chaos runs."""
+
+from __future__ import annotations

@@ -1,0 +1,159 @@
+"""One client's TCP connection: authentication, open and close, and the way of each frame to its session."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING
+
+from . import replies
+from .channel import Channel
+from .decoding import decode
+from .encoding import SASL_FRAME, frame
+from .frames import Frame, FrameReader, ProtocolHeader
+from .performatives import Fields, Performative
+from .values import AmqpError
+
+if TYPE_CHECKING:
+    from .service import Service
+
+_log = logging.getLogger(__name__)
+
+_CONTAINER_ID = "local-servicebus"
+_MIN_MAX_FRAME_BYTES = 512
+#: Keep-alives are sent twice in the client's idle time-out (AMQP 1.0 §2.4.5); it is in milliseconds.
+_KEEP_ALIVES_PER_MILLISECOND = 2 * 1000
+
+
+class Connection(asyncio.Protocol):
+    """Reads frames, answers those about the connection, and hands the others to their channels."""
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+        self._loop = asyncio.get_running_loop()
+        self._reader = FrameReader()
+        self._channels: dict[int, Channel] = {}
+        self._transport: asyncio.Transport | None = None
+        self._outgoing: list[bytes] = []
+        self._flush_scheduled = False
+        self._keep_alive: asyncio.TimerHandle | None = None
+        #: Largest frame that the client takes, in bytes.
+        self.max_frame_bytes = _MIN_MAX_FRAME_BYTES
+
+    @property
+    def channels(self) -> list[Channel]:
+        """The open sessions."""
+        return list(self._channels.values())
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Take note of a new connection."""
+        if isinstance(transport, asyncio.Transport):
+            self._transport = transport
+        self._service.connections.add(self)
+
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio's signature
+        """End all sessions; locks of their receivers live on until they expire."""
+        self._transport = None
+        self._service.connections.discard(self)
+        if self._keep_alive is not None:
+            self._keep_alive.cancel()
+        for channel in self._channels.values():
+            channel.close()
+        self._channels.clear()
+
+    def data_received(self, data: bytes) -> None:
+        """Work off all frames that are complete. A client that breaks the protocol is disconnected."""
+        try:
+            for received in self._reader.feed(data):
+                if isinstance(received, ProtocolHeader):
+                    self._on_header(received)
+                else:
+                    self._on_frame(received)
+        except AmqpError as error:
+            _log.warning("a client broke the protocol and is disconnected: %s", error)
+            self.shut_down("amqp:framing-error", str(error))
+
+    def send(self, channel: int, body: bytes) -> None:
+        """Send a frame. All frames of a turn of the loop go out in one write."""
+        self._write(frame(channel, body))
+
+    def shut_down(self, condition: str, text: str) -> None:
+        """Close the connection with an error."""
+        self.send(0, replies.close_connection(replies.error(condition, text)))
+        self._close()
+
+    def drop(self) -> None:
+        """Cut the connection without a word."""
+        if self._transport is not None:
+            self._transport.abort()
+
+    def _write(self, data: bytes) -> None:
+        self._outgoing.append(data)
+        if not self._flush_scheduled:
+            self._flush_scheduled = True
+            self._loop.call_soon(self._flush)
+
+    def _flush(self) -> None:
+        self._flush_scheduled = False
+        outgoing, self._outgoing = self._outgoing, []
+        if self._transport is not None and outgoing:
+            self._transport.write(b"".join(outgoing))
+
+    def _close(self) -> None:
+        self._flush()
+        if self._transport is not None:
+            self._transport.close()
+
+    def _on_header(self, header: ProtocolHeader) -> None:
+        self._write(header.data)
+        if header.is_sasl:
+            self._write(frame(0, replies.sasl_mechanisms(), SASL_FRAME))
+
+    def _on_frame(self, received: Frame) -> None:
+        if not received.body:
+            return
+        code, at = decode(received.body, 1)
+        value, end = decode(received.body, at)
+        if not isinstance(value, list):
+            raise AmqpError("a frame's body must begin with a list of fields")
+        if received.frame_type == SASL_FRAME:
+            if code == Performative.SASL_INIT:
+                self._write(frame(0, replies.sasl_outcome(), SASL_FRAME))
+            return
+        fields = Fields(value)
+        channel = self._channels.get(received.channel)
+        if channel is not None and code in channel.handlers:
+            channel.handlers[code](fields, received.body, at, end)
+        else:
+            self._on_connection_frame(code, received.channel, fields)
+
+    def _on_connection_frame(self, code: object, number: int, fields: Fields) -> None:
+        match code:
+            case Performative.OPEN:
+                self._on_open(fields)
+            case Performative.BEGIN:
+                self._channels[number] = Channel(self, number, self._service, fields)
+                self.send(number, replies.begin_session(number))
+            case Performative.END:
+                channel = self._channels.pop(number, None)
+                if channel is not None:
+                    channel.close()
+                self.send(number, replies.end_session())
+            case Performative.CLOSE:
+                self.send(0, replies.close_connection())
+                self._close()
+            case _:
+                # The client sends detach frames behind its end: what has no session any more is no error.
+                _log.debug("a frame 0x%s on channel %d has no session", code, number)
+
+    def _on_open(self, fields: Fields) -> None:
+        wanted = fields.number(2, replies.MAX_FRAME_BYTES)
+        self.max_frame_bytes = max(_MIN_MAX_FRAME_BYTES, min(wanted, replies.MAX_FRAME_BYTES))
+        self.send(0, replies.open_connection(_CONTAINER_ID))
+        idle_ms = fields.number(4, 0)
+        if idle_ms:
+            self._keep_alive_every(idle_ms / _KEEP_ALIVES_PER_MILLISECOND)
+
+    def _keep_alive_every(self, seconds: float) -> None:
+        self._write(replies.EMPTY_FRAME)
+        self._keep_alive = self._loop.call_later(seconds, self._keep_alive_every, seconds)

@@ -1,0 +1,223 @@
+"""The performatives that a client sends (AMQP 1.0 §2.7), read from their positional fields.
+
+Only the fields that the broker uses are read. Absent fields at the end read as null (§1.4).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+
+from .decoding import split_list
+from .encoding import NULL
+from .values import AmqpError, Described, Encoded, Value
+
+SESSION_FILTER = "com.microsoft:session-filter"
+#: Sender and receiver settle modes that matter here (AMQP 1.0 §2.8.2, §2.8.3).
+SENDER_SETTLES = 1
+_MIXED = 2
+_FILTER_FIELD = 7
+
+
+class Performative(IntEnum):
+    """Descriptors of frame bodies and of what is in them."""
+
+    #: First on a connection.
+    OPEN = 0x10
+    #: A session begins.
+    BEGIN = 0x11
+    #: A link is attached.
+    ATTACH = 0x12
+    #: Credit and windows.
+    FLOW = 0x13
+    #: A message, or a part of one.
+    TRANSFER = 0x14
+    #: Outcomes of deliveries.
+    DISPOSITION = 0x15
+    #: A link ends.
+    DETACH = 0x16
+    #: A session ends.
+    END = 0x17
+    #: Last on a connection.
+    CLOSE = 0x18
+    #: Condition, text and details of an error.
+    ERROR = 0x1D
+    #: Outcome: done.
+    ACCEPTED = 0x24
+    #: Outcome: never to be done.
+    REJECTED = 0x25
+    #: Outcome: not looked at.
+    RELEASED = 0x26
+    #: Outcome: tried, or put aside.
+    MODIFIED = 0x27
+    #: Offer of ways to authenticate.
+    SASL_MECHANISMS = 0x40
+    #: The client's choice of one.
+    SASL_INIT = 0x41
+    #: How it ended.
+    SASL_OUTCOME = 0x44
+
+
+class Fields:
+    """Typed reading of positional fields. Everything raises AmqpError for a value of another type."""
+
+    __slots__ = ("_values",)
+
+    def __init__(self, values: list[Value]) -> None:
+        self._values = values
+
+    def value(self, index: int) -> Value:
+        """Return a field as it is, or None."""
+        return self._values[index] if index < len(self._values) else None
+
+    def optional_number(self, index: int) -> int | None:
+        """Return a whole number, or None."""
+        value = self.value(index)
+        if value is None or isinstance(value, int):
+            return value
+        raise AmqpError(f"field {index} must be a number, not {value!r}")
+
+    def number(self, index: int, default: int | None = None) -> int:
+        """Return a whole number; without a default it must be there."""
+        value = self.optional_number(index)
+        if value is not None:
+            return value
+        if default is None:
+            raise AmqpError(f"field {index} is missing")
+        return default
+
+    def text(self, index: int) -> str:
+        """Return a string, which must be there."""
+        value = self.value(index)
+        if isinstance(value, str):
+            return value
+        raise AmqpError(f"field {index} must be a string, not {value!r}")
+
+    def described(self, index: int) -> Described | None:
+        """Return a described value, or None."""
+        value = self.value(index)
+        if value is None or isinstance(value, Described):
+            return value
+        raise AmqpError(f"field {index} must be a described type, not {value!r}")
+
+
+@dataclass(frozen=True, slots=True)
+class Terminus:
+    """Source or target of a link."""
+
+    address: str | None
+    wants_session: bool
+
+    @classmethod
+    def read(cls, described: Described | None) -> Terminus:
+        """Read a source or target; an absent one has no address."""
+        fields = Fields(described.fields() if described else [])
+        address, filters = fields.value(0), fields.value(_FILTER_FIELD)
+        wants_session = isinstance(filters, dict) and SESSION_FILTER in filters
+        return cls(address if isinstance(address, str) else None, wants_session)
+
+
+@dataclass(frozen=True, slots=True)
+class Attach:
+    """A client's wish for a link."""
+
+    name: str
+    handle: int
+    client_receives: bool
+    sender_settle_mode: int
+    receiver_settle_mode: int
+    source: Terminus
+    target: Terminus
+    #: Source and target as sent: the client drops a link whose answer does not repeat them.
+    source_bytes: Encoded
+    target_bytes: Encoded
+
+    @classmethod
+    def read(cls, fields: Fields, body: bytes, at: int) -> Attach:
+        """Read an attach whose list of fields starts at a position of a frame's body."""
+        encoded = split_list(body, at) + [NULL] * 7
+        return cls(
+            name=fields.text(0),
+            handle=fields.number(1),
+            client_receives=bool(fields.value(2)),
+            sender_settle_mode=fields.number(3, _MIXED),
+            receiver_settle_mode=fields.number(4, 0),
+            source=Terminus.read(fields.described(5)),
+            target=Terminus.read(fields.described(6)),
+            source_bytes=encoded[5],
+            target_bytes=encoded[6],
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Flow:
+    """Room in the client's session window, and credit on a link."""
+
+    next_incoming_id: int | None
+    incoming_window: int
+    #: None: the flow is about the session only.
+    handle: int | None
+    delivery_count: int
+    link_credit: int
+    drain: bool
+    echo: bool
+
+    @classmethod
+    def read(cls, fields: Fields) -> Flow:
+        """Read a flow."""
+        return cls(
+            next_incoming_id=fields.optional_number(0),
+            incoming_window=fields.number(1),
+            handle=fields.optional_number(4),
+            delivery_count=fields.number(5, 0),
+            link_credit=fields.number(6, 0),
+            drain=bool(fields.value(8)),
+            echo=bool(fields.value(9)),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Transfer:
+    """A frame of a message that the client sends. Later frames of a delivery lack its id."""
+
+    handle: int
+    delivery_id: int | None
+    message_format: int
+    settled: bool
+    more: bool
+    aborted: bool
+
+    @classmethod
+    def read(cls, fields: Fields) -> Transfer:
+        """Read a transfer; its payload follows behind the performative."""
+        return cls(
+            handle=fields.number(0),
+            delivery_id=fields.optional_number(1),
+            message_format=fields.number(3, 0),
+            settled=bool(fields.value(4)),
+            more=bool(fields.value(5)),
+            aborted=bool(fields.value(9)),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Disposition:
+    """The client's verdict on a range of deliveries."""
+
+    from_receiver: bool
+    first: int
+    last: int
+    settled: bool
+    state: Described | None
+
+    @classmethod
+    def read(cls, fields: Fields) -> Disposition:
+        """Read a disposition; without a last id it is about one delivery."""
+        first = fields.number(1)
+        return cls(
+            from_receiver=bool(fields.value(0)),
+            first=first,
+            last=fields.number(2, first),
+            settled=bool(fields.value(3)),
+            state=fields.described(4),
+        )

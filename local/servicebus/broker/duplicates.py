@@ -1,0 +1,36 @@
+"""Duplicate detection: which message ids a queue saw within its window."""
+
+from __future__ import annotations
+
+from itertools import takewhile
+
+
+class DuplicateWindow:
+    """Ids with the time (milliseconds since 1970) until which they count; all count equally long."""
+
+    def __init__(self, window_ms: int) -> None:
+        self._window_ms = window_ms
+        self._until: dict[str, int] = {}
+
+    def __len__(self) -> int:
+        return len(self._until)
+
+    def __contains__(self, message_id: str) -> bool:
+        return message_id in self._until
+
+    def remember(self, message_id: str, now: int) -> int:
+        """Take note of an id, and return the time until which it counts."""
+        until = now + self._window_ms
+        self._until[message_id] = until
+        return until
+
+    def restore(self, message_id: str, until: int) -> None:
+        """Take note of an id from the log; ids must come in the order of their times."""
+        self._until[message_id] = until
+
+    def forget_before(self, now: int) -> bool:
+        """Drop the ids whose time has passed, and say whether there were any."""
+        passed = [message_id for message_id, _ in takewhile(lambda item: item[1] <= now, self._until.items())]
+        for message_id in passed:
+            del self._until[message_id]
+        return bool(passed)

@@ -1,0 +1,98 @@
+"""Timers for locks, times to live and scheduled messages: one heap, one call of the loop for the earliest.
+
+A cancelled timer lets go of its action at once, and cancelled ones are swept out when they are the
+larger half: most messages are completed long before their time to live of days ends.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+from .clock import now_ms
+
+_MIN_SWEEP = 64
+
+
+class Timer:
+    """One action at one time. It runs at most once."""
+
+    __slots__ = ("_timers", "action", "arguments")
+
+    def __init__(self, timers: Timers, action: Callable[..., object], arguments: tuple[Any, ...]) -> None:
+        self._timers = timers
+        self.action: Callable[..., object] | None = action
+        self.arguments = arguments
+
+    def cancel(self) -> None:
+        """Never run the action. Harmless when it has run already."""
+        if self.action is not None:
+            self.action = None
+            self.arguments = ()
+            self._timers.count_cancelled()
+
+
+class Timers:
+    """All timers of one broker."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._heap: list[tuple[int, int, Timer]] = []
+        self._order = itertools.count()
+        self._cancelled = 0
+        self._wake_up: asyncio.TimerHandle | None = None
+        self._wake_up_ms = 0
+
+    def __len__(self) -> int:
+        return len(self._heap)
+
+    def at(self, when_ms: int, action: Callable[..., object], *arguments: Any) -> Timer:
+        """Run an action at a time of day (milliseconds since 1970), at once if that is past."""
+        timer = Timer(self, action, arguments)
+        heapq.heappush(self._heap, (when_ms, next(self._order), timer))
+        if self._wake_up is None or when_ms < self._wake_up_ms:
+            self._wake_at(when_ms)
+        return timer
+
+    def after(self, delay_ms: int, action: Callable[..., object], *arguments: Any) -> Timer:
+        """Run an action when some milliseconds have passed."""
+        return self.at(now_ms() + delay_ms, action, *arguments)
+
+    def close(self) -> None:
+        """Run nothing any more."""
+        if self._wake_up is not None:
+            self._wake_up.cancel()
+        self._heap.clear()
+
+    def count_cancelled(self) -> None:
+        """Take note of a timer that will not run, and sweep when most will not."""
+        self._cancelled += 1
+        if self._cancelled > _MIN_SWEEP and self._cancelled > len(self._heap) // 2:
+            self._heap = [entry for entry in self._heap if entry[2].action is not None]
+            heapq.heapify(self._heap)
+            self._cancelled = 0
+
+    def _wake_at(self, when_ms: int) -> None:
+        if self._wake_up is not None:
+            self._wake_up.cancel()
+        self._wake_up_ms = when_ms
+        # A millisecond on top: the action must not find its own time still to come.
+        delay = max(0, when_ms - now_ms()) / 1000 + 0.001
+        self._wake_up = self._loop.call_later(delay, self._run_due)
+
+    def _run_due(self) -> None:
+        self._wake_up = None
+        now = now_ms()
+        while self._heap and self._heap[0][0] <= now:
+            _, _, timer = heapq.heappop(self._heap)
+            action, arguments = timer.action, timer.arguments
+            if action is None:
+                self._cancelled -= 1
+                continue
+            timer.action = None
+            action(*arguments)
+        if self._heap and self._wake_up is None:
+            self._wake_at(self._heap[0][0])

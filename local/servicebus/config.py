@@ -1,0 +1,169 @@
+"""Reads `infra/queues.json`: the queues by the names and properties that Azure Resource Manager gives them.
+
+The limits are those of Service Bus, so that what runs here can be deployed.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import isodate
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic.alias_generators import to_camel
+
+from .broker.settings import MEGABYTE, AutoCreateRule, QueueSettings
+
+
+class ConfigRefused(Exception):  # noqa: N818 - the configuration is refused; the text says why
+    """The configuration can not be used. The text names file, queue and property in one line."""
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerConfig:
+    """What the broker is to serve."""
+
+    queues: Mapping[str, QueueSettings]
+    auto_create: tuple[AutoCreateRule, ...]
+
+
+def read_config(file: Path) -> BrokerConfig:
+    """Read a configuration. Raises ConfigRefused."""
+    try:
+        document = json.loads(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigRefused(
+            f"{file}: can not be read ({error.strerror}); name another file with --config"
+        ) from error
+    except ValueError as error:
+        raise ConfigRefused(f"{file}: is not JSON: {error}") from error
+    try:
+        parsed = _File.model_validate(document)
+    except ValidationError as error:
+        raise ConfigRefused(f"{file}: {_first_problem(error, document)}") from error
+    names = [queue.name.lower() for queue in parsed.queues]
+    for queue in parsed.queues:
+        if names.count(queue.name.lower()) > 1:
+            raise ConfigRefused(f"{file}: queue '{queue.name}': is there twice (names are case-insensitive)")
+    return BrokerConfig(
+        queues={queue.name: queue.properties.settings() for queue in parsed.queues},
+        auto_create=tuple(
+            AutoCreateRule(rule.pattern, rule.properties.settings()) for rule in parsed.auto_create
+        ),
+    )
+
+
+def _duration(shortest: timedelta, longest: timedelta = timedelta.max) -> Callable[[object], timedelta]:
+    def parse(value: object) -> timedelta:
+        duration = isodate.parse_duration(value) if isinstance(value, str) else None
+        # Months and years have no fixed length: isodate returns another type for them.
+        if not isinstance(duration, timedelta) or not shortest <= duration <= longest:
+            raise ValueError(value)
+        return duration
+
+    return parse
+
+
+def _milliseconds(duration: timedelta) -> int:
+    return duration // timedelta(milliseconds=1)
+
+
+_LOCK = BeforeValidator(_duration(timedelta(seconds=5), timedelta(minutes=5)))
+_TIME_TO_LIVE = BeforeValidator(_duration(timedelta(seconds=1)))
+_DUPLICATE_WINDOW = BeforeValidator(_duration(timedelta(seconds=20), timedelta(days=7)))
+_IDLE = BeforeValidator(_duration(timedelta(minutes=5)))
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(alias_generator=to_camel, extra="forbid", frozen=True, strict=True)
+
+
+class _Properties(_Strict):
+    """A queue's properties. A description says what is allowed, for the line that refuses another value."""
+
+    lock_duration: Annotated[timedelta, _LOCK] = Field(
+        timedelta(minutes=1), description="an ISO 8601 duration from PT5S to PT5M"
+    )
+    max_delivery_count: int = Field(10, ge=1, le=2000, description="a whole number from 1 to 2000")
+    default_message_time_to_live: Annotated[timedelta, _TIME_TO_LIVE] | None = Field(
+        None, description="an ISO 8601 duration of at least PT1S, without months and years"
+    )
+    dead_lettering_on_message_expiration: bool = Field(False, description="true or false")
+    requires_duplicate_detection: bool = Field(False, description="true or false")
+    duplicate_detection_history_time_window: Annotated[timedelta, _DUPLICATE_WINDOW] = Field(
+        timedelta(minutes=10), description="an ISO 8601 duration from PT20S to P7D"
+    )
+    auto_delete_on_idle: Annotated[timedelta, _IDLE] | None = Field(
+        None, description="an ISO 8601 duration of at least PT5M, without months and years"
+    )
+    max_size_in_megabytes: int = Field(1024, ge=1, le=5120, description="a whole number from 1 to 5120")
+    requires_session: Literal[False] = Field(False, description="false: the local broker has no sessions")
+
+    def settings(self) -> QueueSettings:
+        """Return the properties as the broker uses them."""
+        time_to_live, idle = self.default_message_time_to_live, self.auto_delete_on_idle
+        window = self.duplicate_detection_history_time_window if self.requires_duplicate_detection else None
+        return QueueSettings(
+            lock_ms=_milliseconds(self.lock_duration),
+            max_delivery_count=self.max_delivery_count,
+            time_to_live_ms=None if time_to_live is None else _milliseconds(time_to_live),
+            dead_letters_expired=self.dead_lettering_on_message_expiration,
+            duplicate_window_ms=None if window is None else _milliseconds(window),
+            auto_delete_idle_ms=None if idle is None else _milliseconds(idle),
+            max_bytes=self.max_size_in_megabytes * MEGABYTE,
+        )
+
+
+class _Queue(_Strict):
+    name: str = Field(
+        pattern=r"^[A-Za-z0-9]([A-Za-z0-9._/-]{0,258}[A-Za-z0-9])?$",
+        description="up to 260 letters, digits and . - _ / with a letter or digit first and last",
+    )
+    properties: _Properties = Field(_Properties(), description="an object")
+
+
+class _Rule(_Strict):
+    pattern: str = Field(min_length=1, description="a shell pattern such as agent-replies-*")
+    properties: _Properties = Field(_Properties(), description="an object")
+
+
+class _File(_Strict):
+    queues: list[_Queue] = Field(description="a list of queues")
+    auto_create: list[_Rule] = Field([], description="a list of objects with pattern and properties")
+
+
+_ALLOWED = {
+    field.alias or name: field.description
+    for model in (_Properties, _Queue, _Rule, _File)
+    for name, field in model.model_fields.items()
+}
+
+
+def _first_problem(error: ValidationError, document: Any) -> str:
+    """Return the first problem in the words of the file: its queue, its property, what is allowed."""
+    problem = error.errors()[0]
+    location = problem["loc"]
+    where = ""
+    match location:
+        case (str(group), int(index), *_):
+            where = f"{_label(document[group][index], index)}: "
+    name = location[-1] if location and isinstance(location[-1], str) else ""
+    if problem["type"] == "extra_forbidden":
+        known = (
+            [field.alias for field in _Properties.model_fields.values()] if "properties" in location else []
+        )
+        return f"{where}'{name}' is not known here" + (
+            f"; allowed are {', '.join(map(str, known))}" if known else ""
+        )
+    allowed = _ALLOWED.get(name, "an object")
+    found = "is missing" if problem["type"] == "missing" else f"{json.dumps(problem['input'])} is not allowed"
+    return f"{where}{name}{': ' if name else ''}{found}; allowed is {allowed}"
+
+
+def _label(entry: object, index: int) -> str:
+    name = (entry.get("name") or entry.get("pattern")) if isinstance(entry, dict) else None
+    return f"queue '{name}'" if name else f"entry {index + 1}"

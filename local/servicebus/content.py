@@ -1,0 +1,221 @@
+"""What a client put into a message: the sections of an encoded message, cut apart without decoding the body.
+
+The broker keeps the bytes of every section it need not change, so that all types come out as they went in.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from enum import IntEnum
+
+from .amqp.decoding import decode, first_item, skip, split_list, split_map
+from .amqp.encoding import composite, encode, encoded_map
+from .amqp.values import AmqpError, Encoded, Symbol, Value
+
+#: A section begins with its descriptor, which every client we know writes as a one-byte ulong: 00 53 xx.
+_SMALL_DESCRIPTOR = b"\x00\x53"
+_VALUE_OFFSET = 3
+_STRING8 = b"\xa1"
+_SYMBOL8 = b"\xa3"
+
+
+class Section(IntEnum):
+    """Descriptors of a message's sections (AMQP 1.0 §3.2)."""
+
+    #: Durability, priority, time to live, delivery count.
+    HEADER = 0x70
+    #: Hop-by-hop annotations; not kept.
+    DELIVERY_ANNOTATIONS = 0x71
+    #: `x-opt-…`: what the service knows of the message.
+    MESSAGE_ANNOTATIONS = 0x72
+    #: Message id, subject, reply-to and the like.
+    PROPERTIES = 0x73
+    #: The sender's own key-value pairs.
+    APPLICATION_PROPERTIES = 0x74
+    #: Body: bytes.
+    DATA = 0x75
+    #: Body: a list.
+    SEQUENCE = 0x76
+    #: Body: one AMQP value.
+    VALUE = 0x77
+    #: Behind the body.
+    FOOTER = 0x78
+
+
+_PROPERTIES_HEAD = _SMALL_DESCRIPTOR + bytes((Section.PROPERTIES,))
+_APPLICATION_PROPERTIES_HEAD = _SMALL_DESCRIPTOR + bytes((Section.APPLICATION_PROPERTIES,))
+_BODY_SECTIONS = frozenset({Section.DATA, Section.SEQUENCE, Section.VALUE, Section.FOOTER})
+
+
+def _symbol_key(name: str) -> bytes:
+    return encode(Symbol(name))
+
+
+_SCHEDULED = _symbol_key("x-opt-scheduled-enqueue-time")
+#: Annotations that only the broker writes: a sender's are dropped.
+_BROKER_OWNED = frozenset(
+    _symbol_key(f"x-opt-{name}")
+    for name in (
+        "enqueued-time",
+        "sequence-number",
+        "enqueue-sequence-number",
+        "locked-until",
+        "message-state",
+        "lock-token",
+        "deadletter-source",
+    )
+)
+
+
+@dataclass(frozen=True, slots=True)
+class EncodedPairs:
+    """The key-value pairs of a map, encoded one behind the other."""
+
+    count: int = 0
+    data: bytes = b""
+
+    @classmethod
+    def of_map(cls, buffer: bytes, at: int = 0) -> EncodedPairs:
+        """Read the pairs of the map at a position. Raises AmqpError."""
+        pairs = split_map(buffer, at)
+        return cls(len(pairs), b"".join([key + value for key, value in pairs]))
+
+    def as_map(self, extra_count: int = 0, extra: bytes = b"") -> Encoded:
+        """Return an encoded map of these pairs and some more."""
+        return encoded_map(self.count + extra_count, self.data + extra)
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """A message as its sender made it. Times in milliseconds, times of day since 1970 UTC."""
+
+    message_id: str
+    time_to_live_ms: int | None
+    durable: bool | None
+    priority: int | None
+    annotations: EncodedPairs
+    #: Encoded sections, each with its descriptor; empty when absent.
+    properties: bytes
+    application_properties: bytes
+    body: bytes
+    #: When the sender asked for it to be enqueued, if not at once.
+    scheduled_ms: int | None = None
+
+    @property
+    def size(self) -> int:
+        """Bytes that count against the queue's quota."""
+        properties = len(self.properties) + len(self.application_properties)
+        return properties + len(self.annotations.data) + len(self.body)
+
+    def with_application_properties(self, extra: dict[str, str]) -> Content:
+        """Return this content with text properties added or replaced; all others keep their exact bytes."""
+        section = self.application_properties
+        kept = split_map(section, _VALUE_OFFSET) if section else []
+        pairs = {bytes(key): bytes(value) for key, value in kept}
+        pairs.update({encode(key): encode(value) for key, value in extra.items()})
+        data = b"".join([key + value for key, value in pairs.items()])
+        section = _APPLICATION_PROPERTIES_HEAD + encoded_map(len(pairs), data)
+        return replace(self, application_properties=section)
+
+
+def sections(message: bytes) -> Iterator[tuple[int, int, int, int]]:
+    """Yield each section's descriptor, start, start of its value, and end, in whatever order they come.
+
+    The azure-servicebus client writes the delivery annotations last, behind the footer. Raises AmqpError.
+    """
+    start = 0
+    while start < len(message):
+        if message[start] != 0:
+            raise AmqpError(f"a section was expected at byte {start}")
+        if message.startswith(_SMALL_DESCRIPTOR, start) and start + _VALUE_OFFSET < len(message):
+            code: Value = message[start + 2]
+            value_start = start + _VALUE_OFFSET
+        else:
+            code, value_start = decode(message, start + 1)
+        end = skip(message, value_start)
+        if not isinstance(code, int):
+            raise AmqpError(f"unknown section {code!r} at byte {start}")
+        yield code, start, value_start, end
+        start = end
+
+
+def parse_content(message: bytes) -> Content:
+    """Cut an encoded message into what the broker keeps. Raises AmqpError."""
+    header: list[Value] = []
+    annotations, scheduled_ms = EncodedPairs(), None
+    properties = application_properties = b""
+    body = []
+    for code, start, value_start, end in sections(message):
+        if code in _BODY_SECTIONS:
+            body.append(message[start:end])
+        elif code == Section.HEADER:
+            header = _list_at(message, value_start)
+        elif code == Section.MESSAGE_ANNOTATIONS:
+            annotations, scheduled_ms = _sender_annotations(message, value_start)
+        elif code == Section.PROPERTIES:
+            properties = _PROPERTIES_HEAD + message[value_start:end]
+        elif code == Section.APPLICATION_PROPERTIES:
+            application_properties = _APPLICATION_PROPERTIES_HEAD + message[value_start:end]
+    message_id, properties = _identified(properties)
+    durable, priority, time_to_live_ms = (header + [None] * 3)[:3]
+    return Content(
+        message_id=message_id,
+        time_to_live_ms=_optional_int(time_to_live_ms),
+        durable=None if durable is None else bool(durable),
+        priority=_optional_int(priority),
+        annotations=annotations,
+        properties=properties,
+        application_properties=application_properties,
+        body=b"".join(body),
+        scheduled_ms=scheduled_ms,
+    )
+
+
+def parse_batch(envelope: bytes) -> list[Content]:
+    """Return the messages of a batch: each data section holds one encoded message. Raises AmqpError."""
+    messages = []
+    for code, _, value_start, _ in sections(envelope):
+        if code == Section.DATA:
+            message, _ = decode(envelope, value_start)
+            if not isinstance(message, bytes):
+                raise AmqpError("a batch's data section must be binary")
+            messages.append(parse_content(message))
+    return messages
+
+
+def _list_at(message: bytes, at: int) -> list[Value]:
+    value, _ = decode(message, at)
+    if not isinstance(value, list):
+        raise AmqpError("a message's header must be a list")
+    return value
+
+
+def _optional_int(value: Value) -> int | None:
+    if value is None or isinstance(value, int):
+        return value
+    raise AmqpError(f"a whole number was expected, not {value!r}")
+
+
+def _sender_annotations(message: bytes, at: int) -> tuple[EncodedPairs, int | None]:
+    kept, scheduled_ms = [], None
+    for sent_key, value in split_map(message, at):
+        # Some clients send strings where symbols belong.
+        key = _SYMBOL8 + sent_key[1:] if sent_key.startswith(_STRING8) else bytes(sent_key)
+        if key in _BROKER_OWNED:
+            continue
+        if key == _SCHEDULED:
+            scheduled_ms = _optional_int(decode(value, 0)[0])
+        kept.append(key + value)
+    return EncodedPairs(len(kept), b"".join(kept)), scheduled_ms
+
+
+def _identified(properties: bytes) -> tuple[str, bytes]:
+    """Return a message's id and its properties; one without an id is given one, as by the service."""
+    sent_id = first_item(properties, _VALUE_OFFSET) if properties else None
+    if sent_id is not None:
+        return str(sent_id), properties
+    new_id = uuid.uuid4().hex
+    others = split_list(properties, _VALUE_OFFSET)[1:] if properties else []
+    return new_id, composite(Section.PROPERTIES, [new_id, *others])

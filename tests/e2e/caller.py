@@ -1,0 +1,125 @@
+"""A caller of the running application, and the tables it leaves behind."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from http import HTTPStatus
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+from azure.data.tables import TableServiceClient
+
+from local.platform import ANY_PORTS, Platform, PlatformOptions
+
+ORDER = {
+    "customer": "C-1042",
+    "currency": "EUR",
+    "items": [{"sku": "TEA-250", "quantity": 2, "unit_price": "4.90"}],
+}
+
+#: Seconds after which an order that is not finished never will be, on any machine.
+PATIENCE = 90.0
+_LOOK_EVERY = 0.1
+
+
+@asynccontextmanager
+async def running(
+    data: Path, settings: Mapping[str, str] | None = None, *, in_memory: bool = True
+) -> AsyncIterator[Platform]:
+    """Run the whole platform with a data folder and ports of its own."""
+    options = PlatformOptions(
+        ports=ANY_PORTS, data=data, settings=settings or {}, in_memory_storage=in_memory
+    )
+    async with Platform(options) as platform:
+        yield platform
+
+
+class Caller:
+    """Submits orders and looks at them over HTTP."""
+
+    def __init__(self, session: aiohttp.ClientSession) -> None:
+        self.session = session
+
+    @classmethod
+    @asynccontextmanager
+    async def of(cls, platform: Platform) -> AsyncIterator[Caller]:
+        """Call the application of a platform."""
+        connector = aiohttp.TCPConnector(limit=50)
+        async with aiohttp.ClientSession(platform.addresses.host, connector=connector) as session:
+            yield cls(session)
+
+    async def put(self, order_id: str, order: Mapping[str, Any] = ORDER) -> int:
+        """Submit an order under an id of ours and give the status."""
+        async with self.session.put(f"/api/orders/{order_id}", json=order) as answer:
+            return answer.status
+
+    async def submit_at_last(self, order_id: str) -> None:
+        """Submit an order again and again until it is accepted, as a caller does through an outage."""
+        async with asyncio.timeout(PATIENCE):
+            while True:
+                try:
+                    if await self.put(order_id) == HTTPStatus.ACCEPTED:
+                        return
+                except aiohttp.ClientError:
+                    pass  # the host is away
+                await asyncio.sleep(_LOOK_EVERY)
+
+    async def look_at(self, order_id: str) -> dict[str, Any] | None:
+        """Read an order; None while it is not recorded."""
+        async with self.session.get(f"/api/orders/{order_id}") as answer:
+            if answer.status == HTTPStatus.NOT_FOUND:
+                return None
+            order: dict[str, Any] = await answer.json()
+            return order
+
+    async def until(self, order_id: str, wanted: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
+        """Look at an order until it is as wanted. Raises `TimeoutError`."""
+        async with asyncio.timeout(PATIENCE):
+            while True:
+                order = await self.look_at(order_id)
+                if order is not None and wanted(order):
+                    return order
+                await asyncio.sleep(_LOOK_EVERY)
+
+    async def until_state(self, order_id: str, state: str) -> dict[str, Any]:
+        """Look at an order until it is in `state`."""
+        return await self.until(order_id, lambda order: order["state"] == state)
+
+    async def figures(self) -> dict[str, int]:
+        """Read what the application has asked of Table Storage."""
+        async with self.session.get("/api/ops/figures") as answer:
+            figures: dict[str, int] = (await answer.json())["table_storage"]
+            return figures
+
+
+def rows(platform: Platform, table: str, query: str | None = None) -> list[dict[str, Any]]:
+    """Read a table as it is, past the application."""
+    connection = platform.addresses.storage_connection
+    with TableServiceClient.from_connection_string(connection) as service:
+        client = service.get_table_client(table)
+        found = client.list_entities() if query is None else client.query_entities(query)
+        return [dict(row) for row in found]
+
+
+def states(platform: Platform) -> dict[str, str]:
+    """Give the state of every task in the store."""
+    found = rows(platform, "Tasks", "ProcessState ne ''")
+    return {row["OrderID"]: row["ProcessState"] for row in found if row["RowKey"].endswith("|task")}
+
+
+async def until_all_processed(platform: Platform, order_ids: set[str]) -> None:
+    """Wait until exactly these tasks are in the store, all `Processed`. Raises `TimeoutError`."""
+    wanted = dict.fromkeys(order_ids, "Processed")
+    found: dict[str, str] = {}
+    try:
+        async with asyncio.timeout(PATIENCE):
+            while (found := await asyncio.to_thread(states, platform)) != wanted:
+                await asyncio.sleep(0.5)
+    except TimeoutError:
+        missing = {
+            order: found.get(order, "not recorded") for order in wanted if found.get(order) != "Processed"
+        }
+        raise AssertionError(f"{len(missing)} of {len(wanted)} not processed: {missing}") from None

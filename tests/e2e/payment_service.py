@@ -1,0 +1,43 @@
+"""A payment service that does what a test tells it to, in the place of the real one."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+from aiohttp import web
+
+
+@dataclass(slots=True)
+class PaymentService:
+    """Answers with the statuses it was told, in their order, then with 201; keeps what it was asked."""
+
+    statuses: list[int] = field(default_factory=list)
+    hangs: bool = False
+    keys: list[str] = field(default_factory=list)
+    url: str = ""
+
+    async def put(self, request: web.Request) -> web.Response:
+        """Answer as told."""
+        self.keys.append(request.headers["Idempotency-Key"])
+        if self.hangs:
+            await asyncio.Event().wait()
+        return web.Response(status=self.statuses.pop(0) if self.statuses else 201)
+
+    @asynccontextmanager
+    async def serving(self) -> AsyncIterator[PaymentService]:
+        """Serve on a free port."""
+        app = web.Application()
+        app.router.add_put("/payments/{id}", self.put)
+        runner = web.AppRunner(app, shutdown_timeout=0.1)
+        await runner.setup()
+        site = web.TCPSite(runner, "127.0.0.1", 0)
+        await site.start()
+        host, port = runner.addresses[0][:2]
+        self.url = f"http://{host}:{port}/payments"
+        try:
+            yield self
+        finally:
+            await runner.cleanup()

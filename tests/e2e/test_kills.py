@@ -1,0 +1,40 @@
+"""A part is killed in the middle of 200 orders and started again: nothing accepted is lost."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from local.platform import PartName
+from tests.e2e.caller import Caller, rows, running, until_all_processed
+
+pytestmark = [pytest.mark.process, pytest.mark.timeout(300)]
+
+_ORDERS = 200
+
+
+@pytest.mark.parametrize("part", [PartName.HOST, PartName.BROKER])
+async def test_killed_part_loses_no_order(tmp_path: Path, part: PartName) -> None:
+    """`kill -9` while orders are accepted and processed, then start again: 200 processed, 200 payments."""
+    ids = [f"order-{number}" for number in range(_ORDERS)]
+    async with running(tmp_path) as platform, Caller.of(platform) as caller:
+        submissions = [asyncio.create_task(caller.submit_at_last(order_id)) for order_id in ids]
+        await _until_some_are_processed(caller, ids)
+        await platform.kill(part)
+        await platform.start(part)
+        await asyncio.gather(*submissions)
+        await until_all_processed(platform, set(ids))
+        assert sorted(row["RowKey"] for row in rows(platform, "Payments")) == sorted(ids)
+
+
+async def _until_some_are_processed(caller: Caller, ids: list[str]) -> None:
+    """Wait until the work is in full swing: the first order that can be is processed."""
+    async with asyncio.timeout(60):
+        while True:
+            for order_id in ids[:5]:
+                order = await caller.look_at(order_id)
+                if order is not None and order["state"] == "Processed":
+                    return
+            await asyncio.sleep(0.05)

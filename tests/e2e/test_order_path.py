@@ -1,0 +1,136 @@
+"""An order's whole way on the real platform, and what stands in its tables afterwards."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from http import HTTPStatus
+
+import pytest
+import pytest_asyncio
+from azure.servicebus import ServiceBusMessage
+from azure.servicebus.aio import ServiceBusClient
+
+from local.platform import Platform
+from tests.e2e.caller import ORDER, PATIENCE, Caller, rows, running
+
+pytestmark = [pytest.mark.process, pytest.mark.asyncio(loop_scope="module")]
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def platform(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Platform]:
+    """Run one platform for all tests here."""
+    async with running(tmp_path_factory.mktemp("platform")) as platform:
+        yield platform
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def caller(platform: Platform) -> AsyncIterator[Caller]:
+    """Call it."""
+    async with Caller.of(platform) as caller:
+        yield caller
+
+
+async def test_order_is_accepted_and_processed(caller: Caller) -> None:
+    """202 with `Location`, and a GET there soon says `Processed`, with the step's times."""
+    async with caller.session.post("/api/orders", json=ORDER) as answer:
+        assert answer.status == HTTPStatus.ACCEPTED
+        location = answer.headers["Location"]
+    order = await caller.until_state(location.rpartition("/")[2], "Processed")
+    step = order["steps"][0]
+    assert (step["name"], step["state"]) == ("payment", "Completed")
+    assert order["submitted_at"] < step["started_at"] < step["finished_at"] <= order["finished_at"]
+
+
+async def test_same_order_again_gets_the_same_answer(caller: Caller, platform: Platform) -> None:
+    """A caller that repeats itself is told the same, and pays once."""
+    answers = []
+    for _ in range(3):
+        async with caller.session.put("/api/orders/again", json=ORDER) as answer:
+            answers.append((answer.status, answer.headers["Location"], await answer.json()))
+        await caller.until_state("again", "Processed")
+    assert answers == [answers[0]] * 3
+    assert len(rows(platform, "Payments", "RowKey eq 'again'")) == 1
+
+
+async def test_other_order_under_a_known_id_conflicts(caller: Caller) -> None:
+    """409 as a problem document, and the first order stands."""
+    assert await caller.put("taken") == HTTPStatus.ACCEPTED
+    await caller.until_state("taken", "Processed")
+    async with caller.session.put("/api/orders/taken", json=ORDER | {"customer": "somebody else"}) as answer:
+        assert answer.status == HTTPStatus.CONFLICT
+        assert answer.content_type == "application/problem+json"
+
+
+async def test_other_order_before_the_first_is_recorded_is_not_lost(
+    caller: Caller, platform: Platform
+) -> None:
+    """Whoever loses the race is recorded in `Rejected`, and never dropped as a duplicate."""
+    await asyncio.gather(caller.put("race"), caller.put("race", ORDER | {"customer": "somebody else"}))
+    await caller.until_state("race", "Processed")
+    reasons = await _until_rejected(platform, count=1, having="race")
+    assert reasons == ["another order is known as race"]
+
+
+async def test_poison_message_is_kept_aside_and_others_go_on(caller: Caller, platform: Platform) -> None:
+    """What does not parse is recorded with its reason; the orders of its batch are processed."""
+    before = len(rows(platform, "Rejected"))
+    connection = platform.addresses.service_bus_connection
+    async with (
+        ServiceBusClient.from_connection_string(connection) as client,
+        client.get_queue_sender("submissions") as sender,
+    ):
+        poison = [b"{", b"\xff\x00", b'{"schema_version": 7}', b"[]", b'"text"']
+        await sender.send_messages([ServiceBusMessage(body) for body in poison])
+    assert await caller.put("after-poison") == HTTPStatus.ACCEPTED
+    await caller.until_state("after-poison", "Processed")
+    await _until_rejected(platform, count=before + len(poison))
+
+
+async def test_one_order_costs_few_requests(caller: Caller) -> None:
+    """One order at a time: at most 5 write transactions and 6 reads."""
+    before = await caller.figures()
+    async with caller.session.post("/api/orders", json=ORDER) as answer:
+        order_id = (await answer.json())["id"]
+    await _until_finished_without_looking(caller, before["transactions"] + 4)
+    after = await caller.figures()
+    assert (await caller.until_state(order_id, "Processed"))["last_error"] is None
+    assert after["transactions"] - before["transactions"] <= 5
+    assert after["reads"] - before["reads"] <= 6
+
+
+async def test_many_orders_share_transactions(caller: Caller) -> None:
+    """200 orders in flight: at most 2 write transactions an order, by group commit."""
+    before = await caller.figures()
+    ids = [f"flight-{number}" for number in range(200)]
+    await asyncio.gather(*(caller.put(order_id) for order_id in ids))
+    for order_id in ids:
+        await caller.until_state(order_id, "Processed")
+    after = await caller.figures()
+    assert after["transactions"] - before["transactions"] <= 2 * len(ids)
+
+
+async def test_index_has_one_row_for_each_task(platform: Platform) -> None:
+    """Finished tasks stand in `!done` and nowhere else."""
+    tasks = {row["OrderID"] for row in rows(platform, "Tasks") if row["RowKey"].endswith("|task")}
+    index = [row for row in rows(platform, "Tasks") if row["RowKey"].startswith("!")]
+    index = [row for row in index if "OrderID" in row]
+    assert sorted(row["OrderID"] for row in index) == sorted(tasks)
+    assert all(row["RowKey"].startswith("!done|") for row in index)
+
+
+async def _until_rejected(platform: Platform, *, count: int, having: str = "") -> list[str]:
+    async with asyncio.timeout(PATIENCE):
+        while True:
+            reasons = [row["Reason"] for row in await asyncio.to_thread(rows, platform, "Rejected")]
+            reasons = [reason for reason in reasons if having in reason]
+            if len(reasons) >= count:
+                return reasons
+            await asyncio.sleep(0.1)
+
+
+async def _until_finished_without_looking(caller: Caller, transactions: int) -> None:
+    """Wait by the application's own count: looking at the order would be counted as a read."""
+    async with asyncio.timeout(PATIENCE):
+        while (await caller.figures())["transactions"] < transactions:
+            await asyncio.sleep(0.05)

@@ -1,0 +1,97 @@
+"""What becomes of an order when the payment service fails."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from datetime import UTC, datetime
+
+import pytest
+import pytest_asyncio
+
+from local.platform import Platform
+from tests.e2e.caller import Caller, rows, running
+from tests.e2e.payment_service import PaymentService
+
+pytestmark = [pytest.mark.process, pytest.mark.asyncio(loop_scope="module")]
+
+_COMPLETE_WITHIN = 4
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def service() -> AsyncIterator[PaymentService]:
+    """Serve payments as the tests say."""
+    async with PaymentService().serving() as service:
+        yield service
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def platform(
+    tmp_path_factory: pytest.TempPathFactory, service: PaymentService
+) -> AsyncIterator[Platform]:
+    """Run one platform for all tests here, which pays there."""
+    settings = {"PAYMENT_URL": service.url, "STEP_SECONDS": f"orders.payment={_COMPLETE_WITHIN}"}
+    async with running(tmp_path_factory.mktemp("platform"), settings) as platform:
+        yield platform
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def caller(platform: Platform) -> AsyncIterator[Caller]:
+    """Call it."""
+    async with Caller.of(platform) as caller:
+        yield caller
+
+
+@pytest.fixture(autouse=True)
+def _well_again(service: PaymentService) -> Iterator[None]:
+    service.keys.clear()
+    yield
+    service.hangs = False
+    service.statuses.clear()
+
+
+async def test_failing_service_is_tried_again(caller: Caller, service: PaymentService) -> None:
+    """503 twice, then 201: processed within complete-by, under one idempotency key."""
+    service.statuses = [503, 503]
+    await caller.put("retried")
+    order = await caller.until_state("retried", "Processed")
+    step = order["steps"][0]
+    assert step["finished_at"] < step["complete_by"]
+    assert service.keys == ["retried/payment/do"] * 3
+
+
+async def test_refusal_makes_the_task_an_error(caller: Caller, service: PaymentService) -> None:
+    """400 is final: `Error` with the reason, and one call only."""
+    service.statuses = [400]
+    await caller.put("refused")
+    order = await caller.until_state("refused", "Error")
+    assert order["last_error"] == "payment: payment answered 400"
+    assert order["steps"][0]["state"] == "Failed"
+    assert len(service.keys) == 1
+
+
+async def test_silent_service_leaves_an_overdue_task(
+    caller: Caller, platform: Platform, service: PaymentService
+) -> None:
+    """No answer: the task stays `Processing` past its complete-by, where the Supervisor will find it."""
+    service.hangs = True
+    await caller.put("silent")
+    order = await caller.until("silent", lambda order: order["steps"][0]["state"] == "Running")
+    complete_by = datetime.fromisoformat(order["steps"][0]["complete_by"])
+    await _until_orchestration_ended(caller)
+    assert datetime.now(UTC) >= complete_by
+    order = await caller.until("silent", lambda order: order["id"] == "silent")
+    assert order["state"] == "Processing"
+    index = [row for row in rows(platform, "Tasks", "OrderID eq 'silent'") if row["RowKey"].startswith("!")]
+    assert [row["RowKey"].split("|")[0] for row in index] == ["!due"]
+    due = datetime.strptime(index[0]["RowKey"].split("|")[1], "%Y%m%dT%H%M%S.%fZ").replace(tzinfo=UTC)
+    assert due <= complete_by
+
+
+async def _until_orchestration_ended(caller: Caller) -> None:
+    async with asyncio.timeout(60):
+        while True:
+            async with caller.session.get("/admin/host/status") as answer:
+                if (await answer.json())["durable"]["orchestrations_alive"] == 0:
+                    return
+            await asyncio.sleep(0.1)

@@ -1,0 +1,40 @@
+"""A setting that is missing or wrong stops the start with one line that names it and the fix."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from local.platform import PartFailedError
+from tests.e2e.caller import running
+
+pytestmark = pytest.mark.process
+
+
+@pytest.mark.parametrize(
+    ("settings", "told"),
+    [
+        ({"PAYMENT_URL": "nowhere"}, "setting PAYMENT_URL is wrong"),
+        ({"STATE_SHARDS": "many"}, "setting STATE_SHARDS is wrong"),
+        ({"STEP_SECONDS": "orders.shipping=3"}, "orders.shipping"),
+    ],
+)
+async def test_wrong_setting_stops_the_start_with_one_line(
+    tmp_path: Path, settings: dict[str, str], told: str
+) -> None:
+    """The developer reads the setting's name and the fix, and no stack trace."""
+    with pytest.raises(PartFailedError) as failure:
+        async with running(tmp_path, settings):
+            pass
+    assert told in str(failure.value)
+    assert "Traceback" not in str(failure.value)
+
+
+async def test_other_number_of_shards_is_refused(tmp_path: Path) -> None:
+    """Tasks would be looked for where they are not, so the application does not start."""
+    async with running(tmp_path, in_memory=False):
+        pass
+    with pytest.raises(PartFailedError, match="setting STATE_SHARDS is 8, but the table has 16"):
+        async with running(tmp_path, {"STATE_SHARDS": "8"}, in_memory=False):
+            pass

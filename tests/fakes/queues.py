@@ -1,0 +1,55 @@
+"""What leaves the application, kept to be looked at: submissions, Scheduler starts, rejected messages."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from functions.pattern.identity import Epoch, TaskId
+from functions.pattern.messages import SubmissionMessage
+from functions.pattern.records import Order
+
+
+class RecordedSubmissions:
+    """Keeps the orders that were submitted."""
+
+    def __init__(self) -> None:
+        self.messages: list[SubmissionMessage] = []
+        self.failure: Exception | None = None
+
+    async def submit(self, message: SubmissionMessage, order: Order) -> None:  # noqa: ARG002 - the port's
+        """Keep the message, or raise what the test has set."""
+        if self.failure is not None:
+            raise self.failure
+        self.messages.append(message)
+
+
+class RecordedSchedulers:
+    """Keeps which Scheduler instances were started."""
+
+    def __init__(self) -> None:
+        self.started: list[tuple[TaskId, Epoch]] = []
+
+    async def start(self, task: TaskId, epoch: Epoch) -> None:
+        """Keep the start."""
+        self.started.append((task, epoch))
+
+
+@dataclass(frozen=True, slots=True)
+class Rejection:
+    """One message that was kept aside."""
+
+    queue: str
+    message_id: str
+    body: bytes
+    reason: str
+
+
+class RecordedRejections:
+    """Keeps the messages that were rejected."""
+
+    def __init__(self) -> None:
+        self.all: list[Rejection] = []
+
+    async def reject(self, queue: str, message_id: str, body: bytes, reason: str) -> None:
+        """Keep the message and why it was rejected."""
+        self.all.append(Rejection(queue, message_id, body, reason))

@@ -1,0 +1,70 @@
+"""A remote service that answers as it is told, on a port of its own."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+from aiohttp import web
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """One answer. `pieces` are sent one by one; one that `hangs` never comes."""
+
+    status: int = 200
+    pieces: tuple[bytes, ...] = (b'{"paid":true}',)
+    headers: Mapping[str, str] = field(default_factory=dict)
+    hangs: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Received:
+    """One request as it arrived."""
+
+    method: str
+    path: str
+    headers: Mapping[str, str]
+    body: bytes
+
+
+class RemoteServiceFake:
+    """Gives its answers in their order; the last one again and again."""
+
+    def __init__(self) -> None:
+        self.answers: list[Answer] = [Answer()]
+        self.received: list[Received] = []
+        self.address = ""
+        self._ended = asyncio.Event()
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[RemoteServiceFake]:
+        """Serve until the block ends."""
+        app = web.Application()
+        app.router.add_route("*", "/{path:.*}", self._answer)
+        runner = web.AppRunner(app, shutdown_timeout=0)
+        await runner.setup()
+        site = web.TCPSite(runner, "127.0.0.1", 0)
+        await site.start()
+        self.address = f"http://127.0.0.1:{runner.addresses[0][1]}"
+        try:
+            yield self
+        finally:
+            self._ended.set()
+            await runner.cleanup()
+
+    async def _answer(self, request: web.Request) -> web.StreamResponse:
+        self.received.append(
+            Received(request.method, request.path, dict(request.headers), await request.read())
+        )
+        answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+        if answer.hangs:
+            await self._ended.wait()
+        response = web.StreamResponse(status=answer.status, headers=answer.headers)
+        await response.prepare(request)
+        for piece in answer.pieces:
+            await response.write(piece)
+            await asyncio.sleep(0.005)  # so that the pieces travel apart
+        return response

@@ -1,0 +1,62 @@
+"""A state store in memory, with the real transitions and a real compare-and-swap."""
+
+from __future__ import annotations
+
+from functions.pattern.identity import TaskId
+from functions.pattern.ports import Admission, Admitted, Clock, Stored
+from functions.pattern.records import TaskRecord
+from functions.pattern.transitions import Event, Refused, apply
+
+
+class MemoryStateStore:
+    """Keeps tasks in memory. With a `failure` set, every call raises it, as a service that is down does."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._tasks: dict[TaskId, Stored] = {}
+        self.writes = 0
+        self.failure: Exception | None = None
+
+    async def admit(self, record: TaskRecord) -> Admitted:
+        """Record a new task."""
+        self._fail_when_told()
+        known = self._tasks.get(record.order.task)
+        if known is None:
+            return Admitted(Admission.RECORDED, self.put(record))
+        same = known.record.order.digest == record.order.digest
+        return Admitted(Admission.KNOWN if same else Admission.CONFLICT, known)
+
+    async def load(self, task: TaskId) -> Stored | None:
+        """Read one task."""
+        self._fail_when_told()
+        return self._tasks.get(task)
+
+    async def recall(self, task: TaskId) -> Stored | None:
+        """Give the record as it is: this process is the only one there is."""
+        return await self.load(task)
+
+    async def change(self, stored: Stored, event: Event) -> Stored | Refused:
+        """Apply `event` to what is recorded now, which is what a compare-and-swap comes to."""
+        self._fail_when_told()
+        now = self._tasks[stored.record.order.task]
+        outcome = apply(now.record, event, self._clock.now())
+        if isinstance(outcome, Refused):
+            return outcome
+        return now if outcome is now.record else self.put(outcome)
+
+    def put(self, record: TaskRecord) -> Stored:
+        """Let the store hold `record`, whatever it held before."""
+        self.writes += 1
+        self._tasks[record.order.task] = Stored(record, str(self.writes))
+        return self._tasks[record.order.task]
+
+    def record(self, task: TaskId) -> TaskRecord:
+        """Look at what is recorded. Raises `KeyError` when there is no such task."""
+        return self._tasks[task].record
+
+    def __len__(self) -> int:
+        return len(self._tasks)
+
+    def _fail_when_told(self) -> None:
+        if self.failure is not None:
+            raise self.failure

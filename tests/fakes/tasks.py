@@ -1,0 +1,91 @@
+"""A task on its way: events as Schedulers and Agents send them, and records after some of them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+from functions.pattern.definition import Workflow
+from functions.pattern.identity import Epoch, StepName, TaskId, scheduler_id
+from functions.pattern.records import TaskRecord
+from functions.pattern.states import ProcessState
+from functions.pattern.transitions import (
+    Claimed,
+    Event,
+    Refused,
+    StepCompleted,
+    StepFailed,
+    StepStarted,
+    admit,
+    apply,
+)
+from tests.fakes.clock import START
+from tests.fakes.workflows import DIAMOND, TASK, order
+
+FIRST = Epoch(1)
+SECOND = Epoch(2)
+
+
+def after(seconds: float) -> datetime:
+    """Give the time `seconds` after the start."""
+    return START + timedelta(seconds=seconds)
+
+
+def pending(workflow: Workflow = DIAMOND, task: TaskId = TASK) -> TaskRecord:
+    """Make a task that waits for its Scheduler, for 30 seconds at most."""
+    return admit(order(workflow, task), workflow, pick_up_by=after(30))
+
+
+def claimed(epoch: Epoch = FIRST, *, task: TaskId = TASK, start_by: float = 30) -> Claimed:
+    """Make the event that the Scheduler of `epoch` takes the task."""
+    return Claimed(epoch=epoch, scheduler=scheduler_id(task, epoch), start_by=after(start_by))
+
+
+def started(step: str, epoch: Epoch = FIRST, *, task: TaskId = TASK, complete_by: float = 20) -> StepStarted:
+    """Make the event that an Agent is about to call its service."""
+    return StepStarted(
+        epoch=epoch,
+        scheduler=scheduler_id(task, epoch),
+        step=StepName(step),
+        complete_by=after(complete_by),
+    )
+
+
+def completed(
+    step: str, epoch: Epoch = FIRST, *, task: TaskId = TASK, result: bytes = b"{}", start_by: float = 30
+) -> StepCompleted:
+    """Make the event that a service did its part."""
+    return StepCompleted(
+        epoch=epoch,
+        scheduler=scheduler_id(task, epoch),
+        step=StepName(step),
+        result=result,
+        start_by=after(start_by),
+    )
+
+
+def failed(step: str, epoch: Epoch = FIRST, *, task: TaskId = TASK, error: str = "no money") -> StepFailed:
+    """Make the event that a service refused for good."""
+    return StepFailed(epoch=epoch, scheduler=scheduler_id(task, epoch), step=StepName(step), error=error)
+
+
+def told(record: TaskRecord, *events: Event, now: datetime = START) -> TaskRecord:
+    """Apply events of which none may be refused."""
+    for event in events:
+        outcome = apply(record, event, now)
+        assert not isinstance(outcome, Refused), f"{event} was refused: {outcome.reason}"
+        record = outcome
+    return record
+
+
+def recovered(record: TaskRecord) -> TaskRecord:
+    """Give the task back, one epoch on, as a recovery leaves it."""
+    task = replace(
+        record.task,
+        process_state=ProcessState.PENDING,
+        locked_by=None,
+        complete_by=None,
+        failure_count=record.task.failure_count + 1,
+        epoch=Epoch(record.task.epoch + 1),
+    )
+    return replace(record, task=task)

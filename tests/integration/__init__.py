@@ -1,0 +1,3 @@
+"""Tests against the real Azurite."""
+
+from __future__ import annotations

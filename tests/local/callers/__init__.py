@@ -1,0 +1,3 @@
+"""Tests of the sample callers, against an API of canned answers."""
+
+from __future__ import annotations

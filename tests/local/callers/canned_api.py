@@ -1,0 +1,58 @@
+"""An order API that gives each order a canned life: one state for each time it is looked at."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
+
+from aiohttp import web
+from aiohttp.test_utils import TestServer
+
+SUBMITTED = datetime(2026, 11, 21, 10, 0, tzinfo=UTC)
+#: From the queue to the end: not there yet, then each state.
+HAPPY_LIFE = (None, "Pending", "Processing", "Processed")
+
+
+@asynccontextmanager
+async def canned_api(
+    life: Sequence[str | None] = HAPPY_LIFE, *, submit_status: int = 202
+) -> AsyncIterator[str]:
+    """Serve the API for the block, and give its address."""
+    looks: dict[str, int] = {}
+
+    async def submit(request: web.Request) -> web.Response:
+        await request.json()
+        looks[request.match_info["id"]] = 0
+        return web.json_response({"title": "canned"}, status=submit_status)
+
+    async def look(request: web.Request) -> web.Response:
+        order_id = request.match_info["id"]
+        state = life[min(looks[order_id], len(life) - 1)]
+        looks[order_id] += 1
+        if state is None:
+            return web.json_response({"title": "unknown"}, status=404)
+        return web.json_response(_order(order_id, state))
+
+    app = web.Application()
+    app.add_routes([web.put("/api/orders/{id}", submit), web.get("/api/orders/{id}", look)])
+    async with TestServer(app) as server:
+        yield str(server.make_url("/"))
+
+
+def _order(order_id: str, state: str) -> dict[str, object]:
+    finished = (SUBMITTED + timedelta(seconds=0.25)).isoformat() if state in {"Processed", "Error"} else None
+    step = {
+        "name": "payment",
+        "state": "Completed" if finished else "Running",
+        "started_at": SUBMITTED.isoformat(),
+    }
+    return {
+        "id": order_id,
+        "state": state,
+        "workflow": "orders",
+        "submitted_at": SUBMITTED.isoformat(),
+        "finished_at": finished,
+        "steps": [{**step, "finished_at": finished}],
+        "last_error": "the card was refused" if state == "Error" else None,
+    }

@@ -1,0 +1,1 @@
+"""Tests of the Durable engine, against the unmodified azure-functions-durable SDK."""

@@ -1,0 +1,3 @@
+"""Tests of the local Functions host."""
+
+from __future__ import annotations

@@ -1,0 +1,3 @@
+"""The app of the tests of Durable Functions."""
+
+from __future__ import annotations

@@ -1,0 +1,54 @@
+"""A small stand-in for a part: answers every GET with 200 and its process id, and misbehaves on request.
+
+Run as a program: `fake_part.py PORT [ignore-sigterm] [with-child] [die-at-start]`; a GET of `/die` ends it
+with code 3.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from http.server import BaseHTTPRequestHandler, HTTPServer
+
+
+class _Answer(BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        """Answer with the process id."""
+        if self.path == "/die":
+            _say("fatal: the fake was told to die")
+            os._exit(3)
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(str(os.getpid()).encode())
+
+    def log_message(self, format: str, *arguments: object) -> None:  # noqa: A002 - the base class names it so
+        """Say nothing for each request."""
+
+
+def _say(line: str) -> None:
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
+
+
+def _stop(*_: object) -> None:
+    _say("fake part stops")
+    sys.exit(0)
+
+
+def main(port: int, behaviour: set[str]) -> None:
+    """Serve until told to stop."""
+    signal.signal(signal.SIGTERM, _stop)
+    if "ignore-sigterm" in behaviour:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    if "with-child" in behaviour:
+        subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+    _say(f"fake part on {port}")
+    if "die-at-start" in behaviour:
+        sys.exit("fatal: a setting is missing")
+    HTTPServer(("127.0.0.1", port), _Answer).serve_forever()
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), set(sys.argv[2:]))

@@ -1,0 +1,61 @@
+"""A platform of fake parts.
+
+As a program (`python -m tests.local.platform.fake_platform DATA [BEHAVIOUR …]`) it behaves as `python -m
+local up` does, and is there to be stopped and killed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from pathlib import Path
+
+from local.platform import ANY_PORTS, Addresses, PartName, Platform, PlatformOptions, until_told_to_stop
+from local.platform.blueprint import Blueprint, Stages
+from local.platform.parts import Part, Readiness
+
+_FAKE_PART = Path(__file__).with_name("fake_part.py")
+
+
+def fakes(*behaviour: str, stop_within: float = 2.0) -> Blueprint:
+    """Return a blueprint of a broker that behaves well, then a host with the given behaviour."""
+
+    def blueprint(_: PlatformOptions, addresses: Addresses) -> Stages:
+        return [
+            [_fake(PartName.BROKER, addresses.ports.admin, stop_within=stop_within)],
+            [_fake(PartName.HOST, addresses.ports.host, *behaviour, stop_within=stop_within)],
+        ]
+
+    return blueprint
+
+
+def options(data: Path) -> PlatformOptions:
+    """Return the options of a platform that runs side by side with others."""
+    return PlatformOptions(ports=ANY_PORTS, data=data)
+
+
+def _fake(name: PartName, port: int, *behaviour: str, stop_within: float) -> Part:
+    return Part(
+        name=name,
+        command=(sys.executable, str(_FAKE_PART), str(port), *behaviour),
+        ready=Readiness(f"http://127.0.0.1:{port}"),
+        stop_within=stop_within,
+    )
+
+
+async def _main(data: Path, *behaviour: str) -> int:
+    platform = Platform(
+        options(data), fakes(*behaviour, stop_within=30 if "ignore-sigterm" in behaviour else 2)
+    )
+
+    async def work() -> int:
+        async with platform:
+            sys.stdout.write("ready\n")
+            sys.stdout.flush()
+            await platform.run_until_failure()
+
+    return await until_told_to_stop(work(), platform.kill_all_now)
+
+
+if __name__ == "__main__":
+    sys.exit(asyncio.run(_main(Path(sys.argv[1]), *sys.argv[2:])))

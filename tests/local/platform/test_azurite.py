@@ -1,0 +1,85 @@
+"""The real Azurite: what was written a moment before it is stopped is there when it starts again."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+from pathlib import Path
+
+import psutil
+import pytest
+from azure.data.tables import TableClient
+
+from local.platform import ANY_PORTS, Addresses, PartName, Platform, PlatformOptions
+from local.platform.blueprint import Stages, whole_platform
+from local.platform.process import ROOT
+from tests.local.platform.processes import LEAVING_WITHIN, descendants, still_there
+
+pytestmark = pytest.mark.process
+
+
+def azurite_only(options: PlatformOptions, addresses: Addresses) -> Stages:
+    """Return the real platform's Azurite, without the other parts."""
+    return [
+        [
+            part
+            for stage in whole_platform(options, addresses)
+            for part in stage
+            if part.name is PartName.AZURITE
+        ]
+    ]
+
+
+async def _run_azurite(data: Path) -> None:
+    """Run Azurite until this process is killed, after printing the connection string."""
+    async with Platform(PlatformOptions(ports=ANY_PORTS, data=data), azurite_only) as platform:
+        sys.stdout.write(f"{platform.addresses.storage_connection}\n")
+        sys.stdout.flush()
+        await platform.run_until_failure()
+
+
+def _write_and_kill(data: Path) -> list[psutil.Process]:
+    """Write to the Azurite of a platform in another process, kill that platform, and return its processes."""
+    command = [sys.executable, "-m", __name__, str(data)]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, cwd=ROOT
+    ) as other:
+        assert other.stdout
+        connection = other.stdout.readline().strip()
+        processes = descendants(other.pid)
+        _write(connection)
+        other.kill()
+    return processes
+
+
+def _write(connection: str) -> None:
+    with TableClient.from_connection_string(connection, "Tasks") as table:
+        table.create_table()
+        table.create_entity({"PartitionKey": "7", "RowKey": "last-moment"})
+
+
+def _read(connection: str) -> str:
+    with TableClient.from_connection_string(connection, "Tasks") as table:
+        return str(table.get_entity("7", "last-moment")["RowKey"])
+
+
+async def test_what_was_written_just_before_a_restart_is_kept(tmp_path: Path) -> None:
+    """Azurite saves only every few seconds; a gentle stop saves at once."""
+    async with Platform(PlatformOptions(ports=ANY_PORTS, data=tmp_path), azurite_only) as platform:
+        connection = platform.addresses.storage_connection
+        await asyncio.to_thread(_write, connection)
+        await platform.restart(PartName.AZURITE)
+        assert await asyncio.to_thread(_read, connection) == "last-moment"
+
+
+async def test_what_was_written_just_before_the_platform_was_killed_is_kept(tmp_path: Path) -> None:
+    """The watchdog stops Azurite gently when nobody else can, and the next platform waits for that."""
+    killed = await asyncio.to_thread(_write_and_kill, tmp_path)
+    async with Platform(PlatformOptions(ports=ANY_PORTS, data=tmp_path), azurite_only) as platform:
+        assert await asyncio.to_thread(_read, platform.addresses.storage_connection) == "last-moment"
+    assert still_there(killed, within=LEAVING_WITHIN) == []
+
+
+if __name__ == "__main__":
+    asyncio.run(_run_azurite(Path(sys.argv[1])))

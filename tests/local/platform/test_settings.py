@@ -1,0 +1,93 @@
+"""Which of the sample, the developer's file, the environment and the running parts wins for a setting."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from local.platform import Addresses, Ports, RefusedError
+from local.platform.settings import application_settings
+
+ADDRESSES = Addresses(Ports(host=7171, service_bus=5772, table=10102))
+
+
+@pytest.fixture
+def app(tmp_path: Path) -> Path:
+    """Give an application folder with the sample settings."""
+    _write(
+        tmp_path / "local.settings.sample.json",
+        STATE_SHARDS="16",
+        PAYMENT_URL="http://127.0.0.1:7071/payments",
+    )
+    return tmp_path
+
+
+def _write(file: Path, **values: str) -> None:
+    file.write_text(json.dumps({"IsEncrypted": False, "Values": values}))
+
+
+def _settings(app: Path, environment: dict[str, str] | None = None, **settings: str) -> dict[str, str]:
+    return application_settings(app, environment or {}, ADDRESSES, settings)
+
+
+def test_the_sample_is_enough(app: Path) -> None:
+    """A newcomer writes no file."""
+    assert _settings(app)["STATE_SHARDS"] == "16"
+
+
+def test_the_developers_file_wins_over_the_sample_and_the_environment_over_both(app: Path) -> None:
+    """As with Core Tools."""
+    _write(app / "local.settings.json", STATE_SHARDS="4")
+    assert _settings(app)["STATE_SHARDS"] == "4"
+    assert _settings(app, {"STATE_SHARDS": "2"})["STATE_SHARDS"] == "2"
+
+
+def test_connections_are_always_those_of_the_running_parts(app: Path) -> None:
+    """Nobody's own storage account is written to by accident."""
+    _write(
+        app / "local.settings.json",
+        AzureWebJobsStorage="theirs",
+        ServiceBusConnection="theirs",
+        StateStore="theirs",
+    )
+    settings = _settings(app, {"StateStore": "theirs"})
+    assert "TableEndpoint=http://127.0.0.1:10102/devstoreaccount1;" in settings["StateStore"]
+    assert settings["AzureWebJobsStorage"] == settings["StateStore"]
+    assert settings["ServiceBusConnection"].startswith("Endpoint=sb://127.0.0.1:5772;")
+
+
+def test_the_payment_service_follows_the_hosts_port(app: Path) -> None:
+    """A file that was copied from the sample says nothing about the port in use."""
+    _write(app / "local.settings.json", PAYMENT_URL="http://127.0.0.1:7071/payments")
+    assert _settings(app)["PAYMENT_URL"] == "http://127.0.0.1:7171/api/services/payments"
+    assert _settings(app)["SAMPLE_SERVICES"] == "1"
+
+
+def test_a_payment_service_of_ones_own_is_used(app: Path) -> None:
+    """A fork that brings its own remote service names it in its settings file or in the environment."""
+    _write(app / "local.settings.json", PAYMENT_URL="http://127.0.0.1:9000/pay")
+    assert _settings(app)["PAYMENT_URL"] == "http://127.0.0.1:9000/pay"
+    assert _settings(app, {"PAYMENT_URL": "http://other"})["PAYMENT_URL"] == "http://other"
+
+
+def test_settings_that_a_test_gives_win_over_everything(app: Path) -> None:
+    """They are how a test points the application at a service of its own."""
+    assert (
+        _settings(app, {"PAYMENT_URL": "http://other"}, PAYMENT_URL="http://mine")["PAYMENT_URL"]
+        == "http://mine"
+    )
+
+
+def test_other_variables_of_the_environment_are_no_settings(app: Path) -> None:
+    """They reach the host anyway, as every process inherits them."""
+    assert "HOME" not in _settings(app, {"HOME": "/home/someone"})
+
+
+@pytest.mark.parametrize("text", ["{", '{"Values": {"A": ["list"]}}'])
+def test_a_broken_settings_file_is_refused_by_its_name(app: Path, text: str) -> None:
+    """The developer learns which file to look at."""
+    (app / "local.settings.json").write_text(text)
+    with pytest.raises(RefusedError, match=r"local\.settings\.json is not a settings file"):
+        _settings(app)

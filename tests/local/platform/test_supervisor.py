@@ -1,0 +1,177 @@
+"""Parts start in order, are watched, and can be killed, paused and started again on the same ports."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import aiohttp
+import psutil
+import pytest
+
+from local.platform import (
+    ANY_PORTS,
+    Addresses,
+    FolderInUseError,
+    PartFailedError,
+    PartName,
+    Platform,
+    PlatformOptions,
+    PortTakenError,
+    RefusedError,
+)
+from local.platform.parts import Part, Readiness
+from tests.local.platform.fake_platform import fakes, options
+from tests.local.platform.processes import still_there
+
+pytestmark = pytest.mark.process
+
+
+async def _process_id(url: str) -> int:
+    """Ask a fake part who it is."""
+    async with aiohttp.ClientSession() as session, session.get(url) as response:
+        return int(await response.text())
+
+
+async def test_parts_answer_inside_the_block_and_are_gone_after_it(tmp_path: Path) -> None:
+    """That is the whole promise of `async with Platform(…)`."""
+    async with Platform(options(tmp_path), fakes("with-child")) as platform:
+        assert await _process_id(platform.addresses.host) == platform.pid(PartName.HOST)
+        assert await _process_id(platform.addresses.admin) == platform.pid(PartName.BROKER)
+        processes = psutil.Process().children(recursive=True)
+    assert len(processes) >= 4, "two parts, a child of one, and the watchdog"
+    assert still_there(processes, within=0.5) == []
+
+
+async def test_parts_stop_in_the_opposite_order(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The host says goodbye while the broker still listens."""
+    async with Platform(options(tmp_path), fakes()):
+        pass
+    stops = [line for line in capsys.readouterr().err.splitlines() if line.endswith("stops")]
+    assert stops == ["host    | fake part stops", "broker  | fake part stops"]
+
+
+async def test_a_killed_part_starts_again_on_its_port(tmp_path: Path) -> None:
+    """Clients find it where it was, and the platform does not take the kill for a failure."""
+    async with Platform(options(tmp_path), fakes()) as platform:
+        before = await _process_id(platform.addresses.host)
+        await platform.kill(PartName.HOST)
+        with pytest.raises(aiohttp.ClientConnectionError):
+            await _process_id(platform.addresses.host)
+        await platform.start(PartName.HOST)
+        after = await _process_id(platform.addresses.host)
+        assert before != after
+        assert await platform.unless_a_part_fails(asyncio.sleep(0, "fine")) == "fine"
+
+
+async def test_a_restarted_part_is_a_new_process(tmp_path: Path) -> None:
+    """`restart` stops gently and starts again."""
+    async with Platform(options(tmp_path), fakes()) as platform:
+        before = platform.pid(PartName.BROKER)
+        await platform.restart(PartName.BROKER)
+        assert await _process_id(platform.addresses.admin) == platform.pid(PartName.BROKER) != before
+
+
+async def test_a_paused_part_does_not_answer_until_it_is_resumed(tmp_path: Path) -> None:
+    """As a machine that hangs: connections are accepted, and nothing comes back."""
+    async with Platform(options(tmp_path), fakes()) as platform:
+        platform.pause(PartName.HOST)
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(_process_id(platform.addresses.host), 0.3)
+        platform.resume(PartName.HOST)
+        assert await _process_id(platform.addresses.host) == platform.pid(PartName.HOST)
+
+
+async def test_a_paused_part_is_stopped_with_the_others(tmp_path: Path) -> None:
+    """The end of the block does not wait for a part that is frozen."""
+    async with asyncio.timeout(5), Platform(options(tmp_path), fakes()) as platform:
+        platform.pause(PartName.HOST)
+
+
+async def test_a_running_part_is_not_started_twice(tmp_path: Path) -> None:
+    """Two hosts on one database would be nobody's intention."""
+    async with Platform(options(tmp_path), fakes()) as platform:
+        with pytest.raises(ValueError, match="host is running already"):
+            await platform.start(PartName.HOST)
+
+
+async def test_a_part_that_dies_is_named_with_its_last_lines(tmp_path: Path) -> None:
+    """The developer sees what it said last; a child that it leaves behind hides nothing."""
+    async with Platform(options(tmp_path), fakes("with-child")) as platform:
+        with pytest.raises(aiohttp.ClientError):
+            await _process_id(f"{platform.addresses.host}/die")
+        with pytest.raises(PartFailedError, match="host ended with exit code 3") as failure:
+            await asyncio.wait_for(platform.run_until_failure(), 5)
+    assert failure.value.part is PartName.HOST
+    assert failure.value.last_lines[-1] == "fatal: the fake was told to die"
+    assert still_there(psutil.Process().children(recursive=True), within=0.5) == []
+
+
+async def test_a_part_that_dies_ends_the_work_that_needs_it(tmp_path: Path) -> None:
+    """A demo that waits for its orders does not wait for ever when the host is gone."""
+    async with Platform(options(tmp_path), fakes()) as platform:
+        with pytest.raises(aiohttp.ClientError):
+            await _process_id(f"{platform.addresses.host}/die")
+        with pytest.raises(PartFailedError):
+            await platform.unless_a_part_fails(asyncio.Event().wait())
+
+
+async def test_a_part_that_does_not_start_stops_the_rest(tmp_path: Path) -> None:
+    """The error carries the reason that the part itself gave."""
+    with pytest.raises(PartFailedError, match="host ended with exit code 1 before it was ready") as failure:
+        async with Platform(options(tmp_path), fakes("die-at-start")):
+            pass
+    assert "fatal: a setting is missing" in failure.value.last_lines
+    assert still_there(psutil.Process().children(recursive=True), within=0.5) == []
+
+
+async def test_a_part_that_does_not_stop_is_killed_when_its_time_is_up(tmp_path: Path) -> None:
+    """Nothing holds up the end for longer than a part's `stop_within`."""
+    async with asyncio.timeout(10):
+        async with Platform(options(tmp_path), fakes("ignore-sigterm", stop_within=0.2)):
+            processes = psutil.Process().children(recursive=True)
+        assert still_there(processes, within=0.5) == []
+
+
+async def test_a_part_that_is_not_crash_safe_is_not_killed(tmp_path: Path) -> None:
+    """Azurite loses what it has not saved, so only a gentle stop is offered."""
+
+    def blueprint(_: PlatformOptions, addresses: Addresses) -> list[list[Part]]:
+        command = (sys.executable, "-m", "http.server", "--bind", "127.0.0.1", str(addresses.ports.table))
+        return [[Part(PartName.AZURITE, command, Readiness(addresses.table), crash_safe=False)]]
+
+    async with Platform(options(tmp_path), blueprint) as platform:
+        with pytest.raises(ValueError, match="use stop"):
+            await platform.kill(PartName.AZURITE)
+        await platform.stop(PartName.AZURITE)
+
+
+async def test_a_second_platform_on_the_same_folder_is_refused(tmp_path: Path) -> None:
+    """Two Azurites on one folder would overwrite each other's files."""
+    async with Platform(options(tmp_path), fakes()):
+        with pytest.raises(FolderInUseError):
+            async with Platform(options(tmp_path), fakes()):
+                pass
+
+
+async def test_a_taken_port_is_found_before_anything_starts(tmp_path: Path) -> None:
+    """No part has to be stopped again because another could not start."""
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        wanted = replace(ANY_PORTS, host=other.getsockname()[1])
+        with pytest.raises(PortTakenError):
+            async with Platform(PlatformOptions(ports=wanted, data=tmp_path), fakes()):
+                pass
+    assert psutil.Process().children() == []
+
+
+async def test_the_platform_refuses_to_run_inside_azure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is a developer's tool, and must never stand in for the real services."""
+    monkeypatch.setenv("WEBSITE_INSTANCE_ID", "0123")
+    with pytest.raises(RefusedError, match="WEBSITE_INSTANCE_ID"):
+        async with Platform(options(tmp_path), fakes()):
+            pass

@@ -1,0 +1,80 @@
+"""The admin endpoint tells the truth about queues and keeps strangers out."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from azure.servicebus import ServiceBusMessage
+from azure.servicebus.exceptions import MessageLockLostError
+
+from .broker_thread import RunningBroker
+from .conftest import Links
+
+
+def test_figures_follow_the_messages(broker: RunningBroker, links: Links) -> None:
+    """Messages by state, dead letters, locks, the oldest age and the counters are right."""
+    sender, receiver = links.sender("orders"), links.receiver("orders")
+    before = broker.figures("orders")
+    sender.send_messages([ServiceBusMessage(str(number)) for number in range(5)])
+    completed, abandoned, deferred, dead = receiver.receive_messages(4, 3)
+    receiver.complete_message(completed)
+    receiver.abandon_message(abandoned)
+    receiver.defer_message(deferred)
+    receiver.dead_letter_message(dead)
+    receiver.receive_messages(1, 3)
+    after = broker.figures("orders")
+    states = ("active", "locked", "deferred", "scheduled", "dead_lettered")
+    assert {state: after[state] for state in states} == {
+        "active": 2,
+        "locked": 1,
+        "deferred": 1,
+        "scheduled": 0,
+        "dead_lettered": 1,
+    }
+    counted = {name: after[name] - before[name] for name in ("sent", "completed", "abandoned")}
+    assert counted == {"sent": 5, "completed": 1, "abandoned": 1}
+    assert 0 <= after["oldest_age_seconds"] < 5
+
+
+def test_purge_empties_queue_and_dead_letters(broker: RunningBroker, links: Links) -> None:
+    """Purging deletes everything, locked messages too, whose holders are refused then."""
+    receiver = links.receiver("solo")
+    links.sender("solo").send_messages([ServiceBusMessage("dead"), ServiceBusMessage("held")])
+    dead, held = receiver.receive_messages(2, 3)
+    receiver.dead_letter_message(dead)
+    answer = broker.admin("POST", "/queues/solo/purge")
+    assert answer == (200, {"deleted": 1, "dead_letters_deleted": 1})
+    with pytest.raises(MessageLockLostError):
+        receiver.complete_message(held)
+    figures = broker.figures("solo")
+    assert (figures["active"], figures["locked"], figures["dead_lettered"]) == (0, 0, 0)
+    assert figures["oldest_age_seconds"] is None
+    assert broker.admin("POST", "/queues/nowhere/purge")[0] == 404
+
+
+def test_health_counts_connections(broker: RunningBroker, links: Links) -> None:
+    """Health answers, with the number of connected clients."""
+    links.sender("orders")
+    status, health = broker.admin("GET", "/health")
+    assert (status, health["status"]) == (200, "ok")
+    assert health["connections"] >= 1
+
+
+def test_foreign_pages_are_kept_out(broker: RunningBroker) -> None:
+    """A request by another host name, or from a web page, is refused before anything happens."""
+    assert broker.admin("GET", "/queues", headers={"Host": "attacker.example"})[0] == 403
+    assert (
+        broker.admin("POST", "/queues/orders/purge", headers={"Origin": "http://attacker.example"})[0] == 403
+    )
+
+
+def test_private_queue_is_made_on_demand_and_deleted_when_idle(broker: RunningBroker) -> None:
+    """A queue that matches a rule appears with its first link and goes when nobody uses it."""
+    with broker.client() as client, client.get_queue_sender("private-answers") as sender:
+        sender.send_messages(ServiceBusMessage("answer"))
+        assert broker.figures("private-answers")["active"] == 1
+    deadline = time.monotonic() + 5
+    while any(figures["name"] == "private-answers" for figures in broker.admin("GET", "/queues")[1]):
+        assert time.monotonic() < deadline, "the idle queue is still there"
+        time.sleep(0.05)

@@ -1,0 +1,68 @@
+"""The asynchronous client, which the local Functions host uses, works the same way."""
+
+from __future__ import annotations
+
+import asyncio
+
+from azure.servicebus import ServiceBusMessage
+from azure.servicebus.aio import AutoLockRenewer, ServiceBusClient
+
+from .broker_thread import RunningBroker
+
+
+async def test_async_client_sends_receives_and_settles(broker: RunningBroker) -> None:
+    """Sending, every way of settling, deferred messages and dead letters through the asynchronous client."""
+    client = ServiceBusClient.from_connection_string(broker.connection_string, retry_total=0)
+    async with (
+        client,
+        client.get_queue_sender("orders") as sender,
+        client.get_queue_receiver("orders") as receiver,
+    ):
+        await sender.send_messages([ServiceBusMessage(str(number)) for number in range(5)])
+        done, abandoned, dead, deferred, renewed = await receiver.receive_messages(5, 3)
+        await asyncio.gather(
+            receiver.complete_message(done),
+            receiver.abandon_message(abandoned),
+            receiver.dead_letter_message(dead, reason="bad"),
+            receiver.defer_message(deferred),
+            receiver.renew_message_lock(renewed),
+        )
+        await receiver.complete_message(renewed)
+        (again,) = await receiver.receive_messages(1, 3)
+        assert (str(again), again.delivery_count) == ("1", 1)
+        await receiver.complete_message(again)
+        (found,) = await receiver.receive_deferred_messages(deferred.sequence_number or 0)
+        await receiver.complete_message(found)
+        assert await receiver.peek_messages(5, sequence_number=1) == []
+    figures = broker.figures("orders")
+    assert (figures["active"], figures["deferred"], figures["dead_lettered"]) == (0, 0, 1)
+
+
+async def test_async_renewer_outlasts_a_lock(broker: RunningBroker) -> None:
+    """A handler that takes longer than its lock completes its message, with a renewer."""
+    client = ServiceBusClient.from_connection_string(broker.connection_string, retry_total=0)
+    async with (
+        client,
+        client.get_queue_sender("five-seconds") as sender,
+        client.get_queue_receiver("five-seconds") as receiver,
+        AutoLockRenewer() as renewer,
+    ):
+        await sender.send_messages(ServiceBusMessage("long work"))
+        (message,) = await receiver.receive_messages(1, 3)
+        renewer.register(receiver, message)
+        assert await receiver.receive_messages(1, 6) == []
+        await receiver.complete_message(message)
+    assert broker.figures("five-seconds")["locks_expired"] == 0
+
+
+async def test_async_iteration(broker: RunningBroker) -> None:
+    """Iterating hands out messages in order until the waiting time ends."""
+    client = ServiceBusClient.from_connection_string(broker.connection_string, retry_total=0)
+    async with client, client.get_queue_sender("solo") as sender:
+        await sender.send_messages([ServiceBusMessage(str(number)) for number in range(20)])
+        async with client.get_queue_receiver("solo", max_wait_time=1) as receiver:
+            bodies: list[str] = []
+            async for message in receiver:
+                await receiver.complete_message(message)
+                bodies.append(str(message))
+    assert bodies == [str(number) for number in range(20)]

@@ -1,0 +1,82 @@
+"""The command line says in one line what is wrong, and stops quickly when asked."""
+
+from __future__ import annotations
+
+import json
+import socket
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from .broker_process import ROOT, BrokerProcess, command, environment
+
+pytestmark = pytest.mark.process
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Path:
+    """Write a configuration with one queue."""
+    file = tmp_path / "queues.json"
+    file.write_text(json.dumps({"queues": [{"name": "work"}]}))
+    return file
+
+
+def _refusal(words: list[str], **extra: str) -> str:
+    done = subprocess.run(
+        words, cwd=ROOT, env=environment(**extra), capture_output=True, text=True, timeout=20, check=False
+    )
+    assert done.returncode == 2
+    assert done.stdout == ""
+    lines = [line for line in done.stderr.splitlines() if not line.startswith("INFO ")]
+    assert len(lines) == 1, done.stderr
+    return lines[0]
+
+
+def test_terminated_broker_stops_quickly_and_prints_one_line(config: Path, tmp_path: Path) -> None:
+    """The ready line is all there is on stdout; SIGTERM ends the broker with clients connected, code 0."""
+    with (
+        BrokerProcess(config, tmp_path / "data") as broker,
+        socket.create_connection(("127.0.0.1", broker.port)),
+    ):
+        started = time.monotonic()
+        assert broker.terminate() == (0, "")
+        assert time.monotonic() - started < 2
+
+
+def test_second_broker_on_the_same_folder_is_refused(config: Path, tmp_path: Path) -> None:
+    """Two brokers never write one log; the folder is free again when the first is killed."""
+    with BrokerProcess(config, tmp_path / "data"):
+        assert "is in use by another broker" in _refusal(command(config, tmp_path / "data"))
+    with BrokerProcess(config, tmp_path / "data"):
+        pass
+
+
+@pytest.mark.parametrize("option", ["--port", "--admin-port"])
+def test_taken_port_is_named_with_its_option(config: Path, tmp_path: Path, option: str) -> None:
+    """A port that another program has is named, with the option that chooses another."""
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        words = command(config, tmp_path / "data", **{option.strip("-").replace("-", "_"): port})
+        line = _refusal(words)
+    assert f"port {port} is in use" in line
+    assert f"another port with {option} " in line
+
+
+def test_broker_does_not_start_inside_azure(config: Path, tmp_path: Path) -> None:
+    """On an App Service instance the broker refuses."""
+    assert "local only" in _refusal(command(config, tmp_path / "data"), WEBSITE_INSTANCE_ID="1")
+
+
+def test_wrong_configuration_is_one_line(tmp_path: Path) -> None:
+    """A wrong configuration reaches the developer as one line that names the file."""
+    line = _refusal(command(tmp_path / "missing.json", tmp_path / "data"))
+    assert line.startswith(f"{tmp_path / 'missing.json'}: can not be read")
+
+
+def test_damaged_log_is_one_line(config: Path, tmp_path: Path) -> None:
+    """A data folder that is no log is named, with the way out."""
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "messages.sqlite").write_bytes(b"not a database" * 100)
+    assert "is damaged" in _refusal(command(config, tmp_path / "data"))

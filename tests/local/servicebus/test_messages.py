@@ -1,0 +1,178 @@
+"""What a sender puts into a message comes out of the queue, with what the service adds to it."""
+
+from __future__ import annotations
+
+import uuid
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from azure.servicebus import (
+    ServiceBusClient,
+    ServiceBusMessage,
+    ServiceBusMessageState,
+    ServiceBusReceiveMode,
+)
+from azure.servicebus.exceptions import (
+    MessageAlreadySettled,
+    MessageSizeExceededError,
+    MessagingEntityNotFoundError,
+    ServiceBusError,
+    ServiceBusQuotaExceededError,
+)
+
+from .conftest import Links
+
+
+def test_every_property_and_type_survives_the_round_trip(links: Links) -> None:
+    """A message comes out with all properties and the exact types of its application properties."""
+    reference = uuid.uuid4()
+    sent = ServiceBusMessage(
+        b"\x00binary",
+        application_properties={"n": 1, "big": 2**30, "s": "x", "f": 1.5, "b": True, "u": reference},
+        message_id="m1",
+        subject="subject",
+        correlation_id="correlation",
+        reply_to="answers",
+        reply_to_session_id="session",
+        to="somewhere",
+        content_type="application/json",
+        time_to_live=timedelta(minutes=5),
+        partition_key="key",
+    )
+    links.sender("orders").send_messages(sent)
+    (got,) = links.receiver("orders").receive_messages(1, 3)
+    assert b"".join(got.body) == b"\x00binary"
+    assert got.application_properties == {
+        b"n": 1,
+        b"big": 2**30,
+        b"s": b"x",
+        b"f": 1.5,
+        b"b": True,
+        b"u": reference,
+    }
+    assert (got.message_id, got.subject, got.correlation_id) == ("m1", "subject", "correlation")
+    assert (got.reply_to, got.reply_to_session_id, got.to) == ("answers", "session", "somewhere")
+    assert (got.content_type, got.time_to_live) == ("application/json", timedelta(minutes=5))
+    assert got.partition_key == "key"
+
+
+def test_service_says_when_in_what_order_and_until_when_locked(links: Links) -> None:
+    """A received message carries enqueued time, sequence number, state, lock and delivery count."""
+    links.sender("orders").send_messages([ServiceBusMessage("a"), ServiceBusMessage("b")])
+    receiver = links.receiver("orders")
+    first, second = receiver.receive_messages(2, 3)
+    now = datetime.now(UTC)
+    assert second.sequence_number == (first.sequence_number or 0) + 1
+    assert first.enqueued_sequence_number == first.sequence_number
+    assert first.enqueued_time_utc is not None
+    assert abs(first.enqueued_time_utc - now) < timedelta(seconds=2)
+    assert first.locked_until_utc is not None
+    assert timedelta(seconds=27) < first.locked_until_utc - now <= timedelta(seconds=30)
+    assert first.delivery_count == 0
+    assert first.state is ServiceBusMessageState.ACTIVE
+    receiver.complete_message(first)
+    with pytest.raises(MessageAlreadySettled):
+        receiver.complete_message(first)
+
+
+def test_batches_keep_their_order(links: Links) -> None:
+    """A batch object and a list arrive message by message, in order."""
+    sender, receiver = links.sender("orders"), links.receiver("orders")
+    batch = sender.create_message_batch()
+    for number in range(150):
+        batch.add_message(ServiceBusMessage(str(number), application_properties={"number": number}))
+    sender.send_messages(batch)
+    sender.send_messages([ServiceBusMessage(str(number)) for number in range(150, 160)])
+    bodies: list[str] = []
+    while len(bodies) < 160:
+        messages = receiver.receive_messages(100, 3)
+        assert messages, "messages are missing"
+        bodies += map(str, messages)
+        for message in messages:
+            receiver.complete_message(message)
+    assert bodies == [str(number) for number in range(160)]
+
+
+def test_large_message_crosses_several_frames_and_a_larger_one_is_refused(links: Links) -> None:
+    """Up to 256 KiB go through; above that the client gets MessageSizeExceededError and can go on."""
+    sender, receiver = links.sender("orders"), links.receiver("orders")
+    sender.send_messages(ServiceBusMessage(b"z" * 200_000))
+    (got,) = receiver.receive_messages(1, 3)
+    assert b"".join(got.body) == b"z" * 200_000
+    receiver.complete_message(got)
+    with pytest.raises(MessageSizeExceededError):
+        sender.send_messages(ServiceBusMessage(b"z" * 300_000))
+    assert sender.create_message_batch().max_size_in_bytes == 256 * 1024
+    sender.send_messages(ServiceBusMessage("still working"))
+
+
+def test_full_queue_refuses_and_an_emptied_one_takes_again(links: Links) -> None:
+    """A queue above its size answers with a quota error, and a completed message makes room."""
+    sender, receiver = links.sender("small"), links.receiver("small")
+    sender.send_messages(ServiceBusMessage(b"z" * 800))
+    with pytest.raises(ServiceBusQuotaExceededError):
+        sender.send_messages(ServiceBusMessage(b"z" * 300))
+    (got,) = receiver.receive_messages(1, 3)
+    receiver.complete_message(got)
+    sender.send_messages(ServiceBusMessage(b"z" * 300))
+
+
+def test_peek_shows_without_taking(links: Links) -> None:
+    """Peeking pages through all messages, locked ones too, and a peeked message can not be settled."""
+    receiver = links.receiver("orders")
+    assert receiver.peek_messages(5, sequence_number=1) == []
+    links.sender("orders").send_messages([ServiceBusMessage(str(number)) for number in range(5)])
+    (locked,) = receiver.receive_messages(1, 3)
+    page = receiver.peek_messages(3, sequence_number=1)
+    rest = receiver.peek_messages(10, sequence_number=(page[-1].sequence_number or 0) + 1)
+    assert [str(message) for message in page + rest] == ["0", "1", "2", "3", "4"]
+    with pytest.raises(ValueError, match="peek"):
+        receiver.complete_message(page[0])
+    receiver.complete_message(locked)
+
+
+def test_receive_and_delete_takes_for_good(client: ServiceBusClient, links: Links) -> None:
+    """Without locks a message is gone when it is received."""
+    links.sender("solo").send_messages([ServiceBusMessage(str(number)) for number in range(5)])
+    mode = ServiceBusReceiveMode.RECEIVE_AND_DELETE
+    with client.get_queue_receiver("solo", receive_mode=mode) as receiver:
+        got = receiver.receive_messages(5, 3)
+    assert [str(message) for message in got] == ["0", "1", "2", "3", "4"]
+    assert got[0].lock_token is None
+    assert links.receiver("solo").peek_messages(5, sequence_number=1) == []
+
+
+def test_iterating_receives_until_the_queue_is_silent(client: ServiceBusClient, links: Links) -> None:
+    """A receiver can be iterated over, and stops after its waiting time."""
+    links.sender("solo").send_messages([ServiceBusMessage(str(number)) for number in range(20)])
+    with client.get_queue_receiver("solo", max_wait_time=1) as receiver:
+        bodies = []
+        for message in receiver:
+            receiver.complete_message(message)
+            bodies.append(str(message))
+    assert bodies == [str(number) for number in range(20)]
+
+
+def test_queue_names_are_case_insensitive(client: ServiceBusClient, links: Links) -> None:
+    """A queue is found by its name in any case."""
+    with client.get_queue_sender("ORDERS") as sender:
+        sender.send_messages(ServiceBusMessage("loud"))
+    (got,) = links.receiver("orders").receive_messages(1, 3)
+    assert str(got) == "loud"
+
+
+def test_unknown_queue_is_not_found(client: ServiceBusClient) -> None:
+    """Sending to and receiving from a queue that is not there raise MessagingEntityNotFoundError."""
+    with pytest.raises(MessagingEntityNotFoundError), client.get_queue_sender("nowhere"):
+        pass
+    with pytest.raises(MessagingEntityNotFoundError), client.get_queue_receiver("nowhere"):
+        pass
+
+
+def test_session_receiver_is_refused(client: ServiceBusClient) -> None:
+    """The broker has no sessions and says so, instead of handing out messages without them."""
+    with (
+        pytest.raises(ServiceBusError, match="does not require sessions"),
+        client.get_queue_receiver("orders", session_id="one"),
+    ):
+        pass

@@ -1,0 +1,94 @@
+"""Messages that come later, that live only so long, and that may come only once."""
+
+from __future__ import annotations
+
+import time
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from azure.servicebus import ServiceBusMessage, ServiceBusMessageState
+from azure.servicebus.exceptions import MessageNotFoundError
+
+from .broker_thread import RunningBroker
+from .conftest import Links
+
+
+def _in(seconds: float) -> datetime:
+    return datetime.now(UTC) + timedelta(seconds=seconds)
+
+
+def test_scheduled_message_comes_at_its_time_and_a_cancelled_one_never(links: Links) -> None:
+    """Until its time a message is visible to peeking only; then it gets a new sequence number."""
+    sender, receiver = links.sender("orders"), links.receiver("orders")
+    messages = [ServiceBusMessage("kept"), ServiceBusMessage("cancelled")]
+    kept, cancelled = sender.schedule_messages(messages, _in(1))
+    started = time.monotonic()
+    peeked = receiver.peek_messages(5, sequence_number=1)
+    assert [message.state for message in peeked] == [ServiceBusMessageState.SCHEDULED] * 2
+    sender.cancel_scheduled_messages(cancelled)
+    (message,) = receiver.receive_messages(1, 5)
+    assert 0.8 < time.monotonic() - started < 2
+    assert str(message) == "kept"
+    assert (message.sequence_number or 0) > kept
+    receiver.complete_message(message)
+    assert receiver.peek_messages(5, sequence_number=1) == []
+    with pytest.raises(MessageNotFoundError):
+        sender.cancel_scheduled_messages(cancelled)
+
+
+def test_message_can_carry_its_own_schedule(links: Links) -> None:
+    """A message sent with a scheduled enqueue time waits for it."""
+    links.sender("orders").send_messages(ServiceBusMessage("later", scheduled_enqueue_time_utc=_in(0.8)))
+    receiver = links.receiver("orders")
+    assert receiver.receive_messages(1, 0.2) == []
+    (message,) = receiver.receive_messages(1, 3)
+    assert message.enqueued_time_utc is not None
+    assert message.scheduled_enqueue_time_utc is not None
+    assert message.enqueued_time_utc >= message.scheduled_enqueue_time_utc
+
+
+def test_expired_message_is_dead_lettered_where_the_queue_says_so(links: Links) -> None:
+    """A message that outlives its own time to live ends in the dead letters with the service's reason."""
+    message = ServiceBusMessage("old", time_to_live=timedelta(milliseconds=300))
+    links.sender("expiring").send_messages(message)
+    (dead,) = links.dead_letters("expiring").receive_messages(1, 3)
+    assert dead.dead_letter_reason == "TTLExpiredException"
+
+
+def test_expired_message_is_dropped_by_default(broker: RunningBroker, links: Links) -> None:
+    """A queue's own time to live bounds every message, and expired ones are gone without a trace."""
+    links.sender("dropping").send_messages(ServiceBusMessage("old", time_to_live=timedelta(hours=1)))
+    deadline = time.monotonic() + 3
+    while broker.figures("dropping")["expired"] == 0:
+        assert time.monotonic() < deadline, "the message did not expire"
+        time.sleep(0.05)
+    assert links.receiver("dropping").peek_messages(5, sequence_number=1) == []
+    assert broker.figures("dropping")["dead_lettered"] == 0
+
+
+def test_locked_message_does_not_expire(links: Links) -> None:
+    """A message that a receiver holds when its time ends can still be completed."""
+    receiver, dead_letters = links.receiver("expiring"), links.dead_letters("expiring")
+    message = ServiceBusMessage("held", time_to_live=timedelta(seconds=1))
+    links.sender("expiring").send_messages(message)
+    (held,) = receiver.receive_messages(1, 3)
+    assert dead_letters.receive_messages(1, 1.2) == []
+    receiver.complete_message(held)
+
+
+def test_duplicate_is_acknowledged_and_dropped(broker: RunningBroker, links: Links) -> None:
+    """A message id counts once within the window, inside a batch too, and again after it."""
+    sender, receiver = links.sender("unique"), links.receiver("unique")
+    for _ in range(3):
+        sender.send_messages(ServiceBusMessage("a", message_id="a"))
+    sender.send_messages([ServiceBusMessage("a", message_id="a"), ServiceBusMessage("b", message_id="b")])
+    sent = time.monotonic()
+    messages = receiver.receive_messages(2, 3)
+    assert [str(message) for message in messages] == ["a", "b"]
+    for message in messages:
+        receiver.complete_message(message)
+    assert broker.figures("unique")["duplicates_dropped"] == 3
+    time.sleep(max(0.0, sent + 1.6 - time.monotonic()))
+    sender.send_messages(ServiceBusMessage("again", message_id="a"))
+    (message,) = receiver.receive_messages(1, 3)
+    assert str(message) == "again"

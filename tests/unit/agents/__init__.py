@@ -1,0 +1,3 @@
+"""Tests of the Agents and of what runs them."""
+
+from __future__ import annotations

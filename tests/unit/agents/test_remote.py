@@ -1,0 +1,186 @@
+"""Calling a remote service: what is tried again, what is not, and for how long."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+
+import pytest
+
+from functions.agents.payment import PaymentAgent
+from functions.agents.remote import RemoteService
+from functions.pattern.definition import Json
+from functions.pattern.errors import PermanentError, TransientError
+from functions.pattern.identity import EffectKey, TaskId
+from functions.pattern.ports import AgentCall
+from tests.fakes.remote_service import Answer, RemoteServiceFake
+from tests.fakes.tasks import after
+from tests.unit.agents.conftest import MakeRemote
+
+KEY = EffectKey("task-1/payment/do")
+MOST = 24 * 1024
+
+
+async def _put(remote: RemoteService, *, within: float = 10) -> Json:
+    return await remote.put("task-1", {"amount": "4.90"}, KEY, after(within))
+
+
+async def test_request_says_what_under_which_key(service: RemoteServiceFake, make_remote: MakeRemote) -> None:
+    """A PUT of the resource, as JSON, with the idempotency key."""
+    assert await _put(make_remote()) == {"paid": True}
+    [request] = service.received
+    assert (request.method, request.path) == ("PUT", "/payments/task-1")
+    assert request.body == b'{"amount": "4.90"}'
+    assert request.headers["Content-Type"] == "application/json"
+    assert request.headers["Idempotency-Key"] == KEY
+
+
+async def test_payment_agent_pays_under_the_tasks_id(
+    service: RemoteServiceFake, make_remote: MakeRemote
+) -> None:
+    """A repeated call is the same payment."""
+    agent = PaymentAgent(make_remote())
+    call = AgentCall(task=TaskId("t-9"), effect_key=KEY, request={"amount": "1"}, complete_by=after(5))
+    assert await agent.do(call) == {"paid": True}
+    assert service.received[0].path == "/payments/t-9"
+
+
+async def test_service_that_fails_twice_is_tried_a_third_time(
+    service: RemoteServiceFake, make_remote: MakeRemote
+) -> None:
+    """Each attempt carries the same key, so that the service can tell them to be one."""
+    service.answers = [Answer(503), Answer(503), Answer(201)]
+    assert await _put(make_remote()) == {"paid": True}
+    assert [request.headers["Idempotency-Key"] for request in service.received] == [KEY] * 3
+    assert len({request.body for request in service.received}) == 1
+
+
+@pytest.mark.parametrize("status", [408, 425, 429, 500, 502, 599])
+async def test_transient_status_is_tried_again(
+    status: int, service: RemoteServiceFake, make_remote: MakeRemote
+) -> None:
+    """It may pass."""
+    service.answers = [Answer(status), Answer()]
+    assert await _put(make_remote()) == {"paid": True}
+
+
+@pytest.mark.parametrize(
+    ("header", "least"), [("1", 0.95), ("Sat, 21 Nov 2026 10:00:01 GMT", 0.85)], ids=["seconds", "date"]
+)
+async def test_service_that_asks_to_be_left_alone_is(
+    header: str, least: float, service: RemoteServiceFake, make_remote: MakeRemote
+) -> None:
+    """`Retry-After` counts instead of our own backoff."""
+    service.answers = [Answer(503, headers={"Retry-After": header}), Answer()]
+    start = asyncio.get_running_loop().time()
+    await _put(make_remote())
+    assert asyncio.get_running_loop().time() - start >= least
+
+
+async def test_retry_after_beyond_complete_by_is_not_waited_for(
+    service: RemoteServiceFake, make_remote: MakeRemote
+) -> None:
+    """The Agent ends at complete-by, whatever the service asks for."""
+    service.answers = [Answer(503, headers={"Retry-After": "3600"})]
+    async with asyncio.timeout(5):
+        with pytest.raises(TransientError, match="payment did not do it by complete-by"):
+            await _put(make_remote(), within=0.2)
+    assert len(service.received) == 1
+
+
+@pytest.mark.parametrize("status", [300, 304, 400, 401, 404, 409, 410, 422])
+async def test_refusal_is_for_good(status: int, service: RemoteServiceFake, make_remote: MakeRemote) -> None:
+    """One call, no retry; the reason names service and status."""
+    service.answers = [Answer(status, pieces=())]
+    with pytest.raises(PermanentError, match=f"^payment answered {status}$"):
+        await _put(make_remote())
+    assert len(service.received) == 1
+
+
+async def test_redirect_is_not_followed(service: RemoteServiceFake, make_remote: MakeRemote) -> None:
+    """Addresses come from the settings only."""
+    service.answers = [Answer(307, headers={"Location": f"{service.address}/elsewhere"}), Answer()]
+    with pytest.raises(PermanentError, match="payment answered 307"):
+        await _put(make_remote())
+    assert [request.path for request in service.received] == ["/payments/task-1"]
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        (b"<html>", "what is not JSON"),
+        (b"\xff", "what is not JSON"),
+        (b'{"paid":NaN}', "what is not JSON"),
+        (b'{"paid":"\\ud800"}', "what is not JSON"),
+        (b"[" * 20_000, "what is not JSON"),
+        (b"[1]", "what is not a JSON object"),
+        (b"null", "what is not a JSON object"),
+    ],
+)
+async def test_answer_that_does_not_parse_is_for_good(
+    body: bytes, reason: str, service: RemoteServiceFake, make_remote: MakeRemote
+) -> None:
+    """A service that speaks another language will not learn ours by being asked again."""
+    service.answers = [Answer(pieces=(body,))]
+    with pytest.raises(PermanentError, match=f"payment answered {reason}"):
+        await _put(make_remote())
+
+
+async def test_answer_without_a_body_is_an_empty_result(
+    service: RemoteServiceFake, make_remote: MakeRemote
+) -> None:
+    """204 is a success."""
+    service.answers = [Answer(204, pieces=())]
+    assert await _put(make_remote()) == {}
+
+
+async def test_answer_in_pieces_is_read_whole(service: RemoteServiceFake, make_remote: MakeRemote) -> None:
+    """Networks cut where they like."""
+    service.answers = [Answer(pieces=(b'{"re', b'ceipt":', b"17}"))]
+    assert await _put(make_remote()) == {"receipt": 17}
+
+
+async def test_answer_as_large_as_may_be_is_taken(
+    service: RemoteServiceFake, make_remote: MakeRemote
+) -> None:
+    """24 KiB are kept in the step's row."""
+    body = b'{"a":"%s"}' % (b"x" * (MOST - 8))
+    service.answers = [Answer(pieces=(body[:9_000], body[9_000:]))]
+    assert len((await _put(make_remote()))["a"]) == MOST - 8
+
+
+async def test_answer_that_is_too_large_is_for_good(
+    service: RemoteServiceFake, make_remote: MakeRemote
+) -> None:
+    """It is not read to its end."""
+    service.answers = [Answer(pieces=(b"x" * MOST, b"x"))]
+    with pytest.raises(PermanentError, match=f"payment answered more than {MOST} bytes"):
+        await _put(make_remote())
+
+
+async def test_service_that_never_answers_costs_no_more_than_complete_by(
+    service: RemoteServiceFake, make_remote: MakeRemote
+) -> None:
+    """The outcome stays unknown: transient, not a refusal."""
+    service.answers = [Answer(hangs=True)]
+    async with asyncio.timeout(5):
+        with pytest.raises(TransientError, match="payment did not do it by complete-by"):
+            await _put(make_remote(), within=0.2)
+
+
+async def test_nothing_is_called_after_complete_by(
+    service: RemoteServiceFake, make_remote: MakeRemote
+) -> None:
+    """Late work is silent."""
+    with pytest.raises(TransientError):
+        await _put(make_remote(), within=-1)
+    assert service.received == []
+
+
+async def test_service_that_is_not_there_is_tried_until_complete_by(make_remote: MakeRemote) -> None:
+    """A refused connection may pass."""
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        address = f"http://127.0.0.1:{closed.getsockname()[1]}"
+        with pytest.raises(TransientError):
+            await _put(make_remote(address=address), within=0.2)

@@ -1,0 +1,46 @@
+"""The store in memory, on which other tests stand, keeps what the port `StateStore` promises."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from functions.pattern.errors import PatternError, TransientError
+from functions.pattern.ports import Admission, StateStore
+from functions.pattern.transitions import Reason, Refused
+from tests.fakes.clock import FakeClock
+from tests.fakes.store import MemoryStateStore
+from tests.fakes.tasks import SECOND, claimed, pending, recovered
+from tests.fakes.workflows import TASK, order
+
+
+@pytest.fixture
+def store() -> MemoryStateStore:
+    """Make an empty store."""
+    return MemoryStateStore(FakeClock())
+
+
+async def test_order_is_recorded_once(store: MemoryStateStore) -> None:
+    """New, then known; other content under its id is a conflict, and changes nothing."""
+    port: StateStore = store
+    other = replace(pending(), order=order(weight=4))
+    admissions = [(await port.admit(record)).admission for record in (pending(), pending(), other)]
+    assert admissions == [Admission.RECORDED, Admission.KNOWN, Admission.CONFLICT]
+    assert store.record(TASK) == pending()
+
+
+async def test_overtaken_change_is_applied_to_what_is_there_now(store: MemoryStateStore) -> None:
+    """A writer with an old read is judged by the record as it is."""
+    stored = store.put(pending())
+    store.put(recovered(pending()))
+    assert await store.change(stored, claimed()) == Refused(Reason.STALE_EPOCH)
+    assert (await store.change(stored, claimed(SECOND))) == await store.load(TASK)
+
+
+def test_transient_fault_remembers_how_long_to_wait() -> None:
+    """Retry decisions are made on type and attribute, never on text."""
+    fault = TransientError("busy", retry_after=2.5)
+    assert (str(fault), fault.retry_after) == ("busy", 2.5)
+    assert isinstance(fault, PatternError)
+    assert TransientError("busy").retry_after is None

@@ -1,0 +1,140 @@
+"""What must not change a record does not: old epochs, strangers, late and repeated outcomes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from functions.pattern.errors import IllegalTransitionError
+from functions.pattern.identity import Epoch, SchedulerId
+from functions.pattern.records import TaskRecord
+from functions.pattern.transitions import Event, Reason, Refused, apply
+from tests.fakes.clock import START
+from tests.fakes.tasks import (
+    SECOND,
+    after,
+    claimed,
+    completed,
+    failed,
+    pending,
+    recovered,
+    started,
+    told,
+)
+from tests.fakes.workflows import LINE
+
+CLAIMED = told(pending(LINE), claimed())
+RUNNING = told(CLAIMED, started("pick", complete_by=20))
+PICKED = told(RUNNING, completed("pick"))
+PROCESSED = told(PICKED, started("send"), completed("send"))
+ERROR = told(PICKED, started("send"), failed("send"))
+RECOVERED = told(recovered(RUNNING), claimed(SECOND))
+
+EVENTS: list[Event] = [claimed(), started("pick"), completed("pick"), failed("pick")]
+STEP_EVENTS = EVENTS[1:]
+OUTCOMES: list[Event] = [completed("pick"), failed("pick")]
+
+
+def _by_a_stranger(event: Event) -> Event:
+    return replace(event, scheduler=SchedulerId("task-1.1-stranger"))
+
+
+@pytest.mark.parametrize("event", EVENTS, ids=lambda event: type(event).__name__)
+def test_older_epoch_may_write_nothing(event: Event) -> None:
+    """The task was recovered since: whatever the old attempt says counts for nothing."""
+    assert apply(RECOVERED, event, START) == Refused(Reason.STALE_EPOCH)
+
+
+@pytest.mark.parametrize("event", EVENTS, ids=lambda event: type(event).__name__)
+def test_only_the_holder_may_write(event: Event) -> None:
+    """Of two Schedulers of one epoch the second is refused."""
+    assert apply(RUNNING, _by_a_stranger(event), START) == Refused(Reason.NOT_HOLDER)
+
+
+@pytest.mark.parametrize("event", STEP_EVENTS, ids=lambda event: type(event).__name__)
+def test_nobody_writes_before_the_claim(event: Event) -> None:
+    """A task that nobody holds takes no step."""
+    assert apply(pending(LINE), event, START) == Refused(Reason.NOT_HOLDER)
+
+
+@pytest.mark.parametrize("event", OUTCOMES, ids=lambda event: type(event).__name__)
+def test_late_outcome_is_refused(event: Event) -> None:
+    """At complete-by it still counts; a moment later it does not."""
+    assert not isinstance(apply(RUNNING, event, after(20)), Refused)
+    assert apply(RUNNING, event, after(20.000001)) == Refused(Reason.LATE)
+
+
+@pytest.mark.parametrize("record", [PROCESSED, ERROR], ids=["Processed", "Error"])
+@pytest.mark.parametrize(
+    "event", [claimed(), started("send"), failed("send")], ids=lambda event: type(event).__name__
+)
+def test_finished_task_takes_nothing(record: TaskRecord, event: Event) -> None:
+    """Only an operator leads out of `Processed` and `Error`."""
+    assert apply(record, event, START) == Refused(Reason.FINISHED)
+
+
+def test_step_beside_a_refused_one_is_told_that_all_is_over() -> None:
+    """Its own completion comes after the task's `Error`."""
+    both = told(pending(), claimed(), started("open"), completed("open"), started("left"), started("right"))
+    assert apply(told(both, failed("left")), completed("right"), START) == Refused(Reason.FINISHED)
+
+
+@pytest.mark.parametrize(
+    ("record", "event"),
+    [
+        (CLAIMED, claimed(start_by=99)),
+        (RUNNING, started("pick", complete_by=99)),
+        (PICKED, started("pick", complete_by=99)),
+        (PICKED, completed("pick", result=b'{"another":1}')),
+        (PROCESSED, completed("send")),
+        (ERROR, completed("pick")),
+    ],
+    ids=[
+        "claim",
+        "start",
+        "start of what is completed",
+        "outcome",
+        "last outcome",
+        "outcome before an Error",
+    ],
+)
+def test_what_is_told_again_changes_nothing(record: TaskRecord, event: Event) -> None:
+    """The very same record comes back, so that nothing is written; first results and times stand."""
+    assert apply(record, event, after(99)) is record
+
+
+@pytest.mark.parametrize("event", EVENTS, ids=lambda event: type(event).__name__)
+def test_epoch_from_the_future_is_a_defect(event: Event) -> None:
+    """An epoch that the store never gave out can't come from a Scheduler of ours."""
+    with pytest.raises(IllegalTransitionError, match=r"task task-1 \(Processing, epoch 1\) can't take"):
+        apply(RUNNING, replace(event, epoch=Epoch(2)), START)
+
+
+@pytest.mark.parametrize("event", OUTCOMES, ids=lambda event: type(event).__name__)
+def test_outcome_of_a_step_that_never_started_is_a_defect(event: Event) -> None:
+    """An Agent records the start before it calls."""
+    with pytest.raises(IllegalTransitionError):
+        apply(CLAIMED, event, START)
+
+
+def test_refusal_of_a_completed_step_is_a_defect() -> None:
+    """A step has one outcome in an epoch."""
+    with pytest.raises(IllegalTransitionError):
+        apply(PICKED, failed("pick"), START)
+
+
+@pytest.mark.parametrize(
+    "event", [completed("pick", SECOND), failed("pick", SECOND)], ids=lambda event: type(event).__name__
+)
+def test_outcome_of_a_step_that_this_epoch_did_not_start_is_a_defect(event: Event) -> None:
+    """The step runs since the epoch before; this one must start it first."""
+    with pytest.raises(IllegalTransitionError):
+        apply(RECOVERED, event, START)
+
+
+def test_running_step_without_complete_by_is_a_defect() -> None:
+    """Rows that were written by hand are not believed."""
+    step = replace(RUNNING.steps[0], complete_by=None)
+    with pytest.raises(IllegalTransitionError):
+        apply(RUNNING.with_step(step), completed("pick"), START)

@@ -1,0 +1,3 @@
+"""Tests of the Scheduler."""
+
+from __future__ import annotations

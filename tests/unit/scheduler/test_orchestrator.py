@@ -1,0 +1,78 @@
+"""The orchestrator, replayed by the real SDK: claim, then run what is ready until nothing is."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.fakes.workflows import TASK
+from tests.unit.scheduler.replay import Instance
+
+
+@pytest.fixture
+def instance() -> Instance:
+    """Make an instance that has not begun."""
+    return Instance()
+
+
+def test_claim_comes_first(instance: Instance) -> None:
+    """It gets the attempt that the instance was started with."""
+    assert instance.begin() == ["claim"]
+    assert instance.inputs == [{"task": TASK, "epoch": 1}]
+    assert instance.output is None
+
+
+def test_task_that_is_not_claimed_ends_at_once(instance: Instance) -> None:
+    """Another Scheduler holds it; no step is dispatched."""
+    instance.begin()
+    assert instance.answer("claim", outcome="not claimed", ready=[]) == []
+    assert instance.output == "not claimed"
+
+
+def test_one_step_is_run_to_its_end(instance: Instance) -> None:
+    """The activity gets ids and a step name, and nothing else."""
+    instance.begin()
+    assert instance.answer("claim", outcome="claimed", ready=["payment"]) == ["payment"]
+    assert instance.inputs[1] == {"task": TASK, "epoch": 1, "step": "payment"}
+    assert instance.output is None
+    assert instance.answer("payment", outcome="completed", ready=[]) == []
+    assert instance.output == "completed"
+
+
+def test_all_ready_steps_are_dispatched_together(instance: Instance) -> None:
+    """Neither side of the diamond waits for the other."""
+    instance.begin()
+    instance.answer("claim", outcome="claimed", ready=["open"])
+    assert instance.answer("open", outcome="completed", ready=["left", "right"]) == ["left", "right"]
+    assert instance.answer("right", outcome="completed", ready=["left"]) == []
+    assert instance.answer("left", outcome="completed", ready=["close"]) == ["close"]
+    assert instance.answer("close", outcome="completed", ready=[]) == []
+    assert instance.output == "completed"
+
+
+def test_step_that_becomes_ready_does_not_wait_for_others(instance: Instance) -> None:
+    """A slow step holds up only what needs it."""
+    instance.begin()
+    instance.answer("claim", outcome="claimed", ready=["slow", "quick"])
+    assert instance.answer("quick", outcome="completed", ready=["slow", "after-quick"]) == ["after-quick"]
+    assert instance.output is None
+
+
+def test_step_is_dispatched_once_in_an_attempt(instance: Instance) -> None:
+    """Two reports of one episode that both name it make one dispatch."""
+    instance.begin()
+    instance.answer("claim", outcome="claimed", ready=["left", "right"])
+    both = {"outcome": "completed", "ready": ["close"]}
+    assert instance.answer_together({"left": both, "right": both}) == ["close"]
+
+
+@pytest.mark.parametrize("outcome", ["failed", "expired", "stale"])
+def test_step_that_does_not_complete_stops_dispatch_but_waits_for_the_running(
+    instance: Instance, outcome: str
+) -> None:
+    """The other side may end; what needs both is not dispatched."""
+    instance.begin()
+    instance.answer("claim", outcome="claimed", ready=["left", "right"])
+    assert instance.answer("left", outcome=outcome, ready=[]) == []
+    assert instance.output is None
+    assert instance.answer("right", outcome="stale", ready=[]) == []
+    assert instance.output == "stale"

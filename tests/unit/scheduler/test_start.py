@@ -1,0 +1,45 @@
+"""Starting a Scheduler instance is harmless when it runs already."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from functions.scheduler.start import DurableSchedulers
+from tests.fakes.tasks import SECOND
+from tests.fakes.workflows import TASK
+
+
+class DurableClient:
+    """Keeps what was started, or refuses with the SDK's kind of error."""
+
+    def __init__(self, refusal: str | None = None) -> None:
+        self.started: list[tuple[str, str, Any]] = []
+        self._refusal = refusal
+
+    async def start_new(self, name: str, instance: str, client_input: Any) -> str:
+        """Start an instance."""
+        if self._refusal is not None:
+            raise Exception(self._refusal)  # noqa: TRY002 - the SDK raises nothing more telling
+        self.started.append((name, instance, client_input))
+        return instance
+
+
+async def test_instance_is_named_by_task_and_epoch() -> None:
+    """A new attempt never meets an old one."""
+    client = DurableClient()
+    await DurableSchedulers(client).start(TASK, SECOND)
+    assert client.started == [("scheduler", "task-1.2", {"task": "task-1", "epoch": 2})]
+
+
+async def test_instance_that_runs_already_is_left_to_run() -> None:
+    """The message was delivered twice."""
+    refusal = "An Orchestration instance with the status Running already exists."
+    await DurableSchedulers(DurableClient(refusal)).start(TASK, SECOND)
+
+
+async def test_any_other_failure_is_passed_on() -> None:
+    """The message is delivered again, and the start with it."""
+    with pytest.raises(Exception, match="no storage"):
+        await DurableSchedulers(DurableClient("no storage")).start(TASK, SECOND)

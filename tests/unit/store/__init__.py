@@ -1,0 +1,3 @@
+"""Tests of the state store's keys."""
+
+from __future__ import annotations

@@ -1,0 +1,3 @@
+"""Tests of taking submissions in."""
+
+from __future__ import annotations

@@ -1,0 +1,49 @@
+"""Clients are made of connection strings or identities; a string that can't work is named."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from functions.bus import connect as service_bus
+from functions.settings import Connection, SettingsError
+from functions.store import connect as table_storage
+
+BY_IDENTITY = Connection(None, "https://account.table.core.windows.net", "client")
+
+
+@pytest.mark.parametrize(
+    ("connect", "setting"),
+    [
+        (table_storage.connect, "StateStore"),
+        (table_storage.connect_at_start, "StateStore"),
+        (service_bus.connect, "ServiceBusConnection"),
+    ],
+)
+@pytest.mark.parametrize("text", ["rubbish", "Endpoint=;AccountName=;"])
+def test_connection_string_that_cannot_work_is_named(
+    connect: Callable[[Connection], object], setting: str, text: str
+) -> None:
+    """The start stops with one line that names the setting; the string, a secret, is not shown."""
+    with pytest.raises(SettingsError) as refusal:
+        connect(Connection(text, None, None))
+    line = str(refusal.value)
+    assert line.startswith(f"setting {setting} is wrong (")
+    assert "set it to" in line
+    assert "\n" not in line
+    assert text not in line
+
+
+async def test_state_store_is_reached_by_identity() -> None:
+    """Without a connection string, the address and the identity are used."""
+    async with table_storage.connect(BY_IDENTITY) as client:
+        assert client.url == BY_IDENTITY.address
+    with table_storage.connect_at_start(BY_IDENTITY) as client_at_start:
+        assert client_at_start.url == BY_IDENTITY.address
+
+
+async def test_service_bus_is_reached_by_identity() -> None:
+    """The namespace's host name is all it needs."""
+    async with service_bus.connect(Connection(None, "bus.servicebus.windows.net", None)) as client:
+        assert client.fully_qualified_namespace == "bus.servicebus.windows.net"

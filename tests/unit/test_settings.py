@@ -1,0 +1,135 @@
+"""A setting that is missing or wrong stops the start with one line that names it and the fix."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from functions.settings import Connection, Settings, SettingsError, load_settings
+
+COMPLETE = {
+    "StateStore": "UseDevelopmentStorage=true",
+    "ServiceBusConnection": "Endpoint=sb://127.0.0.1;SharedAccessKeyName=local;SharedAccessKey=local",
+    "PAYMENT_URL": "http://127.0.0.1:7071/api/services/payments",
+}
+
+
+@pytest.fixture(autouse=True)
+def complete(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Let the environment hold a complete set of settings, and nothing else of ours."""
+    monkeypatch.chdir(tmp_path)
+    ours = {str(field.validation_alias).lower() for field in Settings.model_fields.values()}
+    for name in [name for name in os.environ if name.lower() in ours]:
+        monkeypatch.delenv(name)
+    for name, value in COMPLETE.items():
+        monkeypatch.setenv(name, value)
+
+
+def _refusal() -> str:
+    with pytest.raises(SettingsError) as refusal:
+        load_settings()
+    return str(refusal.value)
+
+
+def test_defaults_are_those_of_the_documentation() -> None:
+    """Three settings are enough."""
+    settings = load_settings()
+    assert (settings.state_shards, settings.pick_up_seconds) == (16, 30)
+    assert (settings.breaker_failures, settings.breaker_open_seconds) == (5, 15)
+    assert (settings.reply_queues, settings.step_seconds) == (frozenset(), {})
+    assert settings.sample_services is False
+    assert str(settings.payment_url) == COMPLETE["PAYMENT_URL"]
+
+
+@pytest.mark.parametrize(
+    ("name", "fix"),
+    [
+        ("StateStore", "UseDevelopmentStorage=true for Azurite"),
+        (
+            "ServiceBusConnection",
+            "ServiceBusConnection__fullyQualifiedNamespace to the namespace's host name",
+        ),
+        ("PAYMENT_URL", "such as https://pay.example.com/payments"),
+    ],
+)
+@pytest.mark.parametrize("empty", [True, False])
+def test_missing_setting_is_named_with_its_fix(
+    name: str,
+    fix: str,
+    empty: bool,
+    monkeypatch: pytest.MonkeyPatch,  # noqa: FBT001 - a case of the test
+) -> None:
+    """An empty one counts as missing."""
+    if empty:
+        monkeypatch.setenv(name, "")
+    else:
+        monkeypatch.delenv(name)
+    text = _refusal()
+    assert text.startswith(f"setting {name} is missing: set it to ")
+    assert fix in text
+    assert "\n" not in text
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("STATE_SHARDS", "0"),
+        ("STATE_SHARDS", "257"),
+        ("STATE_SHARDS", "many"),
+        ("STATE_SHARDS", "1.5"),
+        ("PICK_UP_SECONDS", "0"),
+        ("PICK_UP_SECONDS", "soon"),
+        ("PICK_UP_SECONDS", "nan"),
+        ("PICK_UP_SECONDS", "inf"),
+        ("PAYMENT_URL", "pay.example.com"),
+        ("PAYMENT_URL", "ftp://pay.example.com"),
+        ("STEP_SECONDS", "orders.payment"),
+        ("STEP_SECONDS", "orders.payment=long"),
+        ("STEP_SECONDS", "orders.payment=0"),
+        ("STEP_SECONDS", "orders.payment=nan"),
+        ("STEP_SECONDS", "orders.payment=inf"),
+        ("BREAKER_FAILURES", "0"),
+        ("BREAKER_OPEN_SECONDS", "-1"),
+        ("SAMPLE_SERVICES", "perhaps"),
+    ],
+)
+def test_wrong_setting_is_named_with_its_fix(name: str, value: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The line says what is wrong and what to set; the value itself, maybe a secret, is not shown."""
+    monkeypatch.setenv(name, value)
+    text = _refusal()
+    assert text.startswith(f"setting {name} is wrong (")
+    assert "): set it to " in text
+    assert "\n" not in text
+
+
+def test_empty_optional_setting_is_its_default(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Templates write settings without a value."""
+    monkeypatch.setenv("STATE_SHARDS", "")
+    monkeypatch.setenv("REPLY_QUEUES", "")
+    settings = load_settings()
+    assert (settings.state_shards, settings.reply_queues) == (16, frozenset())
+
+
+def test_lists_are_written_with_commas(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Blanks and a comma at the end do no harm."""
+    monkeypatch.setenv("REPLY_QUEUES", "notices-demo, other ,")
+    monkeypatch.setenv("STEP_SECONDS", "orders.payment=2.5, deliveries.drone=60")
+    settings = load_settings()
+    assert settings.reply_queues == {"notices-demo", "other"}
+    assert settings.step_seconds == {"orders.payment": 2.5, "deliveries.drone": 60}
+
+
+def test_services_can_be_reached_by_identity(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In Azure there are addresses instead of connection strings."""
+    for name in ("StateStore", "ServiceBusConnection"):
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("StateStore__tableServiceUri", "https://account.table.core.windows.net")
+    monkeypatch.setenv("StateStore__clientId", "client")
+    monkeypatch.setenv("ServiceBusConnection__fullyQualifiedNamespace", "bus.servicebus.windows.net")
+    settings = load_settings()
+    assert settings.state_store_connection == Connection(
+        None, "https://account.table.core.windows.net", "client"
+    )
+    assert settings.service_bus_connection == Connection(None, "bus.servicebus.windows.net", None)

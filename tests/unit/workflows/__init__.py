@@ -1,0 +1,3 @@
+"""Tests of the workflows and their registry."""
+
+from __future__ import annotations

@@ -1,0 +1,48 @@
+"""The registry finds workflows, and lets settings change their limits."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from functions.pattern.errors import DefinitionError
+from functions.pattern.identity import StepName
+from functions.workflows.registry import WORKFLOWS, Registry
+from tests.fakes.workflows import DIAMOND, LINE
+
+
+def test_workflows_are_found_by_name() -> None:
+    """Each under its own, in their order; others are not there."""
+    registry = Registry((DIAMOND, LINE), {})
+    assert [each.name for each in registry] == ["diamond", "line"]
+    assert registry.find("line") == LINE
+    assert registry.find("circle") is None
+
+
+def test_limit_of_one_step_can_be_set() -> None:
+    """The others keep theirs."""
+    line = Registry((DIAMOND, LINE), {"line.send": 1.5}).find("line")
+    assert line is not None
+    assert line.step(StepName("send")).complete_within == 1.5
+    assert line.step(StepName("pick")).complete_within == 10
+
+
+def test_limit_of_an_unknown_step_is_refused() -> None:
+    """A misspelt setting would change nothing, unseen."""
+    with pytest.raises(
+        DefinitionError, match=r"STEP_SECONDS names 'line.sent'; the steps are line.pick, line"
+    ):
+        Registry((LINE,), {"line.sent": 1})
+
+
+@pytest.mark.parametrize("other", [replace(LINE, name="diamond"), replace(LINE, resource="parcels")])
+def test_names_and_resources_belong_to_one_workflow(other: object) -> None:
+    """Two workflows can't share a name or a resource."""
+    with pytest.raises(DefinitionError, match="two workflows have the same name or resource"):
+        Registry((DIAMOND, other), {})  # type: ignore[arg-type]  # parametrize has no types
+
+
+def test_served_workflows_can_be_registered() -> None:
+    """What is deployed is sound."""
+    assert "orders" in {each.name for each in Registry(WORKFLOWS, {"orders.payment": 5})}
