@@ -123,7 +123,7 @@ class AgentRunner:
             epoch=turn.epoch,
             scheduler=turn.scheduler,
             step=turn.step.name,
-            result=json.dumps(result, separators=(",", ":")).encode(),
+            result=json.dumps(result, separators=(",", ":"), ensure_ascii=False).encode(),
             start_by=self._clock.now() + self._start_within,
         )
         recorded = await self._store.change(started, event)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from datetime import datetime
 from decimal import Decimal
 from http import HTTPStatus
 from typing import Annotated
 
-from azure.core.exceptions import ResourceExistsError, ResourceNotFoundError
+from azure.core import MatchConditions
+from azure.core.exceptions import ResourceExistsError, ResourceModifiedError, ResourceNotFoundError
 from azure.data.tables import UpdateMode
 from azure.data.tables.aio import TableClient
 from fastapi import APIRouter, FastAPI, Path, Response
@@ -51,12 +53,23 @@ class Payments:
         try:
             await self._table.create_entity(row)
         except ResourceExistsError:
-            there = await self.find(payment_id)
-            if there is not None and there.undone_at is not None:
-                return HTTPStatus.GONE
-            await self._table.update_entity(row, mode=UpdateMode.REPLACE)
-            return HTTPStatus.NO_CONTENT
+            return await self._replace(row)
         return HTTPStatus.CREATED
+
+    async def _replace(self, row: dict[str, object]) -> HTTPStatus:
+        """Replace the payment that is there, unless it is undone, be it at this very moment."""
+        while True:
+            there = await self._table.get_entity("payment", str(row["RowKey"]))
+            if there.get("undone_at") is not None:
+                return HTTPStatus.GONE
+            with suppress(ResourceModifiedError):
+                await self._table.update_entity(
+                    row,
+                    mode=UpdateMode.REPLACE,
+                    etag=there.metadata["etag"],
+                    match_condition=MatchConditions.IfNotModified,
+                )
+                return HTTPStatus.NO_CONTENT
 
     async def delete(self, payment_id: str) -> None:
         """Undo the payment, also before it is made."""

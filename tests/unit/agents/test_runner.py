@@ -173,7 +173,7 @@ async def test_completed_step_is_told_again_without_a_call(bench: Bench) -> None
 
 
 async def test_activity_that_runs_twice_keeps_the_first_deadline(bench: Bench) -> None:
-    """A crash between start and outcome: the service is called again, under the same key, in the same time."""
+    """A crash between start and outcome: the service is called again, in the same time."""
     bench.store.put(told(bench.store.record(TASK), started("pick", complete_by=7)))
     bench.clock.advance(3)
     await bench.runner.run(TASK, FIRST, PICK)

@@ -67,11 +67,11 @@ def test_step_name_is_checked(name: str) -> None:
     assert f"name '{name}' must match" in _refusal(step(name))
 
 
-@pytest.mark.parametrize("field", ["name", "resource"])
-def test_workflow_and_resource_names_are_checked(field: str) -> None:
+@pytest.mark.parametrize(("name", "resource"), [("No Good", "trips"), ("trips", "No Good")])
+def test_workflow_and_resource_names_are_checked(name: str, resource: str) -> None:
     """They go by the rule of the step names."""
     with pytest.raises(DefinitionError, match="name 'No Good' must match"):
-        replace(DIAMOND, **{field: "No Good"})
+        replace(DIAMOND, name=name, resource=resource)
 
 
 @pytest.mark.parametrize("limit", [0, -1.5, float("nan")])

@@ -34,7 +34,7 @@ class TwoSchedulers(RuleBasedStateMachine):
 
     @initialize(seconds=SECONDS)
     def picked_up(self, seconds: int) -> None:
-        """The first Scheduler takes the task, at once or late."""
+        """Let the first Scheduler take the task, at once or late."""
         self._tell(claimed(start_by=seconds), stranger=False)
 
     @rule(seconds=st.integers(1, 10))
@@ -44,27 +44,27 @@ class TwoSchedulers(RuleBasedStateMachine):
 
     @rule(epoch=EPOCHS, seconds=SECONDS, stranger=st.booleans())
     def claim(self, epoch: Epoch, seconds: int, stranger: bool) -> None:  # noqa: FBT001 - Hypothesis draws it
-        """A Scheduler takes the task, or tries to."""
+        """Let a Scheduler take the task, or try to."""
         self._tell(claimed(epoch, start_by=seconds), stranger=stranger)
 
     @rule(epoch=EPOCHS, step=STEPS, seconds=SECONDS, stranger=st.booleans())
     def start(self, epoch: Epoch, step: str, seconds: int, stranger: bool) -> None:  # noqa: FBT001 - as above
-        """An Agent starts a step."""
+        """Let an Agent start a step."""
         self._tell(started(step, epoch, complete_by=seconds), stranger=stranger)
 
     @rule(epoch=EPOCHS, step=STEPS, result=st.binary(max_size=2), stranger=st.booleans())
     def complete(self, epoch: Epoch, step: str, result: bytes, stranger: bool) -> None:  # noqa: FBT001 - as above
-        """An Agent tells of a success."""
+        """Let an Agent tell of a success."""
         self._tell(completed(step, epoch, result=result), stranger=stranger)
 
     @rule(epoch=EPOCHS, step=STEPS)
     def fail(self, epoch: Epoch, step: str) -> None:
-        """An Agent tells of a refusal."""
+        """Let an Agent tell of a refusal."""
         self._tell(failed(step, epoch), stranger=False)
 
     @rule()
     def recover(self) -> None:
-        """The Supervisor gives the task to the next epoch, once."""
+        """Let the Supervisor give the task to the next epoch, once."""
         if self.record.task.process_state not in FINAL and self.record.task.epoch == 1:
             self.record = recovered(self.record)
 
@@ -77,8 +77,8 @@ class TwoSchedulers(RuleBasedStateMachine):
                 assert self.record.task.due_at <= step.complete_by
 
     @invariant()
-    def holder_is_the_current_epochs(self) -> None:
-        """The task is held exactly while it is `Processing`, and only in its own epoch."""
+    def task_is_held_while_it_is_processing(self) -> None:
+        """Held exactly while it is `Processing`, and finished exactly in a final state."""
         task = self.record.task
         assert (task.locked_by is not None) is (task.process_state is ProcessState.PROCESSING)
         assert (task.finished_at is not None) is (task.process_state in FINAL)

@@ -1,0 +1,95 @@
+"""Calls an ASGI application as a server does, with nothing between."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from starlette.types import ASGIApp, Message
+
+
+@dataclass(frozen=True, slots=True)
+class HttpAnswer:
+    """What the application answered."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+    @property
+    def json(self) -> Any:
+        """The body's content."""
+        return json.loads(self.body)
+
+
+class AsgiClient:
+    """Sends requests to one application. A body that is not bytes is sent as JSON."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def get(self, path: str) -> HttpAnswer:
+        """Send a GET."""
+        return await self.send("GET", path)
+
+    async def put(self, path: str, body: object) -> HttpAnswer:
+        """Send a PUT."""
+        return await self.send("PUT", path, body)
+
+    async def post(self, path: str, body: object) -> HttpAnswer:
+        """Send a POST."""
+        return await self.send("POST", path, body)
+
+    async def delete(self, path: str) -> HttpAnswer:
+        """Send a DELETE."""
+        return await self.send("DELETE", path)
+
+    async def send(
+        self, method: str, path: str, body: object = b"", *, content_type: str | None = "application/json"
+    ) -> HttpAnswer:
+        """Send a request, its body in two pieces, and collect the answer."""
+        content = body if isinstance(body, bytes) else json.dumps(body).encode()
+        half = len(content) // 2
+        pieces = [(content[:half], True), (content[half:], False)]
+        sent: list[Message] = []
+
+        async def receive() -> Message:
+            if not pieces:
+                return {"type": "http.disconnect"}
+            piece, more = pieces.pop(0)
+            return {"type": "http.request", "body": piece, "more_body": more}
+
+        async def send(message: Message) -> None:
+            sent.append(message)
+
+        headers = [] if content_type is None else [(b"content-type", content_type.encode())]
+        await self._app(_scope(method, path, headers), receive, send)
+        return _answer(sent)
+
+
+def _scope(method: str, path: str, headers: list[tuple[bytes, bytes]]) -> dict[str, Any]:
+    return {
+        "type": "http",
+        "asgi": {"version": "3.0"},
+        "http_version": "1.1",
+        "method": method,
+        "scheme": "http",
+        "path": path,
+        "raw_path": path.encode(),
+        "root_path": "",
+        "query_string": b"",
+        "headers": headers,
+        "client": ("127.0.0.1", 1),
+        "server": ("127.0.0.1", 7071),
+    }
+
+
+def _answer(sent: list[Message]) -> HttpAnswer:
+    start, *rest = sent
+    return HttpAnswer(
+        status=start["status"],
+        headers={name.decode(): value.decode() for name, value in start["headers"]},
+        body=b"".join(message.get("body", b"") for message in rest),
+    )

@@ -1,0 +1,49 @@
+"""One Azurite for the session, and for each test a table of its own in it."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import AsyncIterator, Callable
+
+import pytest
+import pytest_asyncio
+from azure.data.tables.aio import TableClient, TableServiceClient
+
+from functions.settings import Connection
+from functions.store import connect
+from tests.integration.azurite import running_azurite
+from tests.integration.processes import Process
+
+MakeProcess = Callable[[], Process]
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def connection(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Connection]:
+    """Run Azurite, and tell how to reach it."""
+    async with running_azurite(tmp_path_factory.mktemp("azurite")) as connection_string:
+        yield Connection(connection_string, None, None)
+
+
+@pytest.fixture
+async def service(connection: Connection) -> AsyncIterator[TableServiceClient]:
+    """Connect as the application does."""
+    async with connect.connect(connection) as service:
+        yield service
+
+
+@pytest.fixture
+async def table(service: TableServiceClient) -> TableClient:
+    """Make a table that nobody else uses."""
+    return await service.create_table(f"T{uuid.uuid4().hex}")
+
+
+@pytest.fixture
+def make_process(table: TableClient) -> MakeProcess:
+    """Give a maker of processes that share the test's table."""
+    return lambda: Process(table)
+
+
+@pytest.fixture
+def process(make_process: MakeProcess) -> Process:
+    """Make one process on the test's table."""
+    return make_process()

@@ -1,0 +1,98 @@
+"""What one process of the application has of the state store; two of them share nothing but the table."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable
+from enum import Enum
+from typing import Any
+
+from azure.core.exceptions import ServiceResponseError
+from azure.data.tables.aio import TableClient
+
+from functions.pattern.identity import TaskId
+from functions.pattern.ports import Stored
+from functions.pattern.transitions import Event
+from functions.store.figures import StoreFigures
+from functions.store.state_store import TableStateStore
+from functions.workflows.registry import Registry
+from tests.fakes.clock import FakeClock
+from tests.fakes.workflows import DIAMOND, LINE
+
+
+class Loss(Enum):
+    """What the SDK does about an answer that is lost."""
+
+    #: It repeats the write, as its retry policy has it.
+    REPEATED = "repeated"
+    #: It was the last attempt: it raises.
+    GIVEN_UP = "given up"
+
+
+class LossyTable:
+    """A table, whose writes can be made to happen without their answer arriving."""
+
+    def __init__(self, table: TableClient) -> None:
+        self._table = table
+        self._lose_next: Loss | None = None
+
+    def lose_next_answer(self, loss: Loss) -> None:
+        """Let the next write happen, and its answer be lost."""
+        self._lose_next = loss
+
+    async def submit_transaction(self, operations: Iterable[Any]) -> Any:
+        """Write as the SDK does."""
+        wire = list(operations)
+        loss, self._lose_next = self._lose_next, None
+        if loss is not None:
+            await self._table.submit_transaction(wire)
+        if loss is Loss.GIVEN_UP:
+            raise ServiceResponseError("no answer")
+        return await self._table.submit_transaction(wire)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._table, name)
+
+
+class Process:
+    """A state store with its own clock, figures and memory."""
+
+    def __init__(self, table: TableClient) -> None:
+        self.table = table
+        self.clock = FakeClock()
+        self.figures = StoreFigures()
+        self.lossy = LossyTable(table)
+        self.registry = Registry((LINE, DIAMOND), {})
+        self.store = TableStateStore(
+            self.lossy,  # type: ignore[arg-type]  # it stands in for the real one, call by call
+            shards=1,
+            clock=self.clock,
+            new_id=lambda: uuid.uuid4().hex,
+            figures=self.figures,
+        )
+
+    async def read(self, task: TaskId) -> Stored:
+        """Read a task that must be there."""
+        stored = await self.store.load(task)
+        assert stored is not None
+        return stored
+
+    async def rows(self) -> dict[str, dict[str, Any]]:
+        """Read the whole table: the rows by their keys, each with its ETag and time stamp."""
+        return {
+            row["RowKey"]: {**row, "etag": row.metadata["etag"], "timestamp": row.metadata["timestamp"]}
+            async for row in self.table.list_entities()
+        }
+
+    async def told(self, task: TaskId, *events: Event) -> Stored:
+        """Apply events to a task that is there, of which none may be refused."""
+        stored = await self.read(task)
+        for event in events:
+            outcome = await self.store.change(stored, event)
+            assert isinstance(outcome, Stored), f"{event} was refused: {outcome.reason}"
+            stored = outcome
+        return stored
+
+    async def index(self) -> list[str]:
+        """List the index rows."""
+        return [key for key in await self.rows() if key.startswith("!")]

@@ -1,0 +1,78 @@
+"""What one order costs: the bound of five write transactions and six reads, and what it is made of."""
+
+from __future__ import annotations
+
+import pytest
+
+from functions.agents.runner import AgentRunner
+from functions.pattern.definition import Json
+from functions.pattern.ports import AgentCall
+from functions.pattern.states import Outcome, ProcessState
+from functions.scheduler.claim import Claimer
+from functions.submission.intake import Intake
+from functions.workflows.registry import Registry
+from tests.fakes.queues import RecordedRejections, RecordedSchedulers
+from tests.fakes.tasks import FIRST
+from tests.fakes.workflows import TASK, step, submission, workflow
+from tests.integration.conftest import MakeProcess
+from tests.integration.processes import Process
+
+pytestmark = pytest.mark.process
+
+ONE_STEP = workflow(step("pay"))
+REGISTRY = Registry((ONE_STEP,), {})
+
+
+class Agent:
+    """Does what it is asked."""
+
+    async def do(self, call: AgentCall) -> Json:  # noqa: ARG002 - an Agent's interface
+        """Do it."""
+        return {}
+
+
+async def _submit(process: Process) -> None:
+    intake = Intake(
+        store=process.store,
+        rejected=RecordedRejections(),
+        registry=REGISTRY,
+        reply_queues=(),
+        clock=process.clock,
+        pick_up_within=30,
+    )
+    await intake.take("m-1", submission(ONE_STEP).model_dump_json().encode(), RecordedSchedulers())
+
+
+async def _claim(process: Process) -> None:
+    claimer = Claimer(store=process.store, registry=REGISTRY, clock=process.clock, start_within=30)
+    assert (await claimer.claim(TASK, FIRST)).taken
+
+
+async def _pay(process: Process) -> None:
+    runner = AgentRunner(
+        store=process.store,
+        agents={"pay": Agent()},
+        registry=REGISTRY,
+        clock=process.clock,
+        start_within=30,
+    )
+    assert (await runner.run(TASK, FIRST, ONE_STEP.steps[0].name)).outcome is Outcome.COMPLETED
+
+
+async def test_order_in_one_process_costs_four_writes_and_no_read(process: Process) -> None:
+    """Submission, claim, start and outcome; the process remembers what it wrote."""
+    await _submit(process)
+    await _claim(process)
+    await _pay(process)
+    assert (process.figures.transactions, process.figures.reads) == (4, 0)
+    assert (await process.read(TASK)).record.task.process_state is ProcessState.PROCESSED
+
+
+async def test_order_that_changes_processes_stays_within_its_bound(make_process: MakeProcess) -> None:
+    """Each activity on another machine: every one of them reads once."""
+    processes = [make_process() for _ in range(3)]
+    for act, process in zip((_submit, _claim, _pay), processes, strict=True):
+        await act(process)
+    assert sum(each.figures.transactions for each in processes) <= 5
+    assert sum(each.figures.reads for each in processes) <= 6
+    assert [each.figures.reads for each in processes] == [0, 1, 1]

@@ -1,0 +1,118 @@
+"""Tasks of one shard that wait together are written together, and none harms another."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+
+import pytest
+
+from functions.pattern.errors import TransientError
+from functions.pattern.identity import TaskId
+from functions.pattern.ports import Admission, Stored
+from functions.pattern.records import TaskRecord
+from tests.fakes.tasks import claimed, completed, pending, started
+from tests.fakes.workflows import LINE, TASK, order, step, workflow
+from tests.integration.conftest import MakeProcess
+from tests.integration.processes import Process
+
+pytestmark = pytest.mark.process
+
+WIDE = workflow(*(step(f"s{number}") for number in range(90)))
+
+
+def _tasks(count: int) -> list[TaskId]:
+    return [TaskId(f"t{number:03d}") for number in range(count)]
+
+
+async def _admit(process: Process, records: list[TaskRecord]) -> list[Admission]:
+    admitted = await asyncio.gather(*(process.store.admit(record) for record in records))
+    return [each.admission for each in admitted]
+
+
+async def test_tasks_that_wait_together_are_written_together(process: Process) -> None:
+    """60 tasks of five rows are 300 operations: one transaction goes at once, three take the rest."""
+    records = [pending(LINE, task) for task in _tasks(60)]
+    assert await _admit(process, records) == [Admission.RECORDED] * 60
+    assert process.figures.operations == 300
+    assert process.figures.transactions <= 4
+    for record in records:
+        assert (await process.read(record.order.task)).record == record
+
+
+async def test_changes_are_written_together_too(process: Process) -> None:
+    """Each with its own version for the next change."""
+    tasks = _tasks(20)
+    await _admit(process, [pending(LINE, task) for task in tasks])
+    process.figures.transactions = 0
+    for events in (
+        [claimed(task=task) for task in tasks],
+        [started("pick", task=task) for task in tasks],
+        [completed("pick", task=task) for task in tasks],
+    ):
+        stored = [await process.read(task) for task in tasks]
+        changed = await asyncio.gather(*map(process.store.change, stored, events))
+        assert changed == [await process.read(task) for task in tasks]
+    assert process.figures.transactions <= 6
+
+
+async def test_task_that_conflicts_does_not_harm_the_others(process: Process) -> None:
+    """Its part is taken out, the rest is sent again, whole."""
+    tasks = _tasks(12)
+    await process.store.admit(replace(pending(LINE, tasks[7]), order=order(LINE, tasks[7], weight=9)))
+    admissions = await _admit(process, [pending(LINE, task) for task in tasks])
+    assert admissions == [Admission.CONFLICT if task == tasks[7] else Admission.RECORDED for task in tasks]
+    for task in tasks:
+        assert (await process.read(task)).record.order.payload == (
+            b'{"weight":9}' if task == tasks[7] else b'{"weight":3}'
+        )
+
+
+async def test_several_conflicts_are_each_told(make_process: MakeProcess) -> None:
+    """Another process has changed every third task meanwhile: those changes are made on a fresh read."""
+    one, other = make_process(), make_process()
+    tasks = _tasks(9)
+    await _admit(one, [pending(LINE, task) for task in tasks])
+    read = [await one.read(task) for task in tasks]
+    for task in tasks[::3]:
+        await other.told(task, claimed(task=task))
+    events = [claimed(task=task) for task in tasks]
+    changed = await asyncio.gather(*map(one.store.change, read, events))
+    assert all(isinstance(each, Stored) for each in changed)
+    assert changed == [await one.read(task) for task in tasks]
+
+
+async def test_large_tasks_are_not_put_together_beyond_the_limits(process: Process) -> None:
+    """93 rows each: the service would refuse two of them in one transaction."""
+    records = [pending(WIDE, task) for task in _tasks(4)]
+    assert await _admit(process, records) == [Admission.RECORDED] * 4
+    assert (process.figures.transactions, process.figures.operations) == (4, 4 * 93)
+
+
+@pytest.mark.filterwarnings("ignore:Sending a large body:ResourceWarning")  # aiohttp, above 1 MiB
+async def test_heavy_payloads_stay_within_four_mebibytes(process: Process) -> None:
+    """40 payloads of 48 KiB, as base64, are close to it: none is refused."""
+    records = [
+        replace(record, order=replace(record.order, payload=b"x" * 48 * 1024))
+        for record in (pending(LINE, task) for task in _tasks(40))
+    ]
+    assert await _admit(process, records) == [Admission.RECORDED] * 40
+
+
+async def test_failing_service_is_told_to_each(process: Process, make_process: MakeProcess) -> None:
+    """The table is gone: nobody waits for ever, and nobody is told that it was written."""
+    await process.table.delete_table()
+    outcomes = await asyncio.gather(
+        *(make_process().store.admit(pending(LINE, task)) for task in _tasks(3)), return_exceptions=True
+    )
+    assert [type(each) for each in outcomes] == [TransientError] * 3
+
+
+async def test_two_changes_of_one_task_are_both_made(process: Process) -> None:
+    """They never share a transaction; the second is made on what the first left."""
+    wide = workflow(step("left"), step("right"), name="line", resource="lines")
+    await process.store.admit(pending(wide))
+    stored = await process.told(TASK, claimed())
+    await asyncio.gather(*(process.store.change(stored, started(name)) for name in ("left", "right")))
+    states = [each.state for each in (await process.read(TASK)).record.steps]
+    assert states == ["Running", "Running"]

@@ -1,0 +1,92 @@
+"""A write whose answer was lost is known again as our own."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from functions.pattern.errors import TransientError
+from functions.pattern.identity import TaskId
+from functions.pattern.ports import Admission, Stored
+from functions.pattern.states import ProcessState, StepState
+from functions.pattern.transitions import Event
+from tests.fakes.tasks import claimed, completed, failed, pending, started
+from tests.fakes.workflows import LINE, TASK
+from tests.integration.processes import Loss, Process
+
+pytestmark = pytest.mark.process
+
+BEFORE: list[Event] = [claimed(), started("pick")]
+LAST: list[Event] = [completed("pick"), failed("pick")]
+
+
+async def test_repeated_admission_is_recorded_not_known(process: Process) -> None:
+    """The conflict with itself is followed by a read-back."""
+    process.lossy.lose_next_answer(Loss.REPEATED)
+    admitted = await process.store.admit(pending(LINE))
+    assert admitted.admission is Admission.RECORDED
+    assert admitted.stored == await process.read(TASK)
+
+
+async def test_admission_that_was_given_up_is_known_at_the_next_delivery(process: Process) -> None:
+    """The message is delivered again, and finds its own task."""
+    process.lossy.lose_next_answer(Loss.GIVEN_UP)
+    with pytest.raises(TransientError):
+        await process.store.admit(pending(LINE))
+    assert (await process.store.admit(pending(LINE))).admission is Admission.KNOWN
+
+
+@pytest.mark.parametrize("number", range(3), ids=["claim", "start", "outcome"])
+@pytest.mark.parametrize("last", LAST, ids=["completed", "failed"])
+async def test_repeated_change_is_ours(process: Process, number: int, last: Event) -> None:
+    """It is applied once, and told as applied; whichever change of a task it was."""
+    await process.store.admit(pending(LINE))
+    events = [*BEFORE, last]
+    await process.told(TASK, *events[:number])
+    process.lossy.lose_next_answer(Loss.REPEATED)
+    changed = await process.store.change(await process.read(TASK), events[number])
+    assert changed == await process.read(TASK)
+    if number == 2:
+        state = StepState.COMPLETED if last is LAST[0] else StepState.FAILED
+        assert isinstance(changed, Stored)
+        assert changed.record.steps[0].state is state
+
+
+async def test_change_that_was_given_up_is_known_when_it_is_told_again(process: Process) -> None:
+    """The activity runs again: the outcome is there already, and is not refused."""
+    await process.store.admit(pending(LINE))
+    running = await process.told(TASK, *BEFORE)
+    process.lossy.lose_next_answer(Loss.GIVEN_UP)
+    with pytest.raises(TransientError):
+        await process.store.change(running, completed("pick"))
+    again = await process.store.change(running, completed("pick"))
+    assert again == await process.read(TASK)
+
+
+async def test_last_outcome_that_was_given_up_is_known_when_it_is_told_again(process: Process) -> None:
+    """Also when the task is finished by it."""
+    await process.store.admit(pending(LINE))
+    running = await process.told(TASK, *BEFORE, completed("pick"), started("send"))
+    process.lossy.lose_next_answer(Loss.GIVEN_UP)
+    with pytest.raises(TransientError):
+        await process.store.change(running, completed("send"))
+    again = await process.store.change(running, completed("send"))
+    assert isinstance(again, Stored)
+    assert again.record.task.process_state is ProcessState.PROCESSED
+
+
+async def test_repeated_group_is_known_task_by_task(process: Process) -> None:
+    """All of them were written; each finds its own."""
+    tasks = [TaskId(f"t{number}") for number in range(6)]
+    process.lossy.lose_next_answer(Loss.REPEATED)
+    admitted = await asyncio.gather(*(process.store.admit(pending(LINE, task)) for task in tasks))
+    assert {each.admission for each in admitted} == {Admission.RECORDED}
+    process.lossy.lose_next_answer(Loss.REPEATED)
+    changed = await asyncio.gather(
+        *(
+            process.store.change(each.stored, claimed(task=task))
+            for task, each in zip(tasks, admitted, strict=True)
+        )
+    )
+    assert changed == [await process.read(task) for task in tasks]

@@ -1,0 +1,104 @@
+"""What is recorded is what is read: every field, to the microsecond."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from functions.pattern.identity import Epoch, SchedulerId, StepName, TaskId
+from functions.pattern.ports import Admission
+from functions.pattern.records import Order, StepRecord, Task, TaskRecord
+from functions.pattern.states import Direction, ProcessState, StepState
+from tests.fakes.clock import START
+from tests.fakes.tasks import after, claimed, completed, pending, started, told
+from tests.fakes.workflows import LINE, TASK
+from tests.integration.processes import Process
+
+pytestmark = pytest.mark.process
+
+FULL = TaskRecord(
+    order=Order(
+        task=TASK,
+        workflow="line",
+        workflow_version=3,
+        payload='{"name":"Ä\u2028\U0001f600"}'.encode(),
+        digest="d" * 64,
+        submitter="Ünknown",
+        submitted_at=START,
+        reply_to="notices-demo",
+        correlation_id="c'1",
+    ),
+    task=Task(
+        order_id=TASK,
+        locked_by=SchedulerId("task-1.7"),
+        complete_by=after(1.000001),
+        process_state=ProcessState.PROCESSING,
+        failure_count=2,
+        epoch=Epoch(7),
+        direction=Direction.UNDO,
+        due_at=after(0.5),
+        updated_at=after(0.25),
+        finished_at=after(99),
+        last_error="pick: no 'money'\nat all",
+    ),
+    steps=(
+        StepRecord(
+            name=StepName("pick"),
+            state=StepState.FAILED,
+            complete_by=after(10),
+            started_at=after(2),
+            finished_at=after(3),
+            epoch=Epoch(6),
+            result=b"\x00\xff",
+            error="no",
+        ),
+        StepRecord(name=StepName("send")),
+    ),
+)
+
+
+async def test_every_field_comes_back(process: Process) -> None:
+    """Text of any language, bytes of any value, null as null."""
+    assert (await process.store.admit(FULL)).admission is Admission.RECORDED
+    assert (await process.read(TASK)).record == FULL
+
+
+async def test_empty_fields_come_back_empty(process: Process) -> None:
+    """A new task has many."""
+    await process.store.admit(pending(LINE))
+    assert (await process.read(TASK)).record == pending(LINE)
+
+
+async def test_largest_payload_fits(process: Process) -> None:
+    """48 KiB, and a result of 24 KiB beside it."""
+    step = replace(FULL.steps[0], result=b"r" * 24 * 1024)
+    large = replace(FULL, order=replace(FULL.order, payload=b"p" * 48 * 1024)).with_step(step)
+    await process.store.admit(large)
+    assert (await process.read(TASK)).record == large
+
+
+async def test_change_is_read_as_it_was_made(process: Process) -> None:
+    """What `change` gives is what is in the table, with the version that guards the next change."""
+    stored = (await process.store.admit(pending(LINE))).stored
+    for event in (claimed(), started("pick"), completed("pick", result=b'{"bin":7}')):
+        changed = await process.store.change(stored, event)
+        assert changed == await process.read(TASK)
+        stored = await process.read(TASK)
+    assert stored.record == told(
+        pending(LINE), claimed(), started("pick"), completed("pick", result=b'{"bin":7}')
+    )
+
+
+async def test_task_is_not_mistaken_for_one_whose_name_begins_like_it(process: Process) -> None:
+    """Names that sort beside each other, and all that a name may hold."""
+    names = [TaskId(name) for name in ("a", "a-", "a-b", "a0", "aa", "a_", "A", "-", "_", "z" * 64)]
+    for name in names:
+        await process.store.admit(pending(LINE, name))
+    for name in names:
+        assert (await process.read(name)).record == pending(LINE, name)
+
+
+async def test_unknown_task_is_none(process: Process) -> None:
+    """It is not an error to ask."""
+    assert await process.store.load(TaskId("nobody")) is None

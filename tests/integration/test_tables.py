@@ -1,0 +1,100 @@
+"""The tables are made once, keep to their shards, and keep what was rejected."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from azure.data.tables import TableServiceClient
+from azure.data.tables.aio import TableClient
+
+from functions.pattern.errors import TransientError
+from functions.settings import Connection, SettingsError
+from functions.store.connect import connect_at_start
+from functions.store.rejected import TableRejectedMessages
+from functions.store.tables import REJECTED_TABLE, TASKS_TABLE, prepare_tables
+from tests.fakes.clock import START, FakeClock
+from tests.integration.processes import Process
+
+pytestmark = pytest.mark.process
+
+NAMES = (TASKS_TABLE, REJECTED_TABLE)
+
+
+@pytest.fixture
+def at_start(connection: Connection) -> Iterator[TableServiceClient]:
+    """Connect as the application does at its start, and leave no table behind."""
+    with connect_at_start(connection) as service:
+        yield service
+        for name in NAMES:
+            service.delete_table(name)
+
+
+def test_tables_are_made_once(at_start: TableServiceClient) -> None:
+    """A second start finds them."""
+    for _ in range(2):
+        prepare_tables(at_start, NAMES, shards=16)
+    assert set(NAMES) <= {table.name for table in at_start.list_tables()}
+
+
+def test_other_number_of_shards_is_refused(at_start: TableServiceClient) -> None:
+    """Tasks would be looked for where they are not; the line names the setting and the fix."""
+    prepare_tables(at_start, NAMES, shards=16)
+    with pytest.raises(
+        SettingsError, match=r"^setting STATE_SHARDS is 8, but the table has 16: set it to 16$"
+    ):
+        prepare_tables(at_start, NAMES, shards=8)
+    prepare_tables(at_start, NAMES, shards=16)
+
+
+# The SDK tests an XML element's truth when it reads a 403.
+@pytest.mark.filterwarnings("ignore:Testing an element's truth value:DeprecationWarning")
+def test_storage_that_does_not_answer_stops_the_start(connection: Connection) -> None:
+    """One line that names the setting."""
+    address = str(connection.connection_string).replace("AccountKey=", "AccountKey=AAAA")
+    with (
+        connect_at_start(Connection(address, None, None)) as service,
+        pytest.raises(SettingsError, match=r"^setting StateStore: Table Storage does not answer") as refusal,
+    ):
+        prepare_tables(service, NAMES, shards=16)
+    assert "\n" not in str(refusal.value)
+
+
+async def test_store_is_checked_by_reading(process: Process) -> None:
+    """The row of the shards is there in every prepared table; in another the check fails."""
+    with pytest.raises(TransientError):
+        await process.store.check()
+    await process.table.create_entity({"PartitionKey": "!settings", "RowKey": "shards", "Shards": 1})
+    await process.store.check()
+
+
+async def test_rejected_message_is_kept_once(table: TableClient) -> None:
+    """It may be delivered again before it is completed."""
+    rejected = TableRejectedMessages(table, clock=FakeClock())
+    for _ in range(2):
+        await rejected.reject("submissions", "m-1", b"{", "message: Invalid JSON")
+    [row] = [row async for row in table.list_entities()]
+    assert (row["PartitionKey"], row["MessageID"], row["Body"]) == ("submissions", "m-1", b"{")
+    assert (row["Reason"], row["BodyBytes"], row["RejectedAt"]) == ("message: Invalid JSON", 1, START)
+
+
+async def test_other_messages_are_kept_beside_it(table: TableClient) -> None:
+    """Told apart by id, by content and by queue, whatever characters are in them."""
+    rejected = TableRejectedMessages(table, clock=FakeClock())
+    for queue, message_id, body in (
+        ("submissions", "m-1", b"{"),
+        ("submissions", "m-1", b"["),
+        ("submissions", "m/2\\#?\t", b"{"),
+        ("submissions/$deadletterqueue", "m-1", b"{"),
+    ):
+        await rejected.reject(queue, message_id, body, "why")
+    assert len([row async for row in table.list_entities()]) == 4
+
+
+async def test_message_of_any_size_is_kept_as_far_as_a_row_goes(table: TableClient) -> None:
+    """The start of it, and how large it was."""
+    rejected = TableRejectedMessages(table, clock=FakeClock())
+    await rejected.reject("submissions", "m" * 500, b"x" * 250_000, "r" * 100_000)
+    [row] = [row async for row in table.list_entities()]
+    assert (row["BodyBytes"], row["Body"]) == (250_000, b"x" * 32 * 1024)
+    assert (len(row["MessageID"]), len(row["Reason"])) == (128, 4_000)

@@ -1,0 +1,120 @@
+"""Two processes and one task: one wins, the other writes nothing."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+
+import pytest
+from azure.data.tables import UpdateMode
+
+from functions.pattern.identity import SchedulerId
+from functions.pattern.ports import Admission, Stored
+from functions.pattern.records import TaskRecord
+from functions.pattern.transitions import Reason, Refused
+from functions.scheduler.claim import Claim, Claimer
+from functions.store.entities import task_entity
+from tests.fakes.tasks import FIRST, SECOND, claimed, completed, pending, recovered, started
+from tests.fakes.workflows import LINE, TASK, order
+from tests.integration.conftest import MakeProcess
+from tests.integration.processes import Process
+
+pytestmark = pytest.mark.process
+
+
+async def test_order_is_admitted_once(make_process: MakeProcess) -> None:
+    """The same again is known, by whichever process; other content is a conflict and changes nothing."""
+    one, other = make_process(), make_process()
+    assert (await one.store.admit(pending(LINE))).admission is Admission.RECORDED
+    before = await one.rows()
+    again = await other.store.admit(pending(LINE))
+    assert (again.admission, again.stored.record) == (Admission.KNOWN, pending(LINE))
+    heavy = replace(pending(LINE), order=order(LINE, weight=9))
+    refused = await other.store.admit(heavy)
+    assert (refused.admission, refused.stored.record) == (Admission.CONFLICT, pending(LINE))
+    assert await one.rows() == before
+
+
+async def test_same_order_at_the_same_moment_is_recorded_once(make_process: MakeProcess) -> None:
+    """One records it, the other knows it."""
+    admitted = await asyncio.gather(*(make_process().store.admit(pending(LINE)) for _ in range(4)))
+    assert sorted(each.admission for each in admitted) == [Admission.KNOWN] * 3 + [Admission.RECORDED]
+
+
+async def test_of_two_schedulers_at_the_same_moment_one_wins(make_process: MakeProcess) -> None:
+    """Both have read the task as `Pending`; the loser writes nothing, and is refused."""
+    one, other = make_process(), make_process()
+    await one.store.admit(pending(LINE))
+    both_read = [await process.read(TASK) for process in (one, other)]
+    events = [replace(claimed(), scheduler=SchedulerId(f"task-1.{name}")) for name in ("one", "other")]
+    outcomes = await asyncio.gather(
+        one.store.change(both_read[0], events[0]), other.store.change(both_read[1], events[1])
+    )
+    [winner] = [event for event, outcome in zip(events, outcomes, strict=True) if isinstance(outcome, Stored)]
+    [stored] = [outcome for outcome in outcomes if isinstance(outcome, Stored)]
+    assert Refused(Reason.NOT_HOLDER) in outcomes
+    assert await one.read(TASK) == stored
+    assert stored.record.task.locked_by == winner.scheduler
+
+
+async def test_scheduler_that_comes_second_leaves_every_row_as_it_is(make_process: MakeProcess) -> None:
+    """ETags and time stamps too: a write that is tried and fails changes nothing."""
+    one, other = make_process(), make_process()
+    await one.store.admit(pending(LINE))
+    late_read = await other.read(TASK)
+    await one.store.change(await one.read(TASK), claimed())
+    before = await one.rows()
+    stranger = replace(claimed(), scheduler=SchedulerId("task-1.stranger"))
+    assert await other.store.change(late_read, stranger) == Refused(Reason.NOT_HOLDER)
+    assert await one.rows() == before
+
+
+async def test_attempt_that_was_overtaken_claims_nothing(make_process: MakeProcess) -> None:
+    """Two Claimers, of two epochs: only the current one gets the task, whoever is first."""
+    process = make_process()
+    await process.store.admit(recovered(pending(LINE)))
+    old, new = await asyncio.gather(
+        *(_claimer(make_process()).claim(TASK, epoch) for epoch in (FIRST, SECOND))
+    )
+    assert (old, new.taken) == (Claim(taken=False), True)
+    assert (await process.read(TASK)).record.task.locked_by == "task-1.2"
+
+
+async def test_outcome_with_an_older_epoch_is_refused(make_process: MakeProcess) -> None:
+    """The Agent's process remembers the task as it left it; another process has recovered it since."""
+    agent, supervisor = make_process(), make_process()
+    await agent.store.admit(pending(LINE))
+    running = await agent.told(TASK, claimed(), started("pick"))
+    await _overwrite(supervisor, recovered(running.record))
+    again = await supervisor.told(TASK, claimed(SECOND))
+    before = await supervisor.rows()
+    remembered = await agent.store.recall(TASK)
+    assert remembered == running
+    assert await agent.store.change(remembered, completed("pick")) == Refused(Reason.STALE_EPOCH)
+    assert await supervisor.rows() == before
+    assert await supervisor.read(TASK) == again
+
+
+async def test_what_a_process_remembers_is_not_believed_when_nothing_is_written(
+    make_process: MakeProcess,
+) -> None:
+    """A refusal is concluded from the table, not from memory."""
+    agent, other = make_process(), make_process()
+    await agent.store.admit(pending(LINE))
+    await _overwrite(other, recovered(pending(LINE)))
+    remembered = await agent.store.recall(TASK)
+    assert remembered is not None
+    assert remembered.record.task.epoch == FIRST
+    claim = await agent.store.change(remembered, claimed(SECOND))
+    assert isinstance(claim, Stored)
+    assert claim.record.task.locked_by == "task-1.2"
+
+
+def _claimer(process: Process) -> Claimer:
+    return Claimer(store=process.store, registry=process.registry, clock=process.clock, start_within=30)
+
+
+async def _overwrite(process: Process, record: TaskRecord) -> None:
+    """Recover the task as the Supervisor will: its row has the next epoch."""
+    row = task_entity(record.task, "recovery") | {"PartitionKey": "000"}
+    await process.table.update_entity(row, mode=UpdateMode.REPLACE)

@@ -1,0 +1,46 @@
+"""The callers' application over a store in memory."""
+
+from __future__ import annotations
+
+from itertools import count
+
+import pytest
+
+from functions.api.acceptance import Acceptance
+from functions.api.application import callers_application
+from functions.workflows.orders.definition import ORDERS
+from functions.workflows.registry import Registry
+from tests.fakes.asgi import AsgiClient
+from tests.fakes.clock import FakeClock
+from tests.fakes.queues import RecordedSubmissions
+from tests.fakes.store import MemoryStateStore
+from tests.fakes.workflows import DIAMOND
+
+
+class Api:
+    """The application, and what is behind it."""
+
+    def __init__(self) -> None:
+        clock, ids = FakeClock(), count(1)
+        self.store = MemoryStateStore(clock)
+        self.submissions = RecordedSubmissions()
+        acceptance = Acceptance(
+            store=self.store,
+            submissions=self.submissions,
+            reply_queues={"notices-demo"},
+            clock=clock,
+            new_id=lambda: f"new-{next(ids)}",
+        )
+        self.client = AsgiClient(
+            callers_application(Registry((ORDERS, DIAMOND), {}), acceptance, self._check_store)
+        )
+
+    async def _check_store(self) -> None:
+        if self.store.failure is not None:
+            raise self.store.failure
+
+
+@pytest.fixture
+def api() -> Api:
+    """Make an application without orders."""
+    return Api()

@@ -1,0 +1,116 @@
+"""Messages that wait together leave as one batch, each known to duplicate detection."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import cast
+
+import pytest
+from azure.servicebus import ServiceBusMessage
+from azure.servicebus.aio import ServiceBusClient
+from azure.servicebus.exceptions import ServiceBusConnectionError
+
+from functions.bus.sender import BusFigures, Outgoing, QueueSender
+from functions.bus.submissions import QueuedSubmissions
+from functions.pattern.errors import TransientError
+from functions.pattern.messages import SubmissionMessage
+from functions.pattern.records import Order
+from tests.fakes.workflows import order, submission
+
+
+class BusClient:
+    """A client with senders that keep what they send."""
+
+    def __init__(self) -> None:
+        self.queues: list[str] = []
+        self.batches: list[list[ServiceBusMessage]] = []
+        self.failure: Exception | None = None
+
+    def get_queue_sender(self, queue: str) -> BusClient:
+        """Open a sender."""
+        self.queues.append(queue)
+        return self
+
+    async def send_messages(self, messages: Sequence[ServiceBusMessage]) -> None:
+        """Send a batch."""
+        if self.failure is not None:
+            raise self.failure
+        self.batches.append(list(messages))
+        await asyncio.sleep(0)
+
+
+@pytest.fixture
+def client() -> BusClient:
+    """Make a client that has sent nothing."""
+    return BusClient()
+
+
+@pytest.fixture
+def figures() -> BusFigures:
+    """Make figures that count from zero."""
+    return BusFigures()
+
+
+@pytest.fixture
+def sender(client: BusClient, figures: BusFigures) -> QueueSender:
+    """Make a sender over that client."""
+    return QueueSender(cast("ServiceBusClient", client), "submissions", figures)
+
+
+def _outgoing(name: str, size: int = 2) -> Outgoing:
+    return Outgoing(message_id=name, body=b"x" * size, subject="orders", correlation_id="c-1")
+
+
+async def test_message_carries_what_the_receiver_needs(client: BusClient, sender: QueueSender) -> None:
+    """Its id, type, subject and correlation id."""
+    await sender.send(_outgoing("m-1"))
+    [[message]] = client.batches
+    assert (message.message_id, message.subject, message.correlation_id) == ("m-1", "orders", "c-1")
+    assert message.content_type == "application/json"
+    assert b"".join(message.body) == b"xx"
+
+
+async def test_messages_that_wait_together_leave_together(
+    client: BusClient, sender: QueueSender, figures: BusFigures
+) -> None:
+    """Over one sender, which is opened once."""
+    await asyncio.gather(*(sender.send(_outgoing(f"m-{n}")) for n in range(20)))
+    assert sum(len(batch) for batch in client.batches) == 20
+    assert len(client.batches) <= 2
+    assert client.queues == ["submissions"]
+    assert (figures.messages, figures.batches) == (20, len(client.batches))
+
+
+async def test_batch_is_never_larger_than_the_service_takes(client: BusClient, sender: QueueSender) -> None:
+    """256 KB on the Standard tier, headers included."""
+    await asyncio.gather(*(sender.send(_outgoing(f"m-{n}", 48 * 1024)) for n in range(9)))
+    sizes = [sum(len(b"".join(message.body)) for message in batch) for batch in client.batches]
+    assert sum(sizes) == 9 * 48 * 1024
+    assert max(sizes) <= 200_000
+
+
+async def test_unreachable_queue_is_a_transient_fault(
+    client: BusClient, sender: QueueSender, figures: BusFigures
+) -> None:
+    """The SDK's errors stay inside; nothing is counted as sent."""
+    client.failure = ServiceBusConnectionError(message="no road")
+    with pytest.raises(TransientError):
+        await sender.send(_outgoing("m-1"))
+    assert (figures.messages, figures.batches) == (0, 0)
+
+
+async def test_submission_is_known_by_id_and_content(client: BusClient, sender: QueueSender) -> None:
+    """The same again is dropped by the queue; other content under that id is not, so that it is seen."""
+    submissions = QueuedSubmissions(sender)
+    sent: list[tuple[SubmissionMessage, Order]] = [
+        (submission(weight=weight), order(weight=weight)) for weight in (3, 3, 4)
+    ]
+    for message, its_order in sent:
+        await submissions.submit(message, its_order)
+    first, again, other = [str(batch[0].message_id) for batch in client.batches]
+    assert first == again != other
+    assert first.startswith("task-1.")
+    assert len(first) <= 128
+    body = b"".join(client.batches[0][0].body)
+    assert SubmissionMessage.model_validate_json(body) == sent[0][0]

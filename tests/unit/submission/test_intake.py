@@ -1,0 +1,157 @@
+"""Taking submissions in: what is sound becomes a task with a Scheduler, the rest is kept aside."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from pydantic import BaseModel
+
+from functions.pattern.definition import Workflow
+from functions.pattern.errors import TransientError
+from functions.pattern.states import ProcessState
+from functions.submission.intake import Intake
+from functions.workflows.registry import Registry
+from tests.fakes.clock import FakeClock
+from tests.fakes.queues import RecordedRejections, RecordedSchedulers, Rejection
+from tests.fakes.store import MemoryStateStore
+from tests.fakes.tasks import FIRST, SECOND, after, claimed, pending, recovered, told
+from tests.fakes.workflows import DIAMOND, TASK, submission
+
+
+class Letter(BaseModel):
+    """A payload of any size."""
+
+    text: str
+
+
+class Bench:
+    """An intake with all that it works on."""
+
+    def __init__(self, workflow: Workflow = DIAMOND) -> None:
+        clock = FakeClock()
+        self.store = MemoryStateStore(clock)
+        self.rejections = RecordedRejections()
+        self.schedulers = RecordedSchedulers()
+        self.intake = Intake(
+            store=self.store,
+            rejected=self.rejections,
+            registry=Registry((workflow,), {}),
+            reply_queues={"notices-demo"},
+            clock=clock,
+            pick_up_within=30,
+        )
+
+    async def take(self, body: bytes, message_id: str = "m-1") -> None:
+        """Take one message."""
+        await self.intake.take(message_id, body, self.schedulers)
+
+
+@pytest.fixture
+def bench() -> Bench:
+    """Make an intake that has taken nothing."""
+    return Bench()
+
+
+def _body(**changes: Any) -> bytes:
+    return json.dumps(submission().model_dump(mode="json") | changes).encode()
+
+
+async def test_order_becomes_a_task_with_a_scheduler(bench: Bench) -> None:
+    """`Pending` until a Scheduler claims it, which must be in time."""
+    await bench.take(_body(reply_to="notices-demo"))
+    record = bench.store.record(TASK)
+    assert (record.task.process_state, record.task.due_at) == (ProcessState.PENDING, after(30))
+    assert (record.order.payload, record.order.reply_to) == (b'{"weight":3}', "notices-demo")
+    assert bench.schedulers.started == [(TASK, FIRST)]
+    assert bench.rejections.all == []
+
+
+async def test_doubled_order_is_one_task(bench: Bench) -> None:
+    """The Scheduler is started again: a crash may have kept the first start from happening."""
+    await bench.take(_body())
+    await bench.take(_body(), "m-2")
+    assert (len(bench.store), bench.store.writes) == (1, 1)
+    assert bench.schedulers.started == [(TASK, FIRST)] * 2
+    assert bench.rejections.all == []
+
+
+async def test_doubled_order_that_is_under_way_is_left_alone(bench: Bench) -> None:
+    """Its Scheduler runs."""
+    bench.store.put(told(pending(), claimed()))
+    await bench.take(_body())
+    assert bench.schedulers.started == []
+
+
+async def test_doubled_order_that_was_recovered_starts_its_own_epoch(bench: Bench) -> None:
+    """Not the first one again."""
+    bench.store.put(recovered(pending()))
+    await bench.take(_body())
+    assert bench.schedulers.started == [(TASK, SECOND)]
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        (b"{", "message: Invalid JSON"),
+        (b"\xff", "message: Invalid JSON"),
+        (b"[]", "message: Input should be an object"),
+        (_body(priority=1), "priority: Extra inputs are not permitted"),
+        (_body(schema_version=2), "schema_version: Input should be 1"),
+        (_body(task_id="a|b"), "task_id: String should match pattern"),
+        (_body(workflow="journey"), "workflow: no such workflow"),
+        (_body(reply_to="elsewhere"), "reply_to: not a queue that replies may go to"),
+        (_body(payload={"weight": "heavy"}), "weight: Input should be a valid integer"),
+        (_body(payload={"weight": 1, "size": 2}), "size: Extra inputs are not permitted"),
+    ],
+)
+async def test_message_that_cannot_be_used_is_kept_with_the_reason(
+    bench: Bench, body: bytes, reason: str
+) -> None:
+    """It is completed, not delivered again: the next time it would be no better."""
+    await bench.take(body)
+    [kept] = bench.rejections.all
+    assert (kept.queue, kept.message_id, kept.body) == ("submissions", "m-1", body)
+    assert kept.reason.startswith(reason)
+    assert (len(bench.store), bench.schedulers.started) == (0, [])
+
+
+async def test_payload_that_is_too_large_is_rejected() -> None:
+    """48 KiB are kept in a row; the API would not have let it through."""
+    bench = Bench(replace(DIAMOND, payload=Letter))
+    await bench.take(_body(payload={"text": "x" * (48 * 1024)}))
+    assert bench.rejections.all[0].reason == "payload: more than 49152 bytes"
+    assert len(bench.store) == 0
+
+
+async def test_other_order_under_a_known_id_is_rejected(bench: Bench) -> None:
+    """The first one stands."""
+    await bench.take(_body())
+    other = _body(payload={"weight": 4})
+    await bench.take(other, "m-2")
+    assert bench.rejections.all == [
+        Rejection("submissions", "m-2", other, "another order is known as task-1")
+    ]
+    assert bench.store.record(TASK).order.payload == b'{"weight":3}'
+
+
+async def test_bad_messages_do_not_hold_up_the_good_ones(bench: Bench) -> None:
+    """Those of one batch are taken side by side."""
+    bodies = [b"{", _body(), _body(task_id="task-2"), _body(workflow="journey")]
+    await asyncio.gather(*(bench.take(body, f"m-{n}") for n, body in enumerate(bodies)))
+    assert [task for task, _ in bench.schedulers.started] == ["task-1", "task-2"]
+    assert sorted(kept.message_id for kept in bench.rejections.all) == ["m-0", "m-3"]
+
+
+async def test_failing_store_has_the_message_delivered_again(bench: Bench) -> None:
+    """It is neither lost nor rejected."""
+    bench.store.failure = TransientError("Table Storage: ServiceRequestError")
+    with pytest.raises(TransientError):
+        await bench.take(_body())
+    assert (bench.rejections.all, bench.schedulers.started) == ([], [])
+    bench.store.failure = None
+    await bench.take(_body())
+    assert bench.schedulers.started == [(TASK, FIRST)]
