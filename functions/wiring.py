@@ -18,9 +18,10 @@ from functions.api.acceptance import Acceptance
 from functions.api.application import callers_application
 from functions.api.blueprint import api_blueprint
 from functions.bus import connect as service_bus
-from functions.bus.sender import BusFigures, QueueSender
+from functions.bus.sender import QueueSender
 from functions.bus.submissions import QueuedSubmissions
 from functions.clock import SystemClock
+from functions.figures import BusFigures, StoreFigures
 from functions.operations.application import operators_application
 from functions.operations.blueprint import operations_blueprint
 from functions.pattern.messages import SUBMISSIONS_QUEUE
@@ -31,7 +32,6 @@ from functions.services.blueprint import services_blueprint
 from functions.services.payments import PAYMENTS_TABLE, Payments, payments_application
 from functions.settings import Settings
 from functions.store import connect as table_storage
-from functions.store.figures import StoreFigures
 from functions.store.rejected import TableRejectedMessages
 from functions.store.state_store import TableStateStore
 from functions.store.tables import REJECTED_TABLE, TASKS_TABLE, prepare_tables

@@ -7,7 +7,7 @@ from http import HTTPStatus
 
 from pydantic import BaseModel
 
-from functions.api.problems import FieldFault, ProblemError
+from functions.http.problems import FieldFault, ProblemError
 from functions.pattern.definition import ENVELOPE_FIELDS, Workflow
 from functions.pattern.identity import TaskId
 from functions.pattern.messages import SubmissionMessage, order_of
@@ -39,7 +39,8 @@ class Acceptance:
     async def create(self, workflow: Workflow, body: BaseModel) -> TaskId:
         """Submit an order under a new id."""
         task = TaskId(self._new_id())
-        await self._submit(self._message(task, workflow, body), workflow)
+        message = self._message(task, workflow, body)
+        await self._submissions.submit(message, order_of(message, workflow))
         return task
 
     async def put(self, workflow: Workflow, task: TaskId, body: BaseModel) -> None:
@@ -48,10 +49,11 @@ class Acceptance:
         Raises `ProblemError` 409 when another order is recorded under that id.
         """
         message = self._message(task, workflow, body)
+        order = order_of(message, workflow)
         known = await self._store.load(task)
         if known is None:
-            await self._submit(message, workflow)
-        elif known.record.order.digest != order_of(message, workflow).digest:
+            await self._submissions.submit(message, order)
+        elif known.record.order.digest != order.digest:
             raise ProblemError(HTTPStatus.CONFLICT, "Another order is known under this id.")
 
     async def find(self, workflow: Workflow, task: TaskId) -> TaskRecord:
@@ -60,9 +62,6 @@ class Acceptance:
         if stored is None or stored.record.order.workflow != workflow.name:
             raise ProblemError(HTTPStatus.NOT_FOUND, "No order is recorded under this id (yet).")
         return stored.record
-
-    async def _submit(self, message: SubmissionMessage, workflow: Workflow) -> None:
-        await self._submissions.submit(message, order_of(message, workflow))
 
     def _message(self, task: TaskId, workflow: Workflow, body: BaseModel) -> SubmissionMessage:
         fields = body.model_dump(mode="json")

@@ -8,9 +8,9 @@ from fastapi import FastAPI
 from pydantic import BaseModel
 
 from functions.api.acceptance import Acceptance
-from functions.api.bodies import BodyLimits
-from functions.api.problems import install_problems
 from functions.api.routes import resource_routes
+from functions.http.bodies import BodyLimits
+from functions.http.problems import install_problems
 from functions.pattern.messages import MAX_PAYLOAD_BYTES
 from functions.workflows.registry import Registry
 

@@ -9,8 +9,8 @@ from fastapi import APIRouter, Body, Path, Response
 from pydantic import BaseModel, Field, create_model
 
 from functions.api.acceptance import Acceptance
-from functions.api.problems import PROBLEM_TYPE, Problem
 from functions.api.views import Accepted, OrderView
+from functions.http.problems import PROBLEM_TYPE, Problem
 from functions.pattern.definition import Workflow
 from functions.pattern.identity import TASK_ID_PATTERN, TaskId
 from functions.pattern.messages import CorrelationId

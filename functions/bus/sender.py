@@ -11,6 +11,7 @@ from azure.servicebus import ServiceBusMessage
 from azure.servicebus.aio import ServiceBusClient, ServiceBusSender
 
 from functions.coalescer import Coalescer
+from functions.figures import BusFigures
 from functions.pattern.errors import TransientError
 
 #: A batch may hold 256 KB on the Standard tier; headers and properties need their part of it.
@@ -38,14 +39,6 @@ class Outgoing:
     def share(self) -> float:
         """Tell which part of a batch this takes."""
         return min(1.0, (len(self.body) + _MESSAGE_OVERHEAD_BYTES) / _BATCH_BYTES)
-
-
-@dataclass(slots=True)
-class BusFigures:
-    """Counts of what was sent since this process started."""
-
-    messages: int = 0
-    batches: int = 0
 
 
 class QueueSender:

@@ -6,9 +6,8 @@ from dataclasses import asdict
 
 from fastapi import FastAPI
 
-from functions.api.problems import install_problems
-from functions.bus.sender import BusFigures
-from functions.store.figures import StoreFigures
+from functions.figures import BusFigures, StoreFigures
+from functions.http.problems import install_problems
 
 
 def operators_application(store: StoreFigures, bus: BusFigures) -> FastAPI:

@@ -11,6 +11,10 @@ class DefinitionError(PatternError):
     """A workflow's definition can't work; the text names the workflow, the step and the fix."""
 
 
+class PayloadTooLargeError(PatternError):
+    """An order's payload, as it would be stored, is larger than a row may hold."""
+
+
 class IllegalTransitionError(PatternError):
     """A record was asked to go where no rule leads; it is a defect, and is never written."""
 

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 from functions.pattern.definition import Workflow
+from functions.pattern.errors import PayloadTooLargeError
 from functions.pattern.identity import TASK_ID_PATTERN, TaskId
 from functions.pattern.records import Order
 
@@ -40,9 +41,11 @@ def order_of(message: SubmissionMessage, workflow: Workflow) -> Order:
     """Check the payload against its workflow and make the order of it.
 
     The payload is written anew from its model, so that equal content has equal bytes whatever the
-    order of its fields was. Raises `pydantic.ValidationError`.
+    order of its fields was. Raises `pydantic.ValidationError` and `PayloadTooLargeError`.
     """
     payload = workflow.payload.model_validate(message.payload).model_dump_json().encode()
+    if len(payload) > MAX_PAYLOAD_BYTES:
+        raise PayloadTooLargeError(f"payload: more than {MAX_PAYLOAD_BYTES} bytes")
     return Order(
         task=message.task_id,
         workflow=workflow.name,

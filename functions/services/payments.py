@@ -15,7 +15,7 @@ from azure.data.tables.aio import TableClient
 from fastapi import APIRouter, FastAPI, Path, Response
 from pydantic import BaseModel, ConfigDict, Field
 
-from functions.api.problems import ProblemError, install_problems
+from functions.http.problems import ProblemError, install_problems
 from functions.pattern.identity import TASK_ID_PATTERN
 from functions.pattern.ports import Clock
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from azure.data.tables.aio import TableClient
 
 from functions.coalescer import Coalescer
+from functions.figures import StoreFigures
 from functions.pattern.errors import IllegalTransitionError, PatternError
 from functions.pattern.identity import TaskId
 from functions.pattern.ports import Admission, Admitted, Clock, Stored
@@ -21,7 +22,6 @@ from functions.store.entities import (
     task_entity,
 )
 from functions.store.faults import table_faults
-from functions.store.figures import StoreFigures
 from functions.store.keys import SHARDS_PARTITION, SHARDS_ROW, index_row, rows_of, shard_of, task_row
 from functions.store.recent import RecentTasks
 from functions.store.transactions import Committed, Conflicted, Operation, ShardWriter, Transaction

@@ -11,13 +11,14 @@ from azure.core.exceptions import HttpResponseError
 from azure.data.tables import TableTransactionError, UpdateMode
 from azure.data.tables.aio import TableClient
 
+from functions.figures import StoreFigures
 from functions.pattern.identity import TaskId
 from functions.store.entities import Entity
-from functions.store.figures import StoreFigures
 
-#: Limits of an entity group transaction (Table Storage): operations, and bytes of the whole request.
+#: Operations that an entity group transaction takes (Table Storage).
 _MOST_OPERATIONS = 100
-_MOST_BYTES = 4 * 1024 * 1024
+#: Bytes of the whole request: Table Storage takes 4 MiB, but a large body blocks the event loop.
+_MOST_BYTES = 1024 * 1024
 
 #: What a row takes on the wire beside the values that can be large.
 _ROW_BYTES = 4 * 1024

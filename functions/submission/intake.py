@@ -8,9 +8,10 @@ from datetime import timedelta
 
 from pydantic import ValidationError
 
-from functions.pattern.messages import MAX_PAYLOAD_BYTES, SUBMISSIONS_QUEUE, SubmissionMessage, order_of
+from functions.pattern.errors import PayloadTooLargeError
+from functions.pattern.messages import SUBMISSIONS_QUEUE, SubmissionMessage, order_of
 from functions.pattern.ports import Admission, Clock, RejectedMessages, Schedulers, StateStore, Stored
-from functions.pattern.records import Order, TaskRecord
+from functions.pattern.records import TaskRecord
 from functions.pattern.states import ProcessState
 from functions.pattern.transitions import admit
 from functions.workflows.registry import Registry
@@ -82,13 +83,9 @@ class Intake:
             order = order_of(message, workflow)
         except ValidationError as error:
             raise _RejectedError(_reason(error)) from None
-        return admit(_bounded(order), workflow, pick_up_by=self._clock.now() + self._pick_up_within)
-
-
-def _bounded(order: Order) -> Order:
-    if len(order.payload) > MAX_PAYLOAD_BYTES:
-        raise _RejectedError(f"payload: more than {MAX_PAYLOAD_BYTES} bytes")
-    return order
+        except PayloadTooLargeError as error:
+            raise _RejectedError(str(error)) from None
+        return admit(order, workflow, pick_up_by=self._clock.now() + self._pick_up_within)
 
 
 def _reason(error: ValidationError) -> str:

@@ -10,10 +10,10 @@ from typing import Any
 from azure.core.exceptions import ServiceResponseError
 from azure.data.tables.aio import TableClient
 
+from functions.figures import StoreFigures
 from functions.pattern.identity import TaskId
 from functions.pattern.ports import Stored
 from functions.pattern.transitions import Event
-from functions.store.figures import StoreFigures
 from functions.store.state_store import TableStateStore
 from functions.workflows.registry import Registry
 from tests.fakes.clock import FakeClock

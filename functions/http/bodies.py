@@ -7,7 +7,7 @@ from http import HTTPStatus
 from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from functions.api.problems import problem_response
+from functions.http.problems import problem_response
 
 _WITH_BODY = frozenset({"POST", "PUT", "PATCH"})
 

@@ -15,7 +15,7 @@ from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from functions.pattern.errors import TransientError
+from functions.pattern.errors import PayloadTooLargeError, TransientError
 
 PROBLEM_TYPE = "application/problem+json"
 
@@ -76,6 +76,10 @@ def install_problems(app: FastAPI) -> None:
         _log.warning("unavailable: %s", error)
         text = "A service that is needed does not answer. Try again; the same id is safe to repeat."
         return problem_response(HTTPStatus.SERVICE_UNAVAILABLE, text)
+
+    @app.exception_handler(PayloadTooLargeError)
+    async def too_large(_request: Request, error: PayloadTooLargeError) -> JSONResponse:
+        return problem_response(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, str(error))
 
     @app.exception_handler(HTTPException)
     async def http(_request: Request, error: HTTPException) -> JSONResponse:
