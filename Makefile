@@ -5,6 +5,8 @@
 VENV := .venv/bin
 PYTHON_PACKAGES := .venv/.installed
 NODE_PACKAGES := node_modules/.installed
+# The core is pure, so nothing keeps a test from reaching all of it.
+COVERAGE := --cov=functions.pattern --cov-branch --cov-report=term-missing:skip-covered --cov-fail-under=100
 COMPILE := $(VENV)/pip-compile --quiet --upgrade --generate-hashes --strip-extras \
 	--no-emit-find-links --no-emit-index-url --no-emit-trusted-host
 
@@ -29,10 +31,10 @@ reset: $(PYTHON_PACKAGES) ## Forget all local state
 
 # Files, not tests, are dealt out, so that a platform that a file's tests share is started once.
 test: setup ## Run all tests
-	@$(VENV)/pytest --numprocesses 2 --dist loadfile
+	@$(VENV)/pytest --numprocesses 2 --dist loadfile $(COVERAGE)
 
 test-fast: $(PYTHON_PACKAGES) ## Run the tests that start no process
-	@$(VENV)/pytest --quiet --numprocesses 2 --dist loadfile -m "not process"
+	@$(VENV)/pytest --quiet --numprocesses 2 --dist loadfile -m "not process" $(COVERAGE)
 
 check: $(PYTHON_PACKAGES) ## Lint, check formatting, types and the import contracts
 	@$(VENV)/ruff check .

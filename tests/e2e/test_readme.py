@@ -1,0 +1,39 @@
+"""A newcomer pastes the README's lines into a shell, and gets what it says."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.caller import PATIENCE, running
+from tests.house.readme import shell_commands
+
+pytestmark = pytest.mark.process
+
+
+async def test_curl_lines_do_what_they_say(tmp_path: Path) -> None:
+    """202 with `Location`, and soon `Processed` with the step's times."""
+    submit, look = (line for line in shell_commands() if line.startswith("curl"))
+    async with running(tmp_path) as platform:
+        answer = await _typed(submit.replace("http://127.0.0.1:7071", platform.addresses.host))
+        assert answer.startswith("HTTP/1.1 202 Accepted")
+        assert "location: /api/orders/my-first-order" in answer.lower()
+        async with asyncio.timeout(PATIENCE):
+            while True:
+                order = json.loads(
+                    await _typed(look.replace("http://127.0.0.1:7071", platform.addresses.host))
+                )
+                if order.get("state") == "Processed":
+                    break
+        assert order["steps"][0]["started_at"] < order["steps"][0]["finished_at"]
+
+
+async def _typed(command: str) -> str:
+    shell = await asyncio.create_subprocess_shell(
+        f"{command} --silent", stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
+    )
+    out, _ = await shell.communicate()
+    return out.decode()
