@@ -11,6 +11,8 @@ from azure.servicebus.exceptions import MessageLockLostError
 from .broker_thread import RunningBroker
 from .conftest import Links
 
+pytestmark = pytest.mark.process
+
 
 def test_figures_follow_the_messages(broker: RunningBroker, links: Links) -> None:
     """Messages by state, dead letters, locks, the oldest age and the counters are right."""

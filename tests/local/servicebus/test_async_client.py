@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
 from azure.servicebus import ServiceBusMessage
 from azure.servicebus.aio import AutoLockRenewer, ServiceBusClient
 
 from .broker_thread import RunningBroker
+
+pytestmark = pytest.mark.process
 
 
 async def test_async_client_sends_receives_and_settles(broker: RunningBroker) -> None:

@@ -15,6 +15,8 @@ from azure.servicebus.exceptions import (
 from .broker_thread import RunningBroker
 from .conftest import Links
 
+pytestmark = pytest.mark.process
+
 
 def test_server_busy_refuses_as_often_as_asked(broker: RunningBroker, links: Links) -> None:
     """Sends, settlements and requests are refused in turn; then everything works again."""

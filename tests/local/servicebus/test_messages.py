@@ -22,6 +22,8 @@ from azure.servicebus.exceptions import (
 
 from .conftest import Links
 
+pytestmark = pytest.mark.process
+
 
 def test_every_property_and_type_survives_the_round_trip(links: Links) -> None:
     """A message comes out with all properties and the exact types of its application properties."""

@@ -20,7 +20,7 @@ from .broker_process import BrokerProcess
 from .broker_thread import RunningBroker, running_broker
 
 #: The client forgets to close a socket that was cut.
-pytestmark = pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")
+pytestmark = [pytest.mark.process, pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")]
 
 
 @pytest.fixture(autouse=True)

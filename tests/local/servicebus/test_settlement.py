@@ -17,6 +17,8 @@ from azure.servicebus.exceptions import MessageLockLostError, MessageNotFoundErr
 
 from .conftest import Links
 
+pytestmark = pytest.mark.process
+
 
 def ask_the_server(message: ServiceBusReceivedMessage) -> None:
     """Defeat the client's own check of the lock's end, so that the broker has to answer."""

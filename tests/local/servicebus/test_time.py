@@ -12,6 +12,8 @@ from azure.servicebus.exceptions import MessageNotFoundError
 from .broker_thread import RunningBroker
 from .conftest import Links
 
+pytestmark = pytest.mark.process
+
 
 def _in(seconds: float) -> datetime:
     return datetime.now(UTC) + timedelta(seconds=seconds)
