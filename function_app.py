@@ -6,9 +6,11 @@ import azure.durable_functions as df
 import azure.functions as func
 
 from functions.settings import load_settings
-from functions.wiring import Wiring
+from functions.wiring import Wiring, remotes_of
+from functions.workflows.registry import WORKFLOWS
 
-wiring = Wiring(load_settings())
+settings = load_settings()
+wiring = Wiring(settings, WORKFLOWS, remotes_of(settings))
 wiring.prepare()
 
 app = df.DFApp(http_auth_level=func.AuthLevel.FUNCTION)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, HttpUrl, ValidationError
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
@@ -43,16 +43,13 @@ class Connection:
     client_id: str | None
 
 
-def _names(text: object) -> object:
-    return (
-        frozenset(part.strip() for part in text.split(",") if part.strip()) if isinstance(text, str) else text
-    )
+def _parts(text: object) -> object:
+    return tuple(part.strip() for part in text.split(",") if part.strip()) if isinstance(text, str) else text
 
 
 def _limits(text: object) -> object:
-    if not isinstance(text, str):
-        return text
-    return dict(part.strip().split("=", 1) for part in text.split(",") if part.strip())
+    parts = _parts(text)
+    return dict(part.split("=", 1) for part in parts) if isinstance(parts, tuple) else parts
 
 
 class Settings(BaseSettings):
@@ -82,7 +79,7 @@ class Settings(BaseSettings):
         le=86_400,
         description="set it to the seconds within which a Scheduler must take up a task, such as 60",
     )
-    reply_queues: Annotated[frozenset[str], NoDecode, BeforeValidator(_names)] = Field(
+    reply_queues: Annotated[frozenset[str], NoDecode, BeforeValidator(_parts)] = Field(
         frozenset(),
         validation_alias="REPLY_QUEUES",
         description="set it to the queues that callers may name in reply_to, with commas between",
@@ -107,6 +104,48 @@ class Settings(BaseSettings):
         validation_alias="BREAKER_OPEN_SECONDS",
         gt=0,
         description="set it to the seconds for which a failing service is left alone, such as 15",
+    )
+    supervisor_schedule: str = Field(
+        "*/30 * * * * *",
+        validation_alias="SUPERVISOR_SCHEDULE",
+        min_length=9,
+        description="set it to when the Supervisor looks for overdue tasks, such as */30 * * * * *",
+    )
+    supervisor_threshold: int = Field(
+        3,
+        validation_alias="SUPERVISOR_THRESHOLD",
+        ge=0,
+        le=100,
+        description="set it to the recoveries that a task gets at once, such as 3",
+    )
+    extended_waits: Annotated[tuple[StepSeconds, ...], NoDecode, BeforeValidator(_parts)] = Field(
+        (60, 300, 900),
+        validation_alias="EXTENDED_WAITS",
+        max_length=20,
+        description="set it to the seconds to wait before each further recovery, such as 60,300,900",
+    )
+    skew_seconds: float = Field(
+        5,
+        validation_alias="SKEW_SECONDS",
+        ge=0,
+        le=300,
+        description="set it to the seconds by which clocks may differ, such as 5",
+    )
+    retention_days: float = Field(
+        30,
+        validation_alias="RETENTION_DAYS",
+        gt=0,
+        description="set it to the days for which finished tasks are kept, such as 30",
+    )
+    alert_webhook_url: HttpUrl | None = Field(
+        None,
+        validation_alias="ALERT_WEBHOOK_URL",
+        description="set it to the address that alerts are posted to, or leave it out",
+    )
+    alert_format: Literal["json", "teams"] = Field(
+        "json",
+        validation_alias="ALERT_FORMAT",
+        description="set it to json, or to teams for a card that Microsoft Teams shows",
     )
     sample_services: bool = Field(
         default=False,

@@ -16,3 +16,7 @@ class PaymentAgent:
     async def do(self, call: AgentCall) -> Json:
         """Make the payment."""
         return await self._service.put(call.task, call.request, call.effect_key, call.complete_by)
+
+    async def undo(self, call: AgentCall) -> None:
+        """Give the money back, or keep it from being taken: `DELETE` leaves a tombstone."""
+        await self._service.delete(call.task, call.effect_key, call.complete_by)

@@ -7,6 +7,7 @@ import json
 import logging
 from collections.abc import Awaitable, Callable
 from datetime import datetime
+from http import HTTPStatus
 from random import Random
 from typing import Literal
 
@@ -35,6 +36,7 @@ _ATTEMPT_TIMEOUT = aiohttp.ClientTimeout(total=10)
 _TRANSIENT_STATUSES = frozenset({408, 425, 429})
 _SERVER_ERRORS = 500
 _REFUSALS = 300
+_NOTHING_THERE = frozenset({HTTPStatus.NOT_FOUND, HTTPStatus.GONE})
 
 Attempt = Callable[[], Awaitable[Json]]
 
@@ -79,6 +81,22 @@ class RemoteService:
 
         return await self._persist(attempt, complete_by)
 
+    async def delete(self, resource: str, key: EffectKey, complete_by: datetime) -> None:
+        """Undo the resource, under idempotency key `key`; one that is not there counts as undone.
+
+        Raises as `put` does.
+        """
+
+        async def attempt() -> Json:
+            try:
+                return await self._attempt("DELETE", resource, b"", key)
+            except PermanentError as refusal:
+                if refusal.status in _NOTHING_THERE:
+                    return {}
+                raise
+
+        await self._persist(attempt, complete_by)
+
     async def _persist(self, attempt: Attempt, complete_by: datetime) -> Json:
         seconds = (complete_by - self._clock.now()).total_seconds()
         retrying = AsyncRetrying(
@@ -102,7 +120,9 @@ class RemoteService:
         except OpenedState as opened:
             raise TransientError(f"{self._name}: left alone, it failed too often") from opened
 
-    async def _attempt(self, method: Literal["PUT"], resource: str, content: bytes, key: EffectKey) -> Json:
+    async def _attempt(
+        self, method: Literal["PUT", "DELETE"], resource: str, content: bytes, key: EffectKey
+    ) -> Json:
         url = f"{self._address}/{resource}"
         headers = {"Idempotency-Key": key, "Content-Type": "application/json"}
         try:
@@ -118,7 +138,7 @@ class RemoteService:
             retry_after = retry_after_seconds(answer.headers.get("Retry-After"), self._clock.now())
             raise TransientError(f"{self._name} answered {answer.status}", retry_after=retry_after)
         if answer.status >= _REFUSALS:
-            raise PermanentError(f"{self._name} answered {answer.status}")
+            raise PermanentError(f"{self._name} answered {answer.status}", status=answer.status)
         if len(body) > _MOST_ANSWER_BYTES:
             raise PermanentError(f"{self._name} answered more than {_MOST_ANSWER_BYTES} bytes")
         try:

@@ -6,16 +6,17 @@ import json
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from functions.pattern.definition import Json, Step, Workflow
 from functions.pattern.errors import PermanentError, TransientError
+from functions.pattern.events import Refused, StepCompleted, StepFailed, StepStarted
 from functions.pattern.identity import Epoch, SchedulerId, StepName, TaskId, effect_key, scheduler_id
 from functions.pattern.planning import ready_steps
 from functions.pattern.ports import Agent, AgentCall, Clock, StateStore, Stored
 from functions.pattern.records import TaskRecord
-from functions.pattern.states import Direction, Outcome, ProcessState, StepState
-from functions.pattern.transitions import Refused, StepCompleted, StepFailed, StepStarted
+from functions.pattern.states import Direction, Outcome, ProcessState
+from functions.pattern.steps import DONE
 from functions.workflows.registry import Registry
 
 _log = logging.getLogger(__name__)
@@ -76,16 +77,20 @@ class AgentRunner:
                 f"task {task} is of workflow '{stored.record.order.workflow}', which is not registered"
             )
         turn = _Turn(task, epoch, workflow.step(step), workflow)
-        started = await self._start(turn, stored)
+        complete_by = self._clock.now() + timedelta(seconds=turn.step.complete_within)
+        started = await self._start(turn, stored, complete_by)
         if isinstance(started, Refused):
             _log.info("task %s step %s: refused (%s)", task, step, started.reason)
             return StepReport(Outcome.STALE)
-        if started.record.step(step).state is StepState.COMPLETED:
+        record = started.record.step(step)
+        if record.state is DONE[started.record.task.direction]:
             return self._report(turn, started.record)
+        if record.complete_by != complete_by and not record.idempotent:
+            _log.warning("task %s step %s: begun before, and it must not run twice", task, step)
+            return StepReport(Outcome.EXPIRED)
         return await self._call(turn, started)
 
-    async def _start(self, turn: _Turn, stored: Stored) -> Stored | Refused:
-        complete_by = self._clock.now() + timedelta(seconds=turn.step.complete_within)
+    async def _start(self, turn: _Turn, stored: Stored, complete_by: datetime) -> Stored | Refused:
         return await self._store.change(
             stored,
             StepStarted(
@@ -94,8 +99,14 @@ class AgentRunner:
         )
 
     async def _call(self, turn: _Turn, started: Stored) -> StepReport:
+        agent = self._agents[turn.step.agent]
+        call = self._agent_call(turn, started.record)
         try:
-            result = await self._agents[turn.step.agent].do(self._agent_call(turn, started.record))
+            if started.record.task.direction is Direction.DO:
+                result = await agent.do(call)
+            else:
+                await agent.undo(call)
+                result = {}
         except PermanentError as refusal:
             return await self._record_failure(turn, started, str(refusal))
         except TransientError as fault:
@@ -113,7 +124,7 @@ class AgentRunner:
             raise ValueError(f"task {turn.task} step {turn.step.name} runs without a complete-by")
         return AgentCall(
             task=turn.task,
-            effect_key=effect_key(turn.task, turn.step.name, Direction.DO),
+            effect_key=effect_key(turn.task, turn.step.name, record.task.direction),
             request=turn.step.request(payload, results),
             complete_by=complete_by,
         )
@@ -123,18 +134,22 @@ class AgentRunner:
             epoch=turn.epoch,
             scheduler=turn.scheduler,
             step=turn.step.name,
-            result=json.dumps(result, separators=(",", ":"), ensure_ascii=False).encode(),
+            result=json.dumps(dict(result), separators=(",", ":"), ensure_ascii=False).encode(),
             start_by=self._clock.now() + self._start_within,
         )
         recorded = await self._store.change(started, event)
-        return (
-            StepReport(Outcome.STALE)
-            if isinstance(recorded, Refused)
-            else self._report(turn, recorded.record)
-        )
+        if isinstance(recorded, Refused):
+            return StepReport(Outcome.STALE)
+        return self._report(turn, recorded.record)
 
     async def _record_failure(self, turn: _Turn, started: Stored, reason: str) -> StepReport:
-        event = StepFailed(epoch=turn.epoch, scheduler=turn.scheduler, step=turn.step.name, error=reason)
+        event = StepFailed(
+            epoch=turn.epoch,
+            scheduler=turn.scheduler,
+            step=turn.step.name,
+            error=reason,
+            start_by=self._clock.now() + self._start_within,
+        )
         recorded = await self._store.change(started, event)
         if isinstance(recorded, Refused):
             return StepReport(Outcome.STALE)

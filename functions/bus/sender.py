@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 
 from azure.core.exceptions import AzureError
 from azure.servicebus import ServiceBusMessage
@@ -23,12 +24,16 @@ _SEND_SECONDS = 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outgoing:
-    """One message. `message_id` is what duplicate detection knows it by."""
+    """One message. `message_id` is what duplicate detection knows it by.
+
+    It is delivered not before `not_before` (UTC), when that is given.
+    """
 
     message_id: str
     body: bytes
     subject: str
     correlation_id: str | None = None
+    not_before: datetime | None = None
 
     @property
     def key(self) -> int:
@@ -79,4 +84,5 @@ def _wire(message: Outgoing) -> ServiceBusMessage:
         content_type="application/json",
         correlation_id=message.correlation_id,
         subject=message.subject,
+        scheduled_enqueue_time_utc=message.not_before,
     )

@@ -12,6 +12,7 @@ from pydantic import BaseModel
 
 from functions.pattern.errors import DefinitionError
 from functions.pattern.identity import StepName
+from functions.pattern.states import Remedy
 
 #: A step's request or result: a JSON object.
 Json = Mapping[str, Any]
@@ -24,29 +25,40 @@ ENVELOPE_FIELDS = frozenset({"id", "reply_to", "correlation_id"})
 
 _NAME = re.compile(r"[a-z][a-z0-9-]{0,31}")
 
-#: An entity group transaction takes 100 operations; a task's order, task and index rows need five.
+#: An entity group transaction takes 100 operations; a task's other rows need up to seven of them.
 _MOST_STEPS = 90
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One unit of work, done by one Agent. `complete_within` is in seconds."""
+    """One unit of work, done by one Agent. `complete_within` is in seconds.
+
+    `undo` says that the Agent can undo it. A step that is not `idempotent` is never run twice: if its
+    outcome is unknown, the task goes to `Error`.
+    """
 
     name: StepName
     agent: str
     request: RequestMaker
     complete_within: float
     needs: frozenset[StepName] = field(default_factory=frozenset)
+    undo: bool = False
+    idempotent: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workflow:
-    """A set of steps that must succeed as a whole. Raises `DefinitionError` when it can't work."""
+    """A set of steps that must succeed as a whole. Raises `DefinitionError` when it can't work.
+
+    `on_failure` is for a step that is refused, `on_exhausted` for recoveries that are used up.
+    """
 
     name: str
     resource: str
     payload: type[BaseModel]
     steps: tuple[Step, ...]
+    on_failure: Remedy = Remedy.HOLD
+    on_exhausted: Remedy = Remedy.HOLD
     version: int = 1
 
     def __post_init__(self) -> None:

@@ -30,3 +30,8 @@ class TransientError(PatternError):
 
 class PermanentError(PatternError):
     """A remote service refused, and would refuse again: no retry can help."""
+
+    def __init__(self, message: str, *, status: int | None = None) -> None:
+        """Keep `status`, the HTTP status of the refusal, where there was one."""
+        super().__init__(message)
+        self.status = status

@@ -8,12 +8,16 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
+from functions.pattern.announcements import Announcement, AnnouncementKind
 from functions.pattern.definition import Workflow
 from functions.pattern.errors import PayloadTooLargeError
-from functions.pattern.identity import TASK_ID_PATTERN, TaskId
+from functions.pattern.identity import TASK_ID_PATTERN, Epoch, TaskId
 from functions.pattern.records import Order
+from functions.pattern.states import ProcessState
 
 SUBMISSIONS_QUEUE = "submissions"
+SCHEDULER_REQUESTS_QUEUE = "scheduler-requests"
+OPERATOR_ALERTS_QUEUE = "operator-alerts"
 
 #: An order's payload is kept in one table property of at most 64 KiB; the rest is room for growth.
 MAX_PAYLOAD_BYTES = 48 * 1024
@@ -54,6 +58,8 @@ def order_of(message: SubmissionMessage, workflow: Workflow) -> Order:
         digest=content_digest(workflow.name, payload, message.reply_to),
         submitter=message.submitter,
         submitted_at=message.submitted_at,
+        on_failure=workflow.on_failure,
+        on_exhausted=workflow.on_exhausted,
         reply_to=message.reply_to,
         correlation_id=message.correlation_id,
     )
@@ -66,3 +72,43 @@ def content_digest(workflow: str, payload: bytes, reply_to: str | None) -> str:
         digest.update(len(part).to_bytes(8))
         digest.update(part)
     return digest.hexdigest()
+
+
+class SchedulerRequest(BaseModel):
+    """Asks for a Scheduler to run a task in `epoch`."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    schema_version: Literal[1] = 1
+    task_id: TaskIdField
+    epoch: Annotated[Epoch, Field(ge=1)]
+
+
+class AnnouncementMessage(BaseModel):
+    """A notice to a caller, or an alert to the operator. `at` is UTC."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    schema_version: Literal[1] = 1
+    kind: AnnouncementKind
+    order_id: TaskIdField
+    workflow: str
+    state: ProcessState
+    epoch: Annotated[Epoch, Field(ge=1)]
+    at: datetime
+    correlation_id: CorrelationId | None = None
+    reason: str | None = None
+
+
+def announcement_message(announcement: Announcement) -> AnnouncementMessage:
+    """Write an announcement as the message that tells it."""
+    return AnnouncementMessage(
+        kind=announcement.kind,
+        order_id=announcement.task,
+        workflow=announcement.workflow,
+        state=announcement.state,
+        epoch=announcement.epoch,
+        at=announcement.at,
+        correlation_id=announcement.correlation_id,
+        reason=announcement.reason,
+    )

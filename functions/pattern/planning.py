@@ -5,22 +5,34 @@ from __future__ import annotations
 from functions.pattern.definition import Workflow
 from functions.pattern.identity import StepName
 from functions.pattern.records import TaskRecord
-from functions.pattern.states import ProcessState, StepState
+from functions.pattern.states import Direction, ProcessState, StepState
 
 _UNFINISHED = frozenset({StepState.NOT_STARTED, StepState.RUNNING})
 
 
 def ready_steps(workflow: Workflow, record: TaskRecord) -> tuple[StepName, ...]:
-    """Name the unfinished steps whose needs are met, in the order of their definition.
+    """Name the steps that can be dispatched, in the direction in which the task goes.
 
-    A step that is `Running` is named again: after a recovery somebody has to take it up, and a
+    A step that is under way is named again: after a recovery somebody has to take it up, and a
     Scheduler that dispatched it itself knows so.
     """
     if record.task.process_state is not ProcessState.PROCESSING:
         return ()
+    if record.task.direction is Direction.UNDO:
+        return _next_undo(record)
     completed = {step.name for step in record.steps if step.state is StepState.COMPLETED}
     return tuple(
         step.name
         for step in workflow.steps
         if step.needs <= completed and record.step(step.name).state in _UNFINISHED
     )
+
+
+def _next_undo(record: TaskRecord) -> tuple[StepName, ...]:
+    """Undo goes one step at a time, in reverse order of dispatch."""
+    dispatched = [
+        (step.started_at, number, step.name)
+        for number, step in enumerate(record.steps)
+        if step.needs_undo and step.started_at is not None
+    ]
+    return (max(dispatched)[2],) if dispatched else ()

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from typing import Any, Protocol
 
+from functions.pattern.announcements import Announcement
 from functions.pattern.definition import Json
+from functions.pattern.events import Event, Refused
 from functions.pattern.identity import EffectKey, Epoch, TaskId
 from functions.pattern.messages import SubmissionMessage
 from functions.pattern.records import Order, TaskRecord
-from functions.pattern.transitions import Event, Refused
+from functions.pattern.states import ProcessState
 
 
 class Clock(Protocol):
@@ -79,6 +81,79 @@ class Submissions(Protocol):
         """Hand the order over; when this returns, it is durable."""
 
 
+class Outbox(Protocol):
+    """What has been recorded as to be told, and may not have been."""
+
+    async def untold(self, shard: int, before: datetime, most: int) -> Sequence[Announcement]:
+        """Read announcements of a shard that are older than `before`, oldest first."""
+
+    async def told(self, announcement: Announcement) -> None:
+        """Forget an announcement that was sent; harmless when it is forgotten already."""
+
+
+class ChangeAnnouncer(Protocol):
+    """Sends what a change has to be followed by."""
+
+    async def announce(self, before: TaskRecord | None, after: TaskRecord) -> None:
+        """Announce a change that is recorded, or a new task (`before` is None); never raises for it."""
+
+
+class Announcements(Protocol):
+    """Tells callers and operators."""
+
+    async def tell(self, announcement: Announcement) -> None:
+        """Send the announcement to the queue it is for. Raises `TransientError`."""
+
+
+class SchedulerRequests(Protocol):
+    """Asks for Schedulers, over a queue."""
+
+    async def request(self, task: TaskId, epoch: Epoch, not_before: datetime | None) -> None:
+        """Ask for the Scheduler of this epoch; doubled, it is asked for once. Raises `TransientError`."""
+
+
+@dataclass(frozen=True, slots=True)
+class IndexEntry:
+    """One index row: which task, and the time in its key (due, or finished)."""
+
+    task: TaskId
+    at: datetime
+    workflow: str
+    state: ProcessState
+
+
+@dataclass(frozen=True, slots=True)
+class IndexPage:
+    """Some entries of one shard, and where the next page begins (None: there is none)."""
+
+    entries: tuple[IndexEntry, ...]
+    continuation: str | None
+
+
+class Index(StrEnum):
+    """The indexes over all tasks; each task stands in exactly one of them."""
+
+    #: Tasks under way, by the time when the Supervisor must look at them.
+    DUE = "!due"
+    #: Tasks in `Error`, by the time when they got there.
+    ERROR = "!error"
+    #: Tasks that are `Processed` or `Compensated`, by the time when they got there.
+    DONE = "!done"
+
+
+class TaskIndex(Protocol):
+    """Finds tasks without reading them all."""
+
+    @property
+    def shards(self) -> int:
+        """Tell how many shards there are; they are numbered from 0."""
+
+    async def page(
+        self, index: Index, shard: int, *, until: datetime | None = None, after: str | None = None, most: int
+    ) -> IndexPage:
+        """Read a page of one shard, oldest first, up to `until` (excluded): one request."""
+
+
 class Schedulers(Protocol):
     """Starts Scheduler instances."""
 
@@ -104,4 +179,10 @@ class Agent(Protocol):
 
         Raises `PermanentError` when the service refuses for good and `TransientError` when it still
         fails at complete-by.
+        """
+
+    async def undo(self, call: AgentCall) -> None:
+        """Undo the step, whether or not it was ever done, and keep a late `do` from being done.
+
+        Raises as `do` does. Called only for steps that are defined with `undo`.
         """

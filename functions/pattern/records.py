@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from functions.pattern.identity import Epoch, SchedulerId, StepName, TaskId
-from functions.pattern.states import Direction, ProcessState, StepState
+from functions.pattern.states import Direction, EpochEnd, ProcessState, Remedy, StepState
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,13 +20,19 @@ class Order:
     digest: str
     submitter: str
     submitted_at: datetime
+    on_failure: Remedy = Remedy.HOLD
+    on_exhausted: Remedy = Remedy.HOLD
     reply_to: str | None = None
     correlation_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
-    """The pattern's state record. `due_at` is when the Supervisor must look at it next; times are UTC."""
+    """The pattern's state record. `due_at` is when the Supervisor must look at it next; times are UTC.
+
+    `failure_count` counts the recoveries since the task was submitted, turned back or resubmitted.
+    `not_before` is when a Scheduler may take it up after an extended wait.
+    """
 
     order_id: TaskId
     locked_by: SchedulerId | None
@@ -37,15 +43,22 @@ class Task:
     direction: Direction
     due_at: datetime
     updated_at: datetime
+    not_before: datetime | None = None
     finished_at: datetime | None = None
     last_error: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepRecord:
-    """How far one step is. `result` is JSON bytes; `epoch` is the one that dispatched it last."""
+    """How far one step is. `result` is JSON bytes; `epoch` is the one that dispatched it last.
+
+    `undo` and `idempotent` are the definition's at the time of submission, so that whoever has the
+    record needs no definition.
+    """
 
     name: StepName
+    undo: bool = False
+    idempotent: bool = True
     state: StepState = StepState.NOT_STARTED
     complete_by: datetime | None = None
     started_at: datetime | None = None
@@ -53,6 +66,31 @@ class StepRecord:
     epoch: Epoch | None = None
     result: bytes | None = None
     error: str | None = None
+
+    @property
+    def needs_undo(self) -> bool:
+        """Tell whether it may have had an effect that stands: outcome unknown is not "not done"."""
+        return self.undo and self.started_at is not None and self.state is not StepState.UNDONE
+
+    @property
+    def never_twice(self) -> bool:
+        """Tell whether it was begun, nobody knows what came of it, and it must not be begun again."""
+        return self.state is StepState.RUNNING and not self.idempotent
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EpochRecord:
+    """An epoch that is over: how it stood when it ended, and who ended it, why. Append-only."""
+
+    epoch: Epoch
+    ended_by: EpochEnd
+    ended_at: datetime
+    who: str
+    reason: str
+    process_state: ProcessState
+    direction: Direction
+    locked_by: SchedulerId | None
+    steps: tuple[StepRecord, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,6 +100,7 @@ class TaskRecord:
     order: Order
     task: Task
     steps: tuple[StepRecord, ...]
+    history: tuple[EpochRecord, ...] = ()
 
     def step(self, name: StepName) -> StepRecord:
         """Find a step by its name. Raises `KeyError` when the task has none of that name."""

@@ -31,6 +31,10 @@ class StepState(StrEnum):
     COMPLETED = "Completed"
     #: Refused by the remote service for good.
     FAILED = "Failed"
+    #: Its undo was dispatched to its Agent, whose outcome is not known yet.
+    UNDOING = "Undoing"
+    #: Undone at the remote service, which refuses it from now on.
+    UNDONE = "Undone"
 
 
 class Direction(StrEnum):
@@ -40,6 +44,30 @@ class Direction(StrEnum):
     DO = "do"
     #: What was dispatched is being undone, in reverse order.
     UNDO = "undo"
+
+
+class Remedy(StrEnum):
+    """What becomes of a task that can't be carried out."""
+
+    #: Everything that was dispatched is undone.
+    COMPENSATE = "compensate"
+    #: It is left as it is, in `Error`, for an operator.
+    HOLD = "hold"
+
+
+class EpochEnd(StrEnum):
+    """Why an epoch of a task ended and the next one began."""
+
+    #: The Supervisor found the task overdue; it runs again.
+    RECOVERED = "recovered"
+    #: Recoveries were used up; what was dispatched is undone.
+    EXHAUSTED = "exhausted"
+    #: A remote service refused a step; what was dispatched is undone.
+    REFUSED = "refused"
+    #: An operator had it run again.
+    RESUBMITTED = "resubmitted"
+    #: An operator had it undone.
+    UNDO_REQUESTED = "undo requested"
 
 
 class Outcome(StrEnum):

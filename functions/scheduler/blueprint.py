@@ -7,9 +7,11 @@ from collections.abc import Generator
 from typing import Any
 
 import azure.durable_functions as df
+import azure.functions as func
 
 from functions.agents.runner import AgentRunner, StepReport
 from functions.pattern.identity import Epoch, StepName, TaskId
+from functions.pattern.messages import SCHEDULER_REQUESTS_QUEUE
 from functions.pattern.states import Outcome
 from functions.scheduler.claim import Claim, Claimer
 from functions.scheduler.orchestrator import (
@@ -21,12 +23,14 @@ from functions.scheduler.orchestrator import (
     Turn,
     run_task,
 )
+from functions.scheduler.requests import RequestTaker
+from functions.scheduler.start import DurableSchedulers
 
 _log = logging.getLogger(__name__)
 
 
-def scheduler_blueprint(claimer: Claimer, runner: AgentRunner) -> df.Blueprint:
-    """Register the orchestrator and its activities.
+def scheduler_blueprint(claimer: Claimer, runner: AgentRunner, requests: RequestTaker) -> df.Blueprint:
+    """Register the orchestrator, its activities, and the function that takes requests for it.
 
     An activity never raises: what goes wrong inside is logged, and the task is found by its
     complete-by time (the traps of raising activities: Durable SDK 1.7, `task_all` and retries).
@@ -57,5 +61,15 @@ def scheduler_blueprint(claimer: Claimer, runner: AgentRunner) -> df.Blueprint:
             _log.exception("task %s step %s: failed inside", turn["task"], turn["step"])
             report = StepReport(Outcome.EXPIRED)
         return Progress(outcome=report.outcome, ready=list(report.ready))
+
+    @blueprint.function_name("scheduler_requests")
+    @blueprint.service_bus_queue_trigger(
+        arg_name="message", queue_name=SCHEDULER_REQUESTS_QUEUE, connection="ServiceBusConnection"
+    )
+    @blueprint.durable_client_input(client_name="client")
+    async def scheduler_requests(
+        message: func.ServiceBusMessage, client: df.DurableOrchestrationClient
+    ) -> None:
+        await requests.take(message.message_id, message.get_body(), DurableSchedulers(client))
 
     return blueprint

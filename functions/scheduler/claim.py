@@ -6,10 +6,10 @@ import logging
 from dataclasses import dataclass
 from datetime import timedelta
 
+from functions.pattern.events import Claimed, Refused
 from functions.pattern.identity import Epoch, StepName, TaskId, scheduler_id
 from functions.pattern.planning import ready_steps
 from functions.pattern.ports import Clock, StateStore
-from functions.pattern.transitions import Claimed, Refused
 from functions.workflows.registry import Registry
 
 _log = logging.getLogger(__name__)

@@ -5,16 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from pydantic import TypeAdapter
+
+from functions.pattern.announcements import Announcement
 from functions.pattern.identity import Epoch, SchedulerId, StepName, TaskId
-from functions.pattern.records import Order, StepRecord, Task, TaskRecord
-from functions.pattern.states import Direction, ProcessState, StepState
-from functions.store.keys import index_row, order_row, step_row, task_row
+from functions.pattern.records import EpochRecord, Order, StepRecord, Task, TaskRecord
+from functions.pattern.states import Direction, EpochEnd, ProcessState, Remedy, StepState
+from functions.store.keys import epoch_row, index_row, order_row, outbox_row, step_row, task_row
 
 #: What the SDK takes and gives: property names and their values.
 Entity = dict[str, Any]
 
 #: Property by which a writer knows its own write again when the answer to it was lost.
 WRITE_ID = "WriteId"
+
+_STEPS = TypeAdapter(tuple[StepRecord, ...])
+_ANNOUNCEMENT = TypeAdapter(Announcement)
 
 
 def order_entity(order: Order) -> Entity:
@@ -28,6 +34,8 @@ def order_entity(order: Order) -> Entity:
         Digest=order.digest,
         Submitter=order.submitter,
         SubmittedAt=order.submitted_at,
+        OnFailure=str(order.on_failure),
+        OnExhausted=str(order.on_exhausted),
         ReplyTo=order.reply_to,
         CorrelationID=order.correlation_id,
     )
@@ -47,6 +55,7 @@ def task_entity(task: Task, write_id: str) -> Entity:
         Direction=str(task.direction),
         DueAt=task.due_at,
         UpdatedAt=task.updated_at,
+        NotBefore=task.not_before,
         FinishedAt=task.finished_at,
         LastError=task.last_error,
         **{WRITE_ID: write_id},
@@ -59,6 +68,8 @@ def step_entity(task: TaskId, number: int, step: StepRecord) -> Entity:
         RowKey=step_row(task, number),
         SchemaVersion=1,
         Name=step.name,
+        Undo=step.undo,
+        Idempotent=step.idempotent,
         State=str(step.state),
         CompleteBy=step.complete_by,
         StartedAt=step.started_at,
@@ -79,11 +90,43 @@ def index_entity(record: TaskRecord) -> Entity:
     )
 
 
+def epoch_entity(task: TaskId, closed: EpochRecord) -> Entity:
+    """Make the row of an epoch that is over; its steps are JSON, for they are only ever shown."""
+    return _entity(
+        RowKey=epoch_row(task, closed.epoch),
+        SchemaVersion=1,
+        Epoch=closed.epoch,
+        EndedBy=str(closed.ended_by),
+        EndedAt=closed.ended_at,
+        Who=closed.who,
+        Reason=closed.reason,
+        ProcessState=str(closed.process_state),
+        Direction=str(closed.direction),
+        LockedBy=closed.locked_by,
+        Steps=_STEPS.dump_json(closed.steps, exclude_none=True),
+    )
+
+
+def outbox_entity(announcement: Announcement) -> Entity:
+    """Make the row of what is to be told."""
+    return _entity(
+        RowKey=outbox_row(announcement),
+        OrderID=announcement.task,
+        Announcement=_ANNOUNCEMENT.dump_json(announcement).decode(),
+    )
+
+
+def announcement_of(entity: Mapping[str, Any]) -> Announcement:
+    """Read what is to be told from its row."""
+    return _ANNOUNCEMENT.validate_json(entity["Announcement"])
+
+
 def record_of(entities: Iterable[Mapping[str, Any]]) -> TaskRecord:
     """Read one task's record from its rows, which come sorted by row key."""
     order: Order | None = None
     task: Task | None = None
     steps: list[StepRecord] = []
+    history: list[EpochRecord] = []
     for entity in entities:
         match entity["RowKey"].split("|")[1:]:
             case ["order"]:
@@ -92,11 +135,13 @@ def record_of(entities: Iterable[Mapping[str, Any]]) -> TaskRecord:
                 task = _task(entity)
             case ["step", _]:
                 steps.append(_step(entity))
+            case ["epoch", _]:
+                history.append(_epoch(entity))
             case _:
                 continue  # written by a later version, for itself
     if order is None or task is None:
         raise ValueError("the rows of a task lack its order or its state")
-    return TaskRecord(order=order, task=task, steps=tuple(steps))
+    return TaskRecord(order=order, task=task, steps=tuple(steps), history=tuple(history))
 
 
 def _order(entity: Mapping[str, Any]) -> Order:
@@ -108,6 +153,8 @@ def _order(entity: Mapping[str, Any]) -> Order:
         digest=entity["Digest"],
         submitter=entity["Submitter"],
         submitted_at=entity["SubmittedAt"],
+        on_failure=Remedy(entity["OnFailure"]),
+        on_exhausted=Remedy(entity["OnExhausted"]),
         reply_to=entity.get("ReplyTo"),
         correlation_id=entity.get("CorrelationID"),
     )
@@ -125,6 +172,7 @@ def _task(entity: Mapping[str, Any]) -> Task:
         direction=Direction(entity["Direction"]),
         due_at=entity["DueAt"],
         updated_at=entity["UpdatedAt"],
+        not_before=entity.get("NotBefore"),
         finished_at=entity.get("FinishedAt"),
         last_error=entity.get("LastError"),
     )
@@ -134,6 +182,8 @@ def _step(entity: Mapping[str, Any]) -> StepRecord:
     epoch = entity.get("Epoch")
     return StepRecord(
         name=StepName(entity["Name"]),
+        undo=entity["Undo"],
+        idempotent=entity["Idempotent"],
         state=StepState(entity["State"]),
         complete_by=entity.get("CompleteBy"),
         started_at=entity.get("StartedAt"),
@@ -141,6 +191,21 @@ def _step(entity: Mapping[str, Any]) -> StepRecord:
         epoch=None if epoch is None else Epoch(epoch),
         result=entity.get("Result"),
         error=entity.get("Error"),
+    )
+
+
+def _epoch(entity: Mapping[str, Any]) -> EpochRecord:
+    locked_by = entity.get("LockedBy")
+    return EpochRecord(
+        epoch=Epoch(entity["Epoch"]),
+        ended_by=EpochEnd(entity["EndedBy"]),
+        ended_at=entity["EndedAt"],
+        who=entity["Who"],
+        reason=entity["Reason"],
+        process_state=ProcessState(entity["ProcessState"]),
+        direction=Direction(entity["Direction"]),
+        locked_by=None if locked_by is None else SchedulerId(locked_by),
+        steps=_STEPS.validate_json(entity["Steps"]),
     )
 
 

@@ -8,7 +8,9 @@ from __future__ import annotations
 import zlib
 from datetime import UTC, datetime
 
-from functions.pattern.identity import TaskId
+from functions.pattern.announcements import Announcement
+from functions.pattern.identity import Epoch, TaskId
+from functions.pattern.ports import Index
 from functions.pattern.records import Task
 from functions.pattern.states import ProcessState
 
@@ -16,10 +18,18 @@ from functions.pattern.states import ProcessState
 SHARDS_PARTITION = "!settings"
 SHARDS_ROW = "shards"
 
+#: What begins the row keys of what is to be told.
+OUTBOX = "!send"
+
 
 def shard_of(task: TaskId, shards: int) -> str:
     """Give the partition key of a task."""
-    return f"{zlib.crc32(task.encode()) % shards:03d}"
+    return shard_key(zlib.crc32(task.encode()) % shards)
+
+
+def shard_key(shard: int) -> str:
+    """Give the partition key of a shard, numbered from 0."""
+    return f"{shard:03d}"
 
 
 def order_row(task: TaskId) -> str:
@@ -37,6 +47,11 @@ def step_row(task: TaskId, number: int) -> str:
     return f"{task}|step|{number:02d}"
 
 
+def epoch_row(task: TaskId, epoch: Epoch) -> str:
+    """Give the row key of an epoch that is over."""
+    return f"{task}|epoch|{epoch:06d}"
+
+
 def rows_of(task: TaskId) -> tuple[str, str]:
     """Give the bounds of a task's rows: from the first, included, to the second, excluded."""
     return f"{task}|", f"{task}}}"
@@ -45,10 +60,16 @@ def rows_of(task: TaskId) -> tuple[str, str]:
 def index_row(task: Task) -> str:
     """Give the row key of the one index row that a task has in its state."""
     if task.finished_at is None:
-        return f"!due|{_sortable(task.due_at)}|{task.order_id}"
-    index = "!error" if task.process_state is ProcessState.ERROR else "!done"
-    return f"{index}|{_sortable(task.finished_at)}|{task.order_id}"
+        return f"{Index.DUE}|{sortable(task.due_at)}|{task.order_id}"
+    index = Index.ERROR if task.process_state is ProcessState.ERROR else Index.DONE
+    return f"{index}|{sortable(task.finished_at)}|{task.order_id}"
 
 
-def _sortable(time: datetime) -> str:
+def outbox_row(announcement: Announcement) -> str:
+    """Give the row key of what is to be told."""
+    return f"{OUTBOX}|{sortable(announcement.at)}|{announcement.message_id}"
+
+
+def sortable(time: datetime) -> str:
+    """Write a time (UTC) so that texts sort as times do."""
     return time.astimezone(UTC).strftime("%Y%m%dT%H%M%S.%fZ")

@@ -8,15 +8,19 @@ from azure.data.tables.aio import TableClient
 
 from functions.coalescer import Coalescer
 from functions.figures import StoreFigures
+from functions.pattern.announcements import announcements
 from functions.pattern.errors import IllegalTransitionError, PatternError
+from functions.pattern.events import Event, Refused
 from functions.pattern.identity import TaskId
-from functions.pattern.ports import Admission, Admitted, Clock, Stored
+from functions.pattern.ports import Admission, Admitted, ChangeAnnouncer, Clock, Stored
 from functions.pattern.records import TaskRecord
-from functions.pattern.transitions import Event, Refused, apply
+from functions.pattern.transitions import apply
 from functions.store.entities import (
     WRITE_ID,
+    epoch_entity,
     index_entity,
     order_entity,
+    outbox_entity,
     record_of,
     step_entity,
     task_entity,
@@ -39,6 +43,7 @@ class TableStateStore:
 
     A conflict (409, 412) is always followed by a read-back: a write whose answer was lost, and
     which the SDK repeated, conflicts with itself. Each write leaves its own id on the task's row.
+    What has to be told of a change is written with it, and announced once it is written.
     """
 
     def __init__(
@@ -49,12 +54,14 @@ class TableStateStore:
         clock: Clock,
         new_id: Callable[[], str],
         figures: StoreFigures,
+        announcer: ChangeAnnouncer,
     ) -> None:
         self._table = table
         self._shards = shards
         self._clock = clock
         self._new_id = new_id
         self._figures = figures
+        self._announcer = announcer
         self._writers: dict[str, Coalescer[Transaction, Committed | Conflicted]] = {}
         self._recent = RecentTasks()
 
@@ -67,13 +74,16 @@ class TableStateStore:
             order_entity(record.order),
             *(step_entity(task, number, step) for number, step in enumerate(record.steps)),
             index_entity(record),
+            *(outbox_entity(each) for each in announcements(None, record)),
         ]
         created = Transaction(task, tuple(Operation("create", row) for row in rows))
         result = await self._commit(created)
         if isinstance(result, Committed):
-            return Admitted(Admission.RECORDED, self._recent.keep(Stored(record, result.etag)))
-        there, written_by = await self._read_back(task)
+            there, written_by = self._recent.keep(Stored(record, result.etag)), write_id
+        else:
+            there, written_by = await self._read_back(task)
         if written_by == write_id:
+            await self._announcer.announce(None, record)
             return Admitted(Admission.RECORDED, there)
         known = there.record.order.digest == record.order.digest
         return Admitted(Admission.KNOWN if known else Admission.CONFLICT, there)
@@ -107,10 +117,13 @@ class TableStateStore:
             if isinstance(after, TaskRecord):
                 write_id = self._new_id()
                 result = await self._commit(_update(stored, after, write_id))
+                before = stored.record
                 if isinstance(result, Committed):
-                    return self._recent.keep(Stored(after, result.etag))
-                stored, written_by = await self._read_back(task)
+                    stored, written_by = self._recent.keep(Stored(after, result.etag)), write_id
+                else:
+                    stored, written_by = await self._read_back(task)
                 if written_by == write_id:
+                    await self._announcer.announce(before, after)
                     return stored
             elif self._recent.holds(stored):
                 stored, _ = await self._read_back(task)
@@ -158,7 +171,7 @@ class TableStateStore:
 
 
 def _update(stored: Stored, after: TaskRecord, write_id: str) -> Transaction:
-    """Write the task's row, the steps that changed, and the index row when its key changed."""
+    """Write the task's row, what changed of the others, and what has to be told of it."""
     task = after.order.task
     before = stored.record
     operations = [Operation("update", task_entity(after.task, write_id), stored.version)]
@@ -168,4 +181,7 @@ def _update(stored: Stored, after: TaskRecord, write_id: str) -> Transaction:
     if index_row(before.task) != index_row(after.task):
         operations.append(Operation("delete", {"RowKey": index_row(before.task)}))
         operations.append(Operation("create", index_entity(after)))
-    return Transaction(task, tuple(operations))
+    closed = after.history[len(before.history) :]
+    news = [epoch_entity(task, each) for each in closed]
+    news += [outbox_entity(each) for each in announcements(before, after)]
+    return Transaction(task, (*operations, *(Operation("create", row) for row in news)))

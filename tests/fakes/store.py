@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from functions.pattern.events import Event, Refused
 from functions.pattern.identity import TaskId
 from functions.pattern.ports import Admission, Admitted, Clock, Stored
 from functions.pattern.records import TaskRecord
-from functions.pattern.transitions import Event, Refused, apply
+from functions.pattern.transitions import apply
 
 
 class MemoryStateStore:

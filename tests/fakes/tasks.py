@@ -6,19 +6,11 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from functions.pattern.definition import Workflow
+from functions.pattern.events import Claimed, Event, Refused, StepCompleted, StepFailed, StepStarted
 from functions.pattern.identity import Epoch, StepName, TaskId, scheduler_id
 from functions.pattern.records import TaskRecord
 from functions.pattern.states import ProcessState
-from functions.pattern.transitions import (
-    Claimed,
-    Event,
-    Refused,
-    StepCompleted,
-    StepFailed,
-    StepStarted,
-    admit,
-    apply,
-)
+from functions.pattern.transitions import admit, apply
 from tests.fakes.clock import START
 from tests.fakes.workflows import DIAMOND, TASK, order
 
@@ -66,7 +58,13 @@ def completed(
 
 def failed(step: str, epoch: Epoch = FIRST, *, task: TaskId = TASK, error: str = "no money") -> StepFailed:
     """Make the event that a service refused for good."""
-    return StepFailed(epoch=epoch, scheduler=scheduler_id(task, epoch), step=StepName(step), error=error)
+    return StepFailed(
+        epoch=epoch,
+        scheduler=scheduler_id(task, epoch),
+        step=StepName(step),
+        error=error,
+        start_by=after(30),
+    )
 
 
 def told(record: TaskRecord, *events: Event, now: datetime = START) -> TaskRecord:

@@ -10,6 +10,7 @@ from functions.pattern.definition import Json, Step, Workflow
 from functions.pattern.identity import StepName, TaskId
 from functions.pattern.messages import SubmissionMessage, order_of
 from functions.pattern.records import Order
+from functions.pattern.states import Remedy
 from tests.fakes.clock import START
 
 
@@ -25,7 +26,9 @@ def _request(parcel: Parcel, results: Mapping[StepName, Json]) -> Json:
     return {"weight": parcel.weight, "after": sorted(results)}
 
 
-def step(name: str, *needs: str, complete_within: float = 10) -> Step:
+def step(
+    name: str, *needs: str, complete_within: float = 10, undo: bool = False, idempotent: bool = True
+) -> Step:
     """Make a step that is done by the agent of its own name."""
     return Step(
         StepName(name),
@@ -33,18 +36,38 @@ def step(name: str, *needs: str, complete_within: float = 10) -> Step:
         request=_request,
         complete_within=complete_within,
         needs=frozenset(map(StepName, needs)),
+        undo=undo,
+        idempotent=idempotent,
     )
 
 
-def workflow(*steps: Step, name: str = "parcels", resource: str = "parcels") -> Workflow:
-    """Make a workflow of these steps."""
-    return Workflow(name=name, resource=resource, payload=Parcel, steps=steps)
+def workflow(
+    *steps: Step, name: str = "parcels", resource: str = "parcels", remedy: Remedy = Remedy.HOLD
+) -> Workflow:
+    """Make a workflow of these steps; `remedy` is for refusals and for exhausted recoveries."""
+    return Workflow(
+        name=name, resource=resource, payload=Parcel, steps=steps, on_failure=remedy, on_exhausted=remedy
+    )
 
 
 LINE = workflow(step("pick"), step("send", "pick"), name="line", resource="lines")
 DIAMOND = workflow(
     step("open"), step("left", "open"), step("right", "open"), step("close", "left", "right"), name="diamond"
 )
+
+def trip(*, remedy: Remedy = Remedy.COMPENSATE, hotel_idempotent: bool = True) -> Workflow:
+    """Make a workflow of three steps, of which the first and the last can be undone."""
+    return workflow(
+        step("flight", undo=True),
+        step("hotel", "flight", idempotent=hotel_idempotent),
+        step("car", "hotel", undo=True),
+        name="trip",
+        resource="trips",
+        remedy=remedy,
+    )
+
+
+TRIP = trip()
 
 TASK = TaskId("task-1")
 

@@ -11,11 +11,13 @@ from azure.core.exceptions import ServiceResponseError
 from azure.data.tables.aio import TableClient
 
 from functions.figures import StoreFigures
+from functions.pattern.events import Event
 from functions.pattern.identity import TaskId
 from functions.pattern.ports import Stored
-from functions.pattern.transitions import Event
+from functions.store.keys import OUTBOX
 from functions.store.state_store import TableStateStore
 from functions.workflows.registry import Registry
+from tests.fakes.announcer import RecordingAnnouncer
 from tests.fakes.clock import FakeClock
 from tests.fakes.workflows import DIAMOND, LINE
 
@@ -62,6 +64,7 @@ class Process:
         self.clock = FakeClock()
         self.figures = StoreFigures()
         self.lossy = LossyTable(table)
+        self.announcer = RecordingAnnouncer()
         self.registry = Registry((LINE, DIAMOND), {})
         self.store = TableStateStore(
             self.lossy,  # type: ignore[arg-type]  # it stands in for the real one, call by call
@@ -69,6 +72,7 @@ class Process:
             clock=self.clock,
             new_id=lambda: uuid.uuid4().hex,
             figures=self.figures,
+            announcer=self.announcer,
         )
 
     async def read(self, task: TaskId) -> Stored:
@@ -95,4 +99,4 @@ class Process:
 
     async def index(self) -> list[str]:
         """List the index rows."""
-        return [key for key in await self.rows() if key.startswith("!")]
+        return [key for key in await self.rows() if key.startswith("!") and not key.startswith(OUTBOX)]

@@ -30,6 +30,9 @@ class Agent:
         """Do it."""
         return {}
 
+    async def undo(self, call: AgentCall) -> None:
+        """Undo it."""
+
 
 async def _submit(process: Process) -> None:
     intake = Intake(

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from functions.pattern.transitions import Event
+from functions.pattern.events import Event
 from tests.fakes.tasks import claimed, completed, failed, pending, started
 from tests.fakes.workflows import LINE, TASK
 from tests.integration.conftest import MakeProcess

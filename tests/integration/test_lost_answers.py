@@ -7,10 +7,10 @@ import asyncio
 import pytest
 
 from functions.pattern.errors import TransientError
+from functions.pattern.events import Event
 from functions.pattern.identity import TaskId
 from functions.pattern.ports import Admission, Stored
 from functions.pattern.states import ProcessState, StepState
-from functions.pattern.transitions import Event
 from tests.fakes.tasks import claimed, completed, failed, pending, started
 from tests.fakes.workflows import LINE, TASK
 from tests.integration.processes import Loss, Process

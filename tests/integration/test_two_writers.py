@@ -8,10 +8,10 @@ from dataclasses import replace
 import pytest
 from azure.data.tables import UpdateMode
 
+from functions.pattern.events import Reason, Refused
 from functions.pattern.identity import SchedulerId
 from functions.pattern.ports import Admission, Stored
 from functions.pattern.records import TaskRecord
-from functions.pattern.transitions import Reason, Refused
 from functions.scheduler.claim import Claim, Claimer
 from functions.store.entities import task_entity
 from tests.fakes.tasks import FIRST, SECOND, claimed, completed, pending, recovered, started

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from functions.pattern.definition import Json, Step, Workflow
 from functions.pattern.identity import StepName
+from functions.pattern.states import Remedy
 from functions.workflows.orders.models import OrderPayload
 
 PAYMENT = StepName("payment")
@@ -19,5 +20,7 @@ ORDERS = Workflow(
     name="orders",
     resource="orders",
     payload=OrderPayload,
-    steps=(Step(PAYMENT, agent="payment", request=_payment_request, complete_within=60),),
+    on_failure=Remedy.HOLD,
+    on_exhausted=Remedy.COMPENSATE,
+    steps=(Step(PAYMENT, agent="payment", request=_payment_request, complete_within=60, undo=True),),
 )

@@ -10,10 +10,11 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from functions.pattern.errors import IllegalTransitionError
+from functions.pattern.events import Refused, SchedulerEvent
 from functions.pattern.identity import Epoch, SchedulerId
 from functions.pattern.records import TaskRecord
 from functions.pattern.states import ProcessState, StepState
-from functions.pattern.transitions import Event, Refused, apply
+from functions.pattern.transitions import apply
 from tests.fakes.clock import START
 from tests.fakes.tasks import after, claimed, completed, failed, pending, recovered, started
 
@@ -89,7 +90,7 @@ class TwoSchedulers(RuleBasedStateMachine):
         all_done = all(step.state is StepState.COMPLETED for step in self.record.steps)
         assert all_done is (self.record.task.process_state is ProcessState.PROCESSED)
 
-    def _tell(self, event: Event, *, stranger: bool) -> None:
+    def _tell(self, event: SchedulerEvent, *, stranger: bool) -> None:
         event = replace(event, scheduler=STRANGER) if stranger else event
         before = self.record
         with suppress(IllegalTransitionError):
@@ -99,7 +100,7 @@ class TwoSchedulers(RuleBasedStateMachine):
                 _check_step(before, outcome, event)
 
 
-def _check_step(before: TaskRecord, now: TaskRecord, event: Event) -> None:
+def _check_step(before: TaskRecord, now: TaskRecord, event: SchedulerEvent) -> None:
     """Check what must hold of any one change."""
     assert now.task.epoch == before.task.epoch == event.epoch
     if before.task.process_state in FINAL:

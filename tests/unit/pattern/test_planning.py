@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from functions.pattern.events import Event
 from functions.pattern.planning import ready_steps
-from functions.pattern.transitions import Event
 from tests.fakes.tasks import claimed, completed, failed, pending, started, told
 from tests.fakes.workflows import DIAMOND
 

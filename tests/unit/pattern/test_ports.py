@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from functions.pattern.errors import PatternError, TransientError
+from functions.pattern.events import Reason, Refused
 from functions.pattern.ports import Admission, StateStore
-from functions.pattern.transitions import Reason, Refused
 from tests.fakes.clock import FakeClock
 from tests.fakes.store import MemoryStateStore
 from tests.fakes.tasks import SECOND, claimed, pending, recovered

@@ -7,9 +7,10 @@ from dataclasses import replace
 import pytest
 
 from functions.pattern.errors import IllegalTransitionError
+from functions.pattern.events import Reason, Refused, SchedulerEvent
 from functions.pattern.identity import Epoch, SchedulerId
 from functions.pattern.records import TaskRecord
-from functions.pattern.transitions import Event, Reason, Refused, apply
+from functions.pattern.transitions import apply
 from tests.fakes.clock import START
 from tests.fakes.tasks import (
     SECOND,
@@ -31,35 +32,35 @@ PROCESSED = told(PICKED, started("send"), completed("send"))
 ERROR = told(PICKED, started("send"), failed("send"))
 RECOVERED = told(recovered(RUNNING), claimed(SECOND))
 
-EVENTS: list[Event] = [claimed(), started("pick"), completed("pick"), failed("pick")]
+EVENTS: list[SchedulerEvent] = [claimed(), started("pick"), completed("pick"), failed("pick")]
 STEP_EVENTS = EVENTS[1:]
-OUTCOMES: list[Event] = [completed("pick"), failed("pick")]
+OUTCOMES: list[SchedulerEvent] = [completed("pick"), failed("pick")]
 
 
-def _by_a_stranger(event: Event) -> Event:
+def _by_a_stranger(event: SchedulerEvent) -> SchedulerEvent:
     return replace(event, scheduler=SchedulerId("task-1.1-stranger"))
 
 
 @pytest.mark.parametrize("event", EVENTS, ids=lambda event: type(event).__name__)
-def test_older_epoch_may_write_nothing(event: Event) -> None:
+def test_older_epoch_may_write_nothing(event: SchedulerEvent) -> None:
     """The task was recovered since: whatever the old attempt says counts for nothing."""
     assert apply(RECOVERED, event, START) == Refused(Reason.STALE_EPOCH)
 
 
 @pytest.mark.parametrize("event", EVENTS, ids=lambda event: type(event).__name__)
-def test_only_the_holder_may_write(event: Event) -> None:
+def test_only_the_holder_may_write(event: SchedulerEvent) -> None:
     """Of two Schedulers of one epoch the second is refused."""
     assert apply(RUNNING, _by_a_stranger(event), START) == Refused(Reason.NOT_HOLDER)
 
 
 @pytest.mark.parametrize("event", STEP_EVENTS, ids=lambda event: type(event).__name__)
-def test_nobody_writes_before_the_claim(event: Event) -> None:
+def test_nobody_writes_before_the_claim(event: SchedulerEvent) -> None:
     """A task that nobody holds takes no step."""
     assert apply(pending(LINE), event, START) == Refused(Reason.NOT_HOLDER)
 
 
 @pytest.mark.parametrize("event", OUTCOMES, ids=lambda event: type(event).__name__)
-def test_late_outcome_is_refused(event: Event) -> None:
+def test_late_outcome_is_refused(event: SchedulerEvent) -> None:
     """At complete-by it still counts; a moment later it does not."""
     assert not isinstance(apply(RUNNING, event, after(20)), Refused)
     assert apply(RUNNING, event, after(20.000001)) == Refused(Reason.LATE)
@@ -69,7 +70,7 @@ def test_late_outcome_is_refused(event: Event) -> None:
 @pytest.mark.parametrize(
     "event", [claimed(), started("send"), failed("send")], ids=lambda event: type(event).__name__
 )
-def test_finished_task_takes_nothing(record: TaskRecord, event: Event) -> None:
+def test_finished_task_takes_nothing(record: TaskRecord, event: SchedulerEvent) -> None:
     """Only an operator leads out of `Processed` and `Error`."""
     assert apply(record, event, START) == Refused(Reason.FINISHED)
 
@@ -99,20 +100,20 @@ def test_step_beside_a_refused_one_is_told_that_all_is_over() -> None:
         "outcome before an Error",
     ],
 )
-def test_what_is_told_again_changes_nothing(record: TaskRecord, event: Event) -> None:
+def test_what_is_told_again_changes_nothing(record: TaskRecord, event: SchedulerEvent) -> None:
     """The very same record comes back, so that nothing is written; first results and times stand."""
     assert apply(record, event, after(99)) is record
 
 
 @pytest.mark.parametrize("event", EVENTS, ids=lambda event: type(event).__name__)
-def test_epoch_from_the_future_is_a_defect(event: Event) -> None:
+def test_epoch_from_the_future_is_a_defect(event: SchedulerEvent) -> None:
     """An epoch that the store never gave out can't come from a Scheduler of ours."""
     with pytest.raises(IllegalTransitionError, match=r"task task-1 \(Processing, epoch 1\) can't take"):
         apply(RUNNING, replace(event, epoch=Epoch(2)), START)
 
 
 @pytest.mark.parametrize("event", OUTCOMES, ids=lambda event: type(event).__name__)
-def test_outcome_of_a_step_that_never_started_is_a_defect(event: Event) -> None:
+def test_outcome_of_a_step_that_never_started_is_a_defect(event: SchedulerEvent) -> None:
     """An Agent records the start before it calls."""
     with pytest.raises(IllegalTransitionError):
         apply(CLAIMED, event, START)
@@ -127,7 +128,7 @@ def test_refusal_of_a_completed_step_is_a_defect() -> None:
 @pytest.mark.parametrize(
     "event", [completed("pick", SECOND), failed("pick", SECOND)], ids=lambda event: type(event).__name__
 )
-def test_outcome_of_a_step_that_this_epoch_did_not_start_is_a_defect(event: Event) -> None:
+def test_outcome_of_a_step_that_this_epoch_did_not_start_is_a_defect(event: SchedulerEvent) -> None:
     """The step runs since the epoch before; this one must start it first."""
     with pytest.raises(IllegalTransitionError):
         apply(RECOVERED, event, START)

@@ -10,8 +10,10 @@ import pytest
 from functions.agents.runner import AgentRunner
 from functions.scheduler.blueprint import scheduler_blueprint
 from functions.scheduler.claim import Claimer
+from functions.scheduler.requests import RequestTaker
 from functions.workflows.registry import Registry
 from tests.fakes.clock import FakeClock
+from tests.fakes.queues import RecordedRejections
 from tests.fakes.store import MemoryStateStore
 from tests.fakes.tasks import pending
 from tests.fakes.workflows import DIAMOND, TASK
@@ -26,6 +28,9 @@ class Agent:
     async def do(self, call: Any) -> dict[str, Any]:  # noqa: ARG002 - an Agent's interface
         """Do it."""
         return {}
+
+    async def undo(self, call: Any) -> None:
+        """Undo it."""
 
 
 @pytest.fixture
@@ -43,6 +48,7 @@ def activities(store: MemoryStateStore) -> dict[str, Activity]:
     blueprint = scheduler_blueprint(
         Claimer(store=store, registry=registry, clock=clock, start_within=30),
         AgentRunner(store=store, agents={"open": Agent()}, registry=registry, clock=clock, start_within=30),
+        RequestTaker(RecordedRejections()),
     )
     functions = [builder.build() for builder in blueprint._function_builders]
     return {each.get_function_name(): each.get_user_function() for each in functions}

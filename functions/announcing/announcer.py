@@ -1,0 +1,44 @@
+"""Sends what a change has to be followed by, after the change is recorded."""
+
+from __future__ import annotations
+
+import logging
+
+from functions.pattern.announcements import Announcement, announcements, starts_scheduler
+from functions.pattern.errors import TransientError
+from functions.pattern.ports import Announcements, Outbox, SchedulerRequests
+from functions.pattern.records import TaskRecord
+
+_log = logging.getLogger(__name__)
+
+
+class Announcer:
+    """Tells at once; what can't be told now is left to the Supervisor, and never harms the task."""
+
+    def __init__(self, *, outbox: Outbox, announcements: Announcements, requests: SchedulerRequests) -> None:
+        self._outbox = outbox
+        self._announcements = announcements
+        self._requests = requests
+
+    async def announce(self, before: TaskRecord | None, after: TaskRecord) -> None:
+        """Send the request and the announcements that the change from `before` to `after` asks for."""
+        if before is not None and starts_scheduler(before, after):
+            await self._request(after)
+        for announcement in announcements(before, after):
+            await self._tell(announcement)
+
+    async def _request(self, record: TaskRecord) -> None:
+        task = record.task
+        try:
+            await self._requests.request(task.order_id, task.epoch, task.not_before)
+        except TransientError as fault:
+            _log.warning("task %s: its request waits for the Supervisor (%s)", task.order_id, fault)
+
+    async def _tell(self, announcement: Announcement) -> None:
+        try:
+            await self._announcements.tell(announcement)
+            await self._outbox.told(announcement)
+        except TransientError as fault:
+            _log.warning(
+                "task %s: %s waits for the Supervisor (%s)", announcement.task, announcement.kind, fault
+            )

@@ -1,0 +1,100 @@
+"""Who must be told of a change: the caller by a notice, the operator by an alert.
+
+What must be told is recorded with the change, in one transaction, and sent afterwards; what a crash
+kept from being sent is found there.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+
+from functions.pattern.identity import Epoch, TaskId
+from functions.pattern.records import TaskRecord
+from functions.pattern.states import EpochEnd, ProcessState
+
+
+class AnnouncementKind(StrEnum):
+    """What is told; all but the last go to the order's reply queue."""
+
+    #: The order is recorded.
+    RECEIVED = "received"
+    #: The task was processed.
+    COMPLETED = "completed"
+    #: The task is in `Error`.
+    FAILED = "failed"
+    #: Everything was undone.
+    COMPENSATED = "compensated"
+    #: An operator has to look at the task.
+    ALERT = "alert"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Announcement:
+    """One thing to tell of one task. Told twice, it is the same message: `message_id`."""
+
+    kind: AnnouncementKind
+    task: TaskId
+    epoch: Epoch
+    at: datetime
+    workflow: str
+    state: ProcessState
+    reply_to: str | None
+    correlation_id: str | None
+    reason: str | None
+
+    @property
+    def message_id(self) -> str:
+        """Name the message, so that duplicate detection drops a repeat."""
+        return f"{self.task}.{self.epoch}.{self.kind}"
+
+
+_ENDS = {
+    ProcessState.PROCESSED: AnnouncementKind.COMPLETED,
+    ProcessState.ERROR: AnnouncementKind.FAILED,
+    ProcessState.COMPENSATED: AnnouncementKind.COMPENSATED,
+}
+
+
+def announcements(before: TaskRecord | None, after: TaskRecord) -> tuple[Announcement, ...]:
+    """Name what a change, or the birth of a task, has to be followed by."""
+    told: list[Announcement] = []
+    if before is None:
+        told += _notice(AnnouncementKind.RECEIVED, after)
+    elif after.task.process_state in _ENDS and after.task.process_state is not before.task.process_state:
+        told += _notice(_ENDS[after.task.process_state], after)
+    if before is not None and _is_alarming(before, after):
+        told.append(_announcement(AnnouncementKind.ALERT, after, before.task.epoch))
+    return tuple(told)
+
+
+def starts_scheduler(before: TaskRecord, after: TaskRecord) -> bool:
+    """Tell whether a Scheduler of the next epoch must be asked for."""
+    return after.task.process_state is ProcessState.PENDING and after.task.epoch > before.task.epoch
+
+
+def _is_alarming(before: TaskRecord, after: TaskRecord) -> bool:
+    """Alert on each entry into `Error`, and where recoveries were used up."""
+    if before.task.process_state is not ProcessState.ERROR and after.task.process_state is ProcessState.ERROR:
+        return True
+    closed = after.history[len(before.history) :]
+    return any(epoch.ended_by is EpochEnd.EXHAUSTED for epoch in closed)
+
+
+def _notice(kind: AnnouncementKind, record: TaskRecord) -> list[Announcement]:
+    return [] if record.order.reply_to is None else [_announcement(kind, record, record.task.epoch)]
+
+
+def _announcement(kind: AnnouncementKind, record: TaskRecord, epoch: Epoch) -> Announcement:
+    return Announcement(
+        kind=kind,
+        task=record.order.task,
+        epoch=epoch,
+        at=record.task.updated_at,
+        workflow=record.order.workflow,
+        state=record.task.process_state,
+        reply_to=record.order.reply_to,
+        correlation_id=record.order.correlation_id,
+        reason=record.task.last_error,
+    )

@@ -1,0 +1,112 @@
+"""How a step changes its task: started, completed, failed; in the direction in which the task goes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import assert_never
+
+from functions.pattern.bookkeeping import finished, moved, next_epoch, turned_back
+from functions.pattern.errors import IllegalTransitionError
+from functions.pattern.events import Reason, Refused, StepCompleted, StepEvent, StepFailed, StepStarted
+from functions.pattern.records import StepRecord, TaskRecord
+from functions.pattern.states import Direction, EpochEnd, ProcessState, Remedy, StepState
+
+#: The state of a step that is under way, and of one that is done, in each direction.
+_UNDER_WAY = {Direction.DO: StepState.RUNNING, Direction.UNDO: StepState.UNDOING}
+DONE = {Direction.DO: StepState.COMPLETED, Direction.UNDO: StepState.UNDONE}
+
+
+def step_changed(record: TaskRecord, event: StepEvent, now: datetime) -> TaskRecord | Refused:
+    """Apply an Agent's event to a task that its Scheduler holds."""
+    done = record.step(event.step).state is DONE[record.task.direction]
+    if done and not isinstance(event, StepFailed):
+        return record  # told again
+    match event:
+        case StepStarted():
+            return _start(record, event, now)
+        case StepCompleted():
+            return _outcome(record, event, now) or _complete(record, event, now)
+        case StepFailed():
+            return _outcome(record, event, now) or _fail(record, event, now)
+        case _:
+            assert_never(event)
+
+
+def _start(record: TaskRecord, event: StepStarted, now: datetime) -> TaskRecord | Refused:
+    step = record.step(event.step)
+    under_way = _UNDER_WAY[record.task.direction]
+    if step.state is under_way and step.epoch == event.epoch:
+        return record  # the activity runs a second time: the first complete-by time stands
+    started = replace(step, state=under_way, complete_by=event.complete_by, epoch=event.epoch)
+    if record.task.direction is Direction.DO:
+        if step.never_twice:
+            return Refused(Reason.NEVER_TWICE)
+        started = replace(started, started_at=_dispatched_at(record, now))
+    elif not step.needs_undo:
+        raise illegal(record, event)
+    return moved(record.with_step(started), now, event.complete_by)
+
+
+def _dispatched_at(record: TaskRecord, now: datetime) -> datetime:
+    """Put a dispatch after those before it, whatever the hosts' clocks say: undo goes by this order."""
+    before = [step.started_at for step in record.steps if step.started_at is not None]
+    return max([now, *(time + timedelta(microseconds=1) for time in before)])
+
+
+def _outcome(record: TaskRecord, event: StepCompleted | StepFailed, now: datetime) -> Refused | None:
+    """Refuse what comes late. Raises `IllegalTransitionError` for a step that is not under way."""
+    step = record.step(event.step)
+    under_way = step.state is _UNDER_WAY[record.task.direction] and step.epoch == event.epoch
+    if not under_way or step.complete_by is None:
+        raise illegal(record, event)
+    return Refused(Reason.LATE) if now > step.complete_by else None
+
+
+def _complete(record: TaskRecord, event: StepCompleted, now: datetime) -> TaskRecord:
+    step = record.step(event.step)
+    if record.task.direction is Direction.UNDO:
+        return _undone(record.with_step(_ended(step, StepState.UNDONE, now)), event, now)
+    completed = record.with_step(replace(_ended(step, StepState.COMPLETED, now), result=event.result))
+    if all(each.state is StepState.COMPLETED for each in completed.steps):
+        return finished(completed, ProcessState.PROCESSED, now, error=None)
+    return moved(completed, now, event.start_by)
+
+
+def _undone(record: TaskRecord, event: StepCompleted, now: datetime) -> TaskRecord:
+    if any(step.needs_undo for step in record.steps):
+        return moved(record, now, event.start_by)
+    return finished(record, ProcessState.COMPENSATED, now, error=record.task.last_error)
+
+
+def _fail(record: TaskRecord, event: StepFailed, now: datetime) -> TaskRecord:
+    step = record.step(event.step)
+    if record.task.direction is Direction.UNDO:
+        stuck = record.with_step(replace(step, error=event.error))
+        return finished(stuck, ProcessState.ERROR, now, error=f"undo of {event.step}: {event.error}")
+    failed = record.with_step(replace(_ended(step, StepState.FAILED, now), error=event.error))
+    reason = f"{event.step}: {event.error}"
+    if record.order.on_failure is Remedy.HOLD:
+        return finished(failed, ProcessState.ERROR, now, error=reason)
+    opened = next_epoch(
+        failed,
+        now,
+        event.start_by,
+        ended_by=EpochEnd.REFUSED,
+        who="scheduler",
+        reason=reason,
+        failure_count=0,
+    )
+    return turned_back(opened, now)
+
+
+def _ended(step: StepRecord, state: StepState, now: datetime) -> StepRecord:
+    return replace(step, state=state, finished_at=now, error=None)
+
+
+def illegal(record: TaskRecord, event: object) -> IllegalTransitionError:
+    """Make the error for an event that no rule leads anywhere from here."""
+    task = record.task
+    return IllegalTransitionError(
+        f"task {task.order_id} ({task.process_state}, epoch {task.epoch}) can't take {event!r}"
+    )

@@ -1,0 +1,75 @@
+"""What the Supervisor does about a task: nothing, recover it, or give it up. It knows no workflow."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from functions.pattern.bookkeeping import FINAL
+from functions.pattern.events import GivenUp, Postponed, Recovered, SupervisorEvent
+from functions.pattern.records import TaskRecord
+from functions.pattern.states import Direction, StepState
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SupervisionPolicy:
+    """How patient the Supervisor is.
+
+    `threshold` recoveries come at once, then one after each of `extended_waits`. `skew` allows for
+    clocks that differ; `start_within` is what a Scheduler gets to take the task up.
+    """
+
+    threshold: int
+    extended_waits: tuple[timedelta, ...]
+    skew: timedelta
+    start_within: timedelta
+
+
+def judge(record: TaskRecord, now: datetime, policy: SupervisionPolicy) -> SupervisorEvent | None:
+    """Decide about one task; None when it is finished and nobody's concern any more."""
+    task = record.task
+    if task.process_state in FINAL:
+        return None
+    complete_by = task.complete_by or task.due_at
+    if now < complete_by + policy.skew:
+        return Postponed(epoch=task.epoch, due_at=complete_by)
+    unsafe = _never_twice(record)
+    if unsafe is not None:
+        return _give_up(record, now, policy, f"{unsafe}: its outcome is unknown, and it must not run twice")
+    return _recover_or_give_up(record, now, policy)
+
+
+def _recover_or_give_up(record: TaskRecord, now: datetime, policy: SupervisionPolicy) -> Recovered | GivenUp:
+    waits = record.task.failure_count - policy.threshold
+    if waits >= len(policy.extended_waits):
+        count = record.task.failure_count
+        return _give_up(record, now, policy, f"{_stuck_at(record)}: still overdue after {count} recoveries")
+    not_before = None if waits < 0 else now + policy.extended_waits[waits]
+    start_by = (not_before or now) + policy.start_within
+    return Recovered(epoch=record.task.epoch, start_by=start_by, not_before=not_before)
+
+
+def _give_up(record: TaskRecord, now: datetime, policy: SupervisionPolicy, reason: str) -> GivenUp:
+    """Hold what can't safely be undone by itself: undo that has failed, and effects nobody knows."""
+    return GivenUp(
+        epoch=record.task.epoch,
+        reason=reason,
+        hold=record.task.direction is Direction.UNDO or _never_twice(record) is not None,
+        start_by=now + policy.start_within,
+    )
+
+
+def _never_twice(record: TaskRecord) -> str | None:
+    if record.task.direction is Direction.UNDO:
+        return None
+    return next((step.name for step in record.steps if step.never_twice), None)
+
+
+def _stuck_at(record: TaskRecord) -> str:
+    for step in record.steps:
+        if step.state is StepState.UNDOING:
+            return f"undo of {step.name}"
+    for step in record.steps:
+        if step.state is StepState.RUNNING:
+            return step.name
+    return "task"

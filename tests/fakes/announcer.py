@@ -1,0 +1,16 @@
+"""Keeps the changes that were announced."""
+
+from __future__ import annotations
+
+from functions.pattern.records import TaskRecord
+
+
+class RecordingAnnouncer:
+    """Sends nothing, and remembers what was before and after each change."""
+
+    def __init__(self) -> None:
+        self.changes: list[tuple[TaskRecord | None, TaskRecord]] = []
+
+    async def announce(self, before: TaskRecord | None, after: TaskRecord) -> None:
+        """Remember the change."""
+        self.changes.append((before, after))
