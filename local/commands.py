@@ -41,15 +41,18 @@ async def demo(options: PlatformOptions, orders: int) -> int:
     """Run the platform for some orders, and stop it. Returns 0 only if all were processed."""
 
     async def show(platform: Platform) -> int:
-        return await platform.unless_a_part_fails(demo_at(platform.addresses.host, orders))
+        addresses = platform.addresses
+        return await platform.unless_a_part_fails(
+            demo_at(addresses.host, orders, addresses.service_bus_connection)
+        )
 
     return await _on_platform(options, show)
 
 
-async def demo_at(url: str, orders: int) -> int:
+async def demo_at(url: str, orders: int, service_bus: str | None = None) -> int:
     """Send some orders to an application that is running. Returns 0 only if all were processed."""
     console = Console()
-    result = await run_demo(url, orders, console)
+    result = await run_demo(url, orders, console, service_bus)
     console.print(summary(result))
     return _DONE if result.all_processed else _FAILED
 

@@ -89,9 +89,13 @@ class OrderClient:
         async with aiohttp.ClientSession(base_url=url.rstrip("/") + "/", timeout=_TIMEOUT) as session:
             yield cls(session)
 
-    async def submit(self, order_id: str) -> None:
-        """Submit the sample order under an id of ours. Raises `OrderRefusedError` with the API's reason."""
-        async with self._session.put(f"api/orders/{order_id}", json=SAMPLE_ORDER) as response:
+    async def submit(self, order_id: str, reply_to: str | None = None) -> None:
+        """Submit the sample order under an id of ours; notices of it go to the queue `reply_to`.
+
+        Raises `OrderRefusedError` with the API's reason.
+        """
+        order = SAMPLE_ORDER if reply_to is None else SAMPLE_ORDER | {"reply_to": reply_to}
+        async with self._session.put(f"api/orders/{order_id}", json=order) as response:
             if not response.ok:
                 raise OrderRefusedError(f"The order was refused: {response.status} {await response.text()}")
 

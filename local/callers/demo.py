@@ -6,6 +6,7 @@ import asyncio
 import sys
 import time
 import uuid
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Self
@@ -14,6 +15,7 @@ from rich.console import Console
 from rich.progress import MofNCompleteColumn, Progress, TimeElapsedColumn
 
 from local.callers.client import Order, OrderClient, OrderState
+from local.callers.notices import REPLY_QUEUE, listening
 
 #: Calls on their way at one time.
 _CONCURRENCY = 16
@@ -22,6 +24,8 @@ _LOOK_EVERY = 0.25
 #: Seconds that all orders get: a fixed part, and one for each, both far above what any machine needs.
 _PATIENCE = 60.0
 _PATIENCE_PER_ORDER = 0.5
+#: What a caller is told of an order that succeeds: received, completed.
+_NOTICES_AN_ORDER = 2
 
 
 @dataclass(slots=True)
@@ -30,6 +34,8 @@ class DemoResult:
 
     orders: dict[str, Order | None]
     submit_seconds: list[float] = field(default_factory=list)
+    #: Notices on the reply queue, by kind; empty where nobody listened.
+    notices: Counter[str] = field(default_factory=Counter)
 
     @property
     def all_processed(self) -> bool:
@@ -42,16 +48,23 @@ class DemoResult:
         return [order_id for order_id, order in self.orders.items() if not (order and order.is_finished)]
 
 
-async def run_demo(url: str, count: int, console: Console) -> DemoResult:
+async def run_demo(url: str, count: int, console: Console, service_bus: str | None = None) -> DemoResult:
     """Submit `count` orders to the application at `url` and wait until all are finished.
 
-    Orders that are not finished in time stay as they were last seen. Raises `OrderRefusedError`.
+    With `service_bus`, a connection string, it listens for the notices that callers get. Orders that
+    are not finished in time stay as they were last seen. Raises `OrderRefusedError`.
     """
     result = DemoResult(dict.fromkeys(f"demo-{uuid.uuid4().hex[:16]}" for _ in range(count)))
-    with _Bars(count, console) as bars:
-        async with OrderClient.at(url) as client:
-            await _submit_all(client, result, bars)
-            await _until_finished(client, result, bars)
+    reply_to = None if service_bus is None else REPLY_QUEUE
+    async with listening(service_bus) as notices:
+        notices.watch(set(result.orders))
+        with _Bars(count, console) as bars:
+            async with OrderClient.at(url) as client:
+                await _submit_all(client, result, bars, reply_to)
+                await _until_finished(client, result, bars)
+        if reply_to is not None:
+            await notices.until(_NOTICES_AN_ORDER * count)
+    result.notices = notices.counts
     return result
 
 
@@ -87,10 +100,10 @@ class _Bars:
             self._last_line = line
 
 
-async def _submit_all(client: OrderClient, result: DemoResult, bars: _Bars) -> None:
+async def _submit_all(client: OrderClient, result: DemoResult, bars: _Bars, reply_to: str | None) -> None:
     async def submit(order_id: str) -> None:
         start = time.perf_counter()
-        await client.submit(order_id)
+        await client.submit(order_id, reply_to)
         result.submit_seconds.append(time.perf_counter() - start)
         bars.show("submitted", len(result.submit_seconds))
 

@@ -22,6 +22,8 @@ def summary(result: DemoResult) -> Table:
         order.state if order else _NEVER_SEEN for order in result.orders.values()
     ).items():
         table.add_row(state, str(count))
+    for kind, count in sorted(result.notices.items()):
+        table.add_row(f"notices: {kind}", str(count))
     seen = [order for order in result.orders.values() if order]
     end_to_end = [order.seconds for order in seen if order.seconds is not None]
     table.add_row("submit p50 / p99", _percentiles(result.submit_seconds))
