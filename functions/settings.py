@@ -142,10 +142,10 @@ class Settings(BaseSettings):
         validation_alias="ALERT_WEBHOOK_URL",
         description="set it to the address that alerts are posted to, or leave it out",
     )
-    alert_format: Literal["json", "teams"] = Field(
-        "json",
+    alert_format: Literal["generic", "teams"] | None = Field(
+        None,
         validation_alias="ALERT_FORMAT",
-        description="set it to json, or to teams for a card that Microsoft Teams shows",
+        description="set it to generic or to teams, or leave it out: the address tells",
     )
     sample_services: bool = Field(
         default=False,

@@ -2,55 +2,54 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cache
+from datetime import timedelta
 from random import SystemRandom
 
-import aiohttp
 import azure.durable_functions as df
-from azure.data.tables.aio import TableServiceClient
 from purgatory import AsyncCircuitBreakerFactory
 
+from functions.adapters import Adapters, http_session, new_id
 from functions.agents.payment import PaymentAgent
 from functions.agents.remote import RemoteService
 from functions.agents.runner import AgentRunner
-from functions.announcing.announcer import Announcer
 from functions.api.acceptance import Acceptance
 from functions.api.application import callers_application
 from functions.api.blueprint import api_blueprint
-from functions.bus import connect as service_bus
-from functions.bus.announcements import QueuedAnnouncements
-from functions.bus.scheduler_requests import QueuedSchedulerRequests
-from functions.bus.sender import QueueSender
-from functions.bus.submissions import QueuedSubmissions
-from functions.clock import SystemClock
-from functions.figures import BusFigures, StoreFigures
+from functions.operations.actions import Actions
+from functions.operations.alert_formats import AlertFormat
+from functions.operations.alerts import Alerts
 from functions.operations.application import operators_application
-from functions.operations.blueprint import operations_blueprint
+from functions.operations.blueprint import (
+    alerts_blueprint,
+    dead_letters_blueprint,
+    housekeeping_blueprint,
+    operations_blueprint,
+)
+from functions.operations.dead_letters import QUEUES, DeadLetters
+from functions.operations.housekeeping import Housekeeping
+from functions.operations.routes import operator_routes
+from functions.operations.summary import Overview
+from functions.operations.tasks import Tasks
+from functions.operations.webhook import Webhook
 from functions.pattern.definition import Workflow
-from functions.pattern.messages import SCHEDULER_REQUESTS_QUEUE, SUBMISSIONS_QUEUE
 from functions.pattern.ports import Agent
+from functions.pattern.supervision import SupervisionPolicy
 from functions.scheduler.blueprint import scheduler_blueprint
 from functions.scheduler.claim import Claimer
 from functions.scheduler.requests import RequestTaker
 from functions.services.blueprint import services_blueprint
 from functions.services.payments import PAYMENTS_TABLE, Payments, payments_application
 from functions.settings import Settings
-from functions.store import connect as table_storage
-from functions.store.outbox import TableOutbox
-from functions.store.rejected import TableRejectedMessages
-from functions.store.state_store import TableStateStore
-from functions.store.tables import REJECTED_TABLE, TASKS_TABLE, prepare_tables
 from functions.submission.blueprint import submission_blueprint
 from functions.submission.intake import Intake
+from functions.supervisor.blueprint import supervisor_blueprint
+from functions.supervisor.full_sweep import FullSweep
+from functions.supervisor.lease import Lease
+from functions.supervisor.leftovers import Leftovers
+from functions.supervisor.sweep import Sweep
 from functions.workflows.registry import Registry
-
-
-def new_id() -> str:
-    """Make an id that nobody else has: 32 hexadecimal digits."""
-    return uuid.uuid4().hex
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +60,11 @@ class Remote:
     agent: Callable[[RemoteService], Agent]
 
 
+def remotes_of(settings: Settings) -> dict[str, Remote]:
+    """Name the remote services of the workflows that are registered."""
+    return {"payment": Remote(str(settings.payment_url), PaymentAgent)}
+
+
 class Wiring:
     """The application's parts, joined after its settings; `remotes` is by the Agents' names."""
 
@@ -69,86 +73,70 @@ class Wiring:
     ) -> None:
         self._settings = settings
         self._remotes = remotes
-        self._clock = SystemClock()
         self._registry = Registry(workflows, settings.step_seconds)
-        self._store_figures = StoreFigures()
-        self._bus_figures = BusFigures()
-        self._tables: TableServiceClient = table_storage.connect(settings.state_store_connection)
-        self._bus = service_bus.connect(settings.service_bus_connection)
-        self._rejected = TableRejectedMessages(
-            self._tables.get_table_client(REJECTED_TABLE), clock=self._clock
-        )
-        self._announcements = QueuedAnnouncements(self._sender)
-        tasks = self._tables.get_table_client(TASKS_TABLE)
-        self._outbox = TableOutbox(tasks, shards=settings.state_shards, figures=self._store_figures)
-        self._store = TableStateStore(
-            tasks,
-            shards=settings.state_shards,
-            clock=self._clock,
-            new_id=new_id,
-            figures=self._store_figures,
-            announcer=Announcer(
-                outbox=self._outbox,
-                announcements=self._announcements,
-                requests=QueuedSchedulerRequests(self._sender(SCHEDULER_REQUESTS_QUEUE)),
-            ),
-        )
+        self._adapters = Adapters(settings)
+        self._instance = new_id()
+        self._alerts = Alerts(self._webhook())
 
     def prepare(self) -> None:
         """Make sure that the tables are there. Raises `SettingsError` when they can't be used."""
-        tables = (TASKS_TABLE, REJECTED_TABLE, *([PAYMENTS_TABLE] if self._settings.sample_services else []))
-        with table_storage.connect_at_start(self._settings.state_store_connection) as service:
-            prepare_tables(service, tables, shards=self._settings.state_shards)
+        self._adapters.prepare_tables(*([PAYMENTS_TABLE] if self._settings.sample_services else []))
 
     def blueprints(self) -> list[df.Blueprint]:
         """Give every function of the application."""
+        adapters, registry = self._adapters, self._registry
         blueprints = [
-            operations_blueprint(operators_application(self._store_figures, self._bus_figures)),
-            api_blueprint(callers_application(self._registry, self._acceptance(), self._store.check)),
+            self._operations(),
+            api_blueprint(callers_application(registry, self._acceptance(), adapters.store.check)),
             submission_blueprint(self._intake()),
-            scheduler_blueprint(self._claimer(), self._runner(), RequestTaker(self._rejected)),
+            scheduler_blueprint(self._claimer(), self._runner(), RequestTaker(adapters.rejected)),
+            supervisor_blueprint(
+                self._sweep(), self._full_sweep(), schedule=self._settings.supervisor_schedule
+            ),
+            alerts_blueprint(self._alerts),
+            dead_letters_blueprint(
+                DeadLetters(store=adapters.store, rejected=adapters.rejected, alerts=self._alerts), QUEUES
+            ),
+            housekeeping_blueprint(self._housekeeping()),
         ]
         if self._settings.sample_services:
-            payments = Payments(self._tables.get_table_client(PAYMENTS_TABLE), clock=self._clock)
+            payments = Payments(adapters.tables.get_table_client(PAYMENTS_TABLE), clock=adapters.clock)
             blueprints.append(services_blueprint(payments_application(payments)))
         return blueprints
 
-    def _sender(self, queue: str) -> QueueSender:
-        return QueueSender(self._bus, queue, self._bus_figures)
-
     def _acceptance(self) -> Acceptance:
         return Acceptance(
-            store=self._store,
-            submissions=QueuedSubmissions(self._sender(SUBMISSIONS_QUEUE)),
+            store=self._adapters.store,
+            submissions=self._adapters.submissions,
             reply_queues=self._settings.reply_queues,
-            clock=self._clock,
+            clock=self._adapters.clock,
             new_id=new_id,
         )
 
     def _intake(self) -> Intake:
         return Intake(
-            store=self._store,
-            rejected=self._rejected,
+            store=self._adapters.store,
+            rejected=self._adapters.rejected,
             registry=self._registry,
             reply_queues=self._settings.reply_queues,
-            clock=self._clock,
+            clock=self._adapters.clock,
             pick_up_within=self._settings.pick_up_seconds,
         )
 
     def _claimer(self) -> Claimer:
         return Claimer(
-            store=self._store,
+            store=self._adapters.store,
             registry=self._registry,
-            clock=self._clock,
+            clock=self._adapters.clock,
             start_within=self._settings.pick_up_seconds,
         )
 
     def _runner(self) -> AgentRunner:
         return AgentRunner(
-            store=self._store,
+            store=self._adapters.store,
             agents=self._agents(),
             registry=self._registry,
-            clock=self._clock,
+            clock=self._adapters.clock,
             start_within=self._settings.pick_up_seconds,
         )
 
@@ -161,22 +149,69 @@ class Wiring:
                 RemoteService(
                     name,
                     remote.address,
-                    session=_session,
+                    session=http_session,
                     breakers=breakers,
-                    clock=self._clock,
+                    clock=self._adapters.clock,
                     random=SystemRandom(),
                 )
             )
             for name, remote in self._remotes.items()
         }
 
+    def _sweep(self) -> Sweep:
+        adapters, clock = self._adapters, self._adapters.clock
+        return Sweep(
+            index=adapters.index,
+            store=adapters.store,
+            policy=self._policy(),
+            lease=Lease(adapters.lease_row, holder=self._instance, clock=clock),
+            leftovers=Leftovers(outbox=adapters.outbox, announcements=adapters.announcements, clock=clock),
+            heartbeat=adapters.heartbeat,
+            clock=clock,
+            instance=self._instance,
+        )
 
-def remotes_of(settings: Settings) -> dict[str, Remote]:
-    """Name the remote services of the workflows that are registered."""
-    return {"payment": Remote(str(settings.payment_url), PaymentAgent)}
+    def _policy(self) -> SupervisionPolicy:
+        return SupervisionPolicy(
+            threshold=self._settings.supervisor_threshold,
+            extended_waits=tuple(timedelta(seconds=wait) for wait in self._settings.extended_waits),
+            skew=timedelta(seconds=self._settings.skew_seconds),
+            start_within=timedelta(seconds=self._settings.pick_up_seconds),
+        )
 
+    def _full_sweep(self) -> FullSweep:
+        return FullSweep(
+            rows=self._adapters.index_rows, store=self._adapters.store, clock=self._adapters.clock
+        )
 
-@cache
-def _session() -> aiohttp.ClientSession:
-    """Open the HTTP client at its first use, when there is an event loop; it lives as long as the process."""
-    return aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit_per_host=100))
+    def _operations(self) -> df.Blueprint:
+        adapters = self._adapters
+        tasks = Tasks(store=adapters.store, index=adapters.index)
+        actions = Actions(
+            tasks=tasks,
+            store=adapters.store,
+            clock=adapters.clock,
+            start_within=self._settings.pick_up_seconds,
+        )
+        overview = Overview(index=adapters.index, heartbeats=adapters.heartbeat, clock=adapters.clock)
+        routes = operator_routes(tasks, actions, overview)
+        return operations_blueprint(
+            operators_application(adapters.store_figures, adapters.bus_figures, routes)
+        )
+
+    def _housekeeping(self) -> Housekeeping:
+        return Housekeeping(
+            store=self._adapters.store,
+            index=self._adapters.index,
+            tasks=self._adapters.task_retention,
+            rejected=self._adapters.rejected_retention,
+            clock=self._adapters.clock,
+            retention_days=self._settings.retention_days,
+        )
+
+    def _webhook(self) -> Webhook | None:
+        address, alert_format = self._settings.alert_webhook_url, self._settings.alert_format
+        if address is None:
+            return None
+        chosen = None if alert_format is None else AlertFormat(alert_format)
+        return Webhook(str(address), chosen, session=http_session)

@@ -18,7 +18,6 @@ from pydantic_core import from_json
 from tenacity import (
     AsyncRetrying,
     RetryCallState,
-    before_sleep_log,
     retry_if_exception_type,
     stop_after_attempt,
 )
@@ -103,7 +102,7 @@ class RemoteService:
             retry=retry_if_exception_type(TransientError),
             stop=stop_after_attempt(_MOST_ATTEMPTS),
             wait=self._wait,
-            before_sleep=before_sleep_log(_log, logging.WARNING),
+            before_sleep=_say_again,
             reraise=True,
         )
         try:
@@ -153,6 +152,11 @@ class RemoteService:
         fault = state.outcome.exception() if state.outcome else None
         asked = fault.retry_after if isinstance(fault, TransientError) else None
         return asked if asked is not None else backoff_seconds(state.attempt_number, self._random)
+
+
+def _say_again(state: RetryCallState) -> None:
+    fault = state.outcome.exception() if state.outcome else None
+    _log.warning("%s; attempt %d follows in %.1f s", fault, state.attempt_number + 1, state.upcoming_sleep)
 
 
 async def _body_of(answer: aiohttp.ClientResponse) -> bytes:

@@ -10,7 +10,7 @@ from pydantic import BaseModel, Field, create_model
 
 from functions.api.acceptance import Acceptance
 from functions.api.views import Accepted, OrderView
-from functions.http.problems import PROBLEM_TYPE, Problem
+from functions.http.problems import documented_problems
 from functions.pattern.definition import Workflow
 from functions.pattern.identity import TASK_ID_PATTERN, TaskId
 from functions.pattern.messages import CorrelationId
@@ -37,13 +37,15 @@ def resource_routes(workflow: Workflow, acceptance: Acceptance) -> APIRouter:
         response.headers["Location"] = location
         return Accepted(id=task, location=location)
 
-    @router.post("", status_code=HTTPStatus.ACCEPTED, responses=_problems(400, 413, 415, 422, 503))
+    @router.post("", status_code=HTTPStatus.ACCEPTED, responses=documented_problems(400, 413, 415, 422, 503))
     async def submit(body: Annotated[submission, Body()], response: Response) -> Accepted:
         """Submit an order under a new id."""
         return accepted(await acceptance.create(workflow, body), response)
 
     @router.put(
-        "/{order_id}", status_code=HTTPStatus.ACCEPTED, responses=_problems(400, 409, 413, 415, 422, 503)
+        "/{order_id}",
+        status_code=HTTPStatus.ACCEPTED,
+        responses=documented_problems(400, 409, 413, 415, 422, 503),
     )
     async def submit_as(
         order_id: OrderId, body: Annotated[submission, Body()], response: Response
@@ -52,20 +54,9 @@ def resource_routes(workflow: Workflow, acceptance: Acceptance) -> APIRouter:
         await acceptance.put(workflow, TaskId(order_id), body)
         return accepted(TaskId(order_id), response)
 
-    @router.get("/{order_id}", responses=_problems(404, 422, 503))
+    @router.get("/{order_id}", responses=documented_problems(404, 422, 503))
     async def show(order_id: OrderId) -> OrderView:
         """Tell how far an order is."""
         return OrderView.of(await acceptance.find(workflow, TaskId(order_id)))
 
     return router
-
-
-def _problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    return {
-        status: {
-            "model": Problem,
-            "description": HTTPStatus(status).phrase,
-            "content": {PROBLEM_TYPE: {"schema": Problem.model_json_schema()}},
-        }
-        for status in statuses
-    }

@@ -63,6 +63,18 @@ def problem_response(
     )
 
 
+def documented_problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """Describe a route's problem documents, for its OpenAPI document."""
+    return {
+        status: {
+            "model": Problem,
+            "description": HTTPStatus(status).phrase,
+            "content": {PROBLEM_TYPE: {"schema": Problem.model_json_schema()}},
+        }
+        for status in statuses
+    }
+
+
 def install_problems(app: FastAPI) -> None:
     """Make every error of `app` a problem document."""
     app.add_middleware(LastResort)

@@ -1,1 +1,1 @@
-"""The operators' HTTP interface."""
+"""The operators' side: HTTP interface, alerts, dead letters, housekeeping."""

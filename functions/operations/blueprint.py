@@ -1,10 +1,21 @@
-"""The HTTP-triggered function in front of the operators' application."""
+"""The functions on the operators' side: HTTP, alerts, dead letters, housekeeping."""
 
 from __future__ import annotations
+
+from collections.abc import Iterable
 
 import azure.durable_functions as df
 import azure.functions as func
 from fastapi import FastAPI
+
+from functions.operations.alerts import Alerts
+from functions.operations.dead_letters import DeadLetters, dead_letter_queue
+from functions.operations.housekeeping import Housekeeping
+from functions.operations.instances import DurableInstances
+from functions.pattern.messages import OPERATOR_ALERTS_QUEUE
+
+#: Every day at half past three (UTC).
+_DAILY = "0 30 3 * * *"
 
 
 def operations_blueprint(application: FastAPI) -> df.Blueprint:
@@ -16,5 +27,50 @@ def operations_blueprint(application: FastAPI) -> df.Blueprint:
     @blueprint.route(route="ops/{*route}", methods=["GET", "POST"], auth_level=func.AuthLevel.FUNCTION)
     async def operations(req: func.HttpRequest, context: func.Context) -> func.HttpResponse:
         return await asgi.handle_async(req, context)
+
+    return blueprint
+
+
+def alerts_blueprint(alerts: Alerts) -> df.Blueprint:
+    """Register the function that the queue `operator-alerts` triggers."""
+    blueprint = df.Blueprint()
+
+    @blueprint.function_name("operator_alert")
+    @blueprint.service_bus_queue_trigger(
+        arg_name="message", queue_name=OPERATOR_ALERTS_QUEUE, connection="ServiceBusConnection"
+    )
+    async def operator_alert(message: func.ServiceBusMessage) -> None:
+        await alerts.alert_task(message.get_body())
+
+    return blueprint
+
+
+def dead_letters_blueprint(dead_letters: DeadLetters, queues: Iterable[str]) -> df.Blueprint:
+    """Register a function for the dead-letter queue of each of `queues`."""
+    blueprint = df.Blueprint()
+    for queue in queues:
+        _read_dead_letters(blueprint, dead_letters, queue)
+    return blueprint
+
+
+def _read_dead_letters(blueprint: df.Blueprint, dead_letters: DeadLetters, queue: str) -> None:
+    @blueprint.function_name(f"dead_letter_{queue.replace('-', '_')}")
+    @blueprint.service_bus_queue_trigger(
+        arg_name="message", queue_name=dead_letter_queue(queue), connection="ServiceBusConnection"
+    )
+    async def dead_letter(message: func.ServiceBusMessage) -> None:
+        properties = message.application_properties or {}
+        await dead_letters.take(queue, message.message_id or "", message.get_body(), properties)
+
+
+def housekeeping_blueprint(housekeeping: Housekeeping, *, schedule: str = _DAILY) -> df.Blueprint:
+    """Register the timer; `schedule` (NCRONTAB) says when finished tasks are purged."""
+    blueprint = df.Blueprint()
+
+    @blueprint.function_name("housekeeping")
+    @blueprint.timer_trigger(arg_name="timer", schedule=schedule)
+    @blueprint.durable_client_input(client_name="client")
+    async def purge(timer: func.TimerRequest, client: df.DurableOrchestrationClient) -> None:  # noqa: ARG001 - the host's signature
+        await housekeeping.run(DurableInstances(client))
 
     return blueprint

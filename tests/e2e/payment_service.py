@@ -19,7 +19,7 @@ class PaymentService:
     keys: list[str] = field(default_factory=list)
     url: str = ""
 
-    async def put(self, request: web.Request) -> web.Response:
+    async def answer(self, request: web.Request) -> web.Response:
         """Answer as told."""
         self.keys.append(request.headers["Idempotency-Key"])
         if self.hangs:
@@ -30,7 +30,8 @@ class PaymentService:
     async def serving(self) -> AsyncIterator[PaymentService]:
         """Serve on a free port."""
         app = web.Application()
-        app.router.add_put("/payments/{id}", self.put)
+        app.router.add_put("/payments/{id}", self.answer)
+        app.router.add_delete("/payments/{id}", self.answer)
         runner = web.AppRunner(app, shutdown_timeout=0.1)
         await runner.setup()
         site = web.TCPSite(runner, "127.0.0.1", 0)

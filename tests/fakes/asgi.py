@@ -69,7 +69,8 @@ class AsgiClient:
         return _answer(sent)
 
 
-def _scope(method: str, path: str, headers: list[tuple[bytes, bytes]]) -> dict[str, Any]:
+def _scope(method: str, target: str, headers: list[tuple[bytes, bytes]]) -> dict[str, Any]:
+    path, _, query = target.partition("?")
     return {
         "type": "http",
         "asgi": {"version": "3.0"},
@@ -79,7 +80,7 @@ def _scope(method: str, path: str, headers: list[tuple[bytes, bytes]]) -> dict[s
         "path": path,
         "raw_path": path.encode(),
         "root_path": "",
-        "query_string": b"",
+        "query_string": query.encode(),
         "headers": headers,
         "client": ("127.0.0.1", 1),
         "server": ("127.0.0.1", 7071),

@@ -55,6 +55,10 @@ class MemoryStateStore:
         """Look at what is recorded. Raises `KeyError` when there is no such task."""
         return self._tasks[task].record
 
+    def records(self) -> list[TaskRecord]:
+        """Look at all that is recorded."""
+        return [stored.record for stored in self._tasks.values()]
+
     def __len__(self) -> int:
         return len(self._tasks)
 

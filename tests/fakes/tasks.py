@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import datetime, timedelta
 
 from functions.pattern.definition import Workflow
 from functions.pattern.events import Claimed, Event, Refused, StepCompleted, StepFailed, StepStarted
 from functions.pattern.identity import Epoch, StepName, TaskId, scheduler_id
 from functions.pattern.records import TaskRecord
-from functions.pattern.states import ProcessState
 from functions.pattern.transitions import admit, apply
 from tests.fakes.clock import START
 from tests.fakes.workflows import DIAMOND, TASK, order
@@ -74,16 +72,3 @@ def told(record: TaskRecord, *events: Event, now: datetime = START) -> TaskRecor
         assert not isinstance(outcome, Refused), f"{event} was refused: {outcome.reason}"
         record = outcome
     return record
-
-
-def recovered(record: TaskRecord) -> TaskRecord:
-    """Give the task back, one epoch on, as a recovery leaves it."""
-    task = replace(
-        record.task,
-        process_state=ProcessState.PENDING,
-        locked_by=None,
-        complete_by=None,
-        failure_count=record.task.failure_count + 1,
-        epoch=Epoch(record.task.epoch + 1),
-    )
-    return replace(record, task=task)

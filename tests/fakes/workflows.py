@@ -55,6 +55,7 @@ DIAMOND = workflow(
     step("open"), step("left", "open"), step("right", "open"), step("close", "left", "right"), name="diamond"
 )
 
+
 def trip(*, remedy: Remedy = Remedy.COMPENSATE, hotel_idempotent: bool = True) -> Workflow:
     """Make a workflow of three steps, of which the first and the last can be undone."""
     return workflow(

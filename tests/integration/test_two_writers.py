@@ -14,7 +14,8 @@ from functions.pattern.ports import Admission, Stored
 from functions.pattern.records import TaskRecord
 from functions.scheduler.claim import Claim, Claimer
 from functions.store.entities import task_entity
-from tests.fakes.tasks import FIRST, SECOND, claimed, completed, pending, recovered, started
+from tests.fakes.interventions import recovered
+from tests.fakes.tasks import FIRST, SECOND, claimed, completed, pending, started
 from tests.fakes.workflows import LINE, TASK, order
 from tests.integration.conftest import MakeProcess
 from tests.integration.processes import Process

@@ -16,8 +16,9 @@ from functions.pattern.records import StepRecord
 from functions.pattern.states import Outcome, ProcessState, StepState
 from functions.workflows.registry import Registry
 from tests.fakes.clock import FakeClock
+from tests.fakes.interventions import recovered
 from tests.fakes.store import MemoryStateStore
-from tests.fakes.tasks import FIRST, SECOND, after, claimed, completed, pending, recovered, started, told
+from tests.fakes.tasks import FIRST, SECOND, after, claimed, completed, pending, started, told
 from tests.fakes.workflows import DIAMOND, LINE, TASK
 
 PICK, SEND = StepName("pick"), StepName("send")

@@ -1,81 +1,141 @@
-"""Whatever the order in which two Schedulers of two epochs speak, the record stays sound."""
+"""Whatever the order in which Schedulers, Supervisors and operators speak, the record stays sound."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 
+from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from functions.pattern.bookkeeping import FINAL
+from functions.pattern.definition import Workflow
 from functions.pattern.errors import IllegalTransitionError
-from functions.pattern.events import Refused, SchedulerEvent
-from functions.pattern.identity import Epoch, SchedulerId
+from functions.pattern.events import (
+    Event,
+    GivenUp,
+    OperatorEvent,
+    Recovered,
+    Refused,
+    Resubmitted,
+    SchedulerEvent,
+    StepCompleted,
+    StepFailed,
+    StepStarted,
+    SupervisorEvent,
+    UndoRequested,
+)
+from functions.pattern.identity import Epoch, SchedulerId, StepName, scheduler_id
+from functions.pattern.planning import ready_steps
 from functions.pattern.records import TaskRecord
-from functions.pattern.states import ProcessState, StepState
+from functions.pattern.states import Direction, EpochEnd, ProcessState, Remedy, StepState
+from functions.pattern.supervision import SupervisionPolicy, judge
 from functions.pattern.transitions import apply
 from tests.fakes.clock import START
-from tests.fakes.tasks import after, claimed, completed, failed, pending, recovered, started
+from tests.fakes.interventions import resubmission, undo_request
+from tests.fakes.tasks import claimed, completed, failed, pending, started
+from tests.fakes.workflows import TASK, step, workflow
 
-EPOCHS = st.sampled_from([Epoch(1), Epoch(2)])
-STEPS = st.sampled_from(["open", "left", "right", "close"])
-SECONDS = st.integers(0, 60)
+#: How many epochs back the speaker is: most know the present one.
+BEHIND = st.sampled_from([0, 0, 0, 1])
+EVENTS = st.sampled_from(
+    [
+        claimed(),
+        *(say(step) for say in (started, completed, failed) for step in ("open", "left", "right", "close")),
+    ]
+)
+SECONDS = st.sampled_from([1, 5, 16, 40])
 STRANGER = SchedulerId("somebody-else")
-FINAL = {ProcessState.PROCESSED, ProcessState.ERROR}
+POLICY = SupervisionPolicy(
+    threshold=1,
+    extended_waits=(timedelta(seconds=20),),
+    skew=timedelta(seconds=5),
+    start_within=timedelta(seconds=10),
+)
+MOST_RECOVERIES = 2
 
 
-class TwoSchedulers(RuleBasedStateMachine):
-    """Two Schedulers, one for each epoch, and a stranger that claims to be either of them."""
+def _workflow(remedy: Remedy, *, idempotent: bool) -> Workflow:
+    return workflow(
+        step("open", undo=True),
+        step("left", "open", undo=True),
+        step("right", "open", idempotent=idempotent),
+        step("close", "left", "right", undo=True),
+        remedy=remedy,
+    )
+
+
+class LifeOfATask(RuleBasedStateMachine):
+    """Schedulers of all epochs and a stranger, Supervisors that act late, and operators."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.record = pending()
+        self.workflow = _workflow(Remedy.HOLD, idempotent=True)
+        self.record = pending(self.workflow)
         self.now: datetime = START
+        self.verdict: SupervisorEvent | None = None
+        self.dispatched: list[StepName] = []
+        self.once_only_begun = 0
 
-    @initialize(seconds=SECONDS)
-    def picked_up(self, seconds: int) -> None:
-        """Let the first Scheduler take the task, at once or late."""
-        self._tell(claimed(start_by=seconds), stranger=False)
+    @initialize(remedy=st.sampled_from(Remedy), idempotent=st.booleans())
+    def recorded(self, remedy: Remedy, idempotent: bool) -> None:  # noqa: FBT001 - Hypothesis draws it
+        """Record a task whose workflow has one remedy or the other."""
+        self.workflow = _workflow(remedy, idempotent=idempotent)
+        self.record = pending(self.workflow)
 
-    @rule(seconds=st.integers(1, 10))
+    @rule(seconds=SECONDS)
     def time_passes(self, seconds: int) -> None:
         """Complete-by times may pass."""
-        self.now = after((self.now - START).total_seconds() + seconds)
+        self.now += timedelta(seconds=seconds)
 
-    @rule(epoch=EPOCHS, seconds=SECONDS, stranger=st.booleans())
-    def claim(self, epoch: Epoch, seconds: int, stranger: bool) -> None:  # noqa: FBT001 - Hypothesis draws it
-        """Let a Scheduler take the task, or try to."""
-        self._tell(claimed(epoch, start_by=seconds), stranger=stranger)
+    @rule(event=EVENTS, behind=BEHIND, seconds=SECONDS, stranger=st.booleans())
+    def speak(self, event: SchedulerEvent, behind: int, seconds: int, stranger: bool) -> None:  # noqa: FBT001 - as above
+        """Let any Scheduler or Agent say anything, also what it is not its turn to say."""
+        epoch = Epoch(max(1, self.record.task.epoch - behind))
+        speaker = STRANGER if stranger else scheduler_id(TASK, epoch)
+        self._tell(self._timed(replace(event, epoch=epoch, scheduler=speaker), seconds))
 
-    @rule(epoch=EPOCHS, step=STEPS, seconds=SECONDS, stranger=st.booleans())
-    def start(self, epoch: Epoch, step: str, seconds: int, stranger: bool) -> None:  # noqa: FBT001 - as above
-        """Let an Agent start a step."""
-        self._tell(started(step, epoch, complete_by=seconds), stranger=stranger)
-
-    @rule(epoch=EPOCHS, step=STEPS, result=st.binary(max_size=2), stranger=st.booleans())
-    def complete(self, epoch: Epoch, step: str, result: bytes, stranger: bool) -> None:  # noqa: FBT001 - as above
-        """Let an Agent tell of a success."""
-        self._tell(completed(step, epoch, result=result), stranger=stranger)
-
-    @rule(epoch=EPOCHS, step=STEPS)
-    def fail(self, epoch: Epoch, step: str) -> None:
-        """Let an Agent tell of a refusal."""
-        self._tell(failed(step, epoch), stranger=False)
+    @precondition(lambda self: self.record.task.process_state not in FINAL)
+    @rule(outcome=st.sampled_from([completed, completed, failed, None]))
+    def go_on(self, outcome: Callable[..., StepCompleted | StepFailed] | None) -> None:
+        """Do what the rightful Scheduler does next, so that tasks get far; an Agent may stay silent."""
+        epoch = self.record.task.epoch
+        self._tell(self._timed(claimed(epoch), 10))
+        for name in ready_steps(self.workflow, self.record):
+            if self.record.step(name).epoch != epoch:
+                self._tell(self._timed(started(name, epoch), 10))
+                if outcome is not None and self.record.step(name).epoch == epoch:
+                    self._tell(self._timed(outcome(name, epoch), 10))
+                return
 
     @rule()
-    def recover(self) -> None:
-        """Let the Supervisor give the task to the next epoch, once."""
-        if self.record.task.process_state not in FINAL and self.record.task.epoch == 1:
-            self.record = recovered(self.record)
+    def look(self) -> None:
+        """Let a Supervisor judge the task, and keep in mind what it will do."""
+        self.verdict = judge(self.record, self.now, POLICY) or self.verdict
+
+    @precondition(lambda self: self.verdict is not None)
+    @rule()
+    def act(self) -> None:
+        """Let a Supervisor do what it decided, perhaps long ago and not for the first time."""
+        assert self.verdict is not None
+        self._tell(self.verdict)
+
+    @rule(event=st.sampled_from([resubmission, undo_request]), behind=BEHIND)
+    def operate(self, event: Callable[[Epoch], OperatorEvent], behind: int) -> None:
+        """Let an operator resubmit the task, or have it undone."""
+        self._tell(self._timed(event(Epoch(max(1, self.record.task.epoch - behind))), 10))
 
     @invariant()
     def due_is_never_too_late(self) -> None:
         """Never later than the earliest complete-by of a running step."""
-        for step in self.record.steps:
-            if step.state is StepState.RUNNING and self.record.task.process_state is ProcessState.PROCESSING:
-                assert step.complete_by is not None
-                assert self.record.task.due_at <= step.complete_by
+        task = self.record.task
+        for each in self.record.steps:
+            if task.process_state is ProcessState.PROCESSING and each.epoch == task.epoch:
+                under_way = each.state in {StepState.RUNNING, StepState.UNDOING}
+                assert not under_way or (each.complete_by is not None and task.due_at <= each.complete_by)
 
     @invariant()
     def task_is_held_while_it_is_processing(self) -> None:
@@ -85,31 +145,96 @@ class TwoSchedulers(RuleBasedStateMachine):
         assert (task.finished_at is not None) is (task.process_state in FINAL)
 
     @invariant()
-    def processed_means_every_step_completed(self) -> None:
-        """And the other way round."""
-        all_done = all(step.state is StepState.COMPLETED for step in self.record.steps)
+    def ends_mean_what_they_say(self) -> None:
+        """All completed: `Processed`, and the other way round. `Compensated`: nothing is left to undo."""
+        all_done = all(each.state is StepState.COMPLETED for each in self.record.steps)
         assert all_done is (self.record.task.process_state is ProcessState.PROCESSED)
+        if self.record.task.process_state is ProcessState.COMPENSATED:
+            undoable = [each for each in self.record.steps if each.undo and each.started_at is not None]
+            assert all(each.state is StepState.UNDONE for each in undoable)
 
-    def _tell(self, event: SchedulerEvent, *, stranger: bool) -> None:
-        event = replace(event, scheduler=STRANGER) if stranger else event
-        before = self.record
+    @invariant()
+    def failures_are_the_recoveries_since_the_last_new_beginning(self) -> None:
+        """And they are bounded."""
+        count = 0
+        for closed in self.record.history:
+            count = count + 1 if closed.ended_by is EpochEnd.RECOVERED else 0
+        assert self.record.task.failure_count == count <= MOST_RECOVERIES
+
+    @invariant()
+    def history_has_every_epoch_that_is_over(self) -> None:
+        """Once, in order."""
+        epochs = [closed.epoch for closed in self.record.history]
+        assert epochs == list(range(1, self.record.task.epoch))
+
+    @invariant()
+    def only_what_was_dispatched_is_undone(self) -> None:
+        """And only when the task has turned back."""
+        for each in self.record.steps:
+            if each.state in {StepState.UNDOING, StepState.UNDONE}:
+                assert each.started_at is not None
+                assert each.undo
+                assert self.record.task.direction is Direction.UNDO
+
+    @invariant()
+    def order_of_dispatch_is_known(self) -> None:
+        """Undo goes by it, so no two dispatches share their time."""
+        known = [(each.started_at, each.name) for each in self.record.steps if each.started_at is not None]
+        assert [name for _, name in sorted(known)] == self.dispatched
+
+    def _timed(self, event: SchedulerEvent | OperatorEvent, seconds: int) -> Event:
+        time = self.now + timedelta(seconds=seconds)
+        if isinstance(event, StepStarted):
+            return replace(event, complete_by=time)
+        return replace(event, start_by=time)
+
+    def _tell(self, event: Event) -> None:
         with suppress(IllegalTransitionError):
-            outcome = apply(before, event, self.now)
+            outcome = apply(self.record, event, self.now)
             if not isinstance(outcome, Refused):
+                _check_change(self.record, outcome, event)
+                if outcome is not self.record:
+                    _check_time(self.record, event, self.now)
+                self._remember(self.record, outcome, event)
                 self.record = outcome
-                _check_step(before, outcome, event)
+
+    def _remember(self, before: TaskRecord, now: TaskRecord, event: Event) -> None:
+        for old, new in zip(before.steps, now.steps, strict=True):
+            if new.started_at != old.started_at:
+                self.dispatched = [name for name in self.dispatched if name != new.name] + [new.name]
+                self.once_only_begun += 0 if new.idempotent else 1
+        self.once_only_begun = 0 if isinstance(event, Resubmitted) else self.once_only_begun
+        assert self.once_only_begun <= 1
 
 
-def _check_step(before: TaskRecord, now: TaskRecord, event: SchedulerEvent) -> None:
+def _check_change(before: TaskRecord, now: TaskRecord, event: Event) -> None:
     """Check what must hold of any one change."""
-    assert now.task.epoch == before.task.epoch == event.epoch
-    if before.task.process_state in FINAL:
-        assert now is before
-    if before.task.locked_by is not None:
-        assert now is before or event.scheduler == before.task.locked_by
+    assert event.epoch == before.task.epoch <= now.task.epoch <= before.task.epoch + 1
+    assert now.history[: len(before.history)] == before.history
+    if before.task.direction is Direction.UNDO:
+        assert now.task.direction is Direction.UNDO
+    if before.task.process_state in FINAL and now is not before:
+        assert isinstance(event, Resubmitted | UndoRequested)
+        assert now.task.epoch == before.task.epoch + 1
+    scheduler = getattr(event, "scheduler", None)
+    if scheduler is not None and now is not before:
+        assert scheduler == (before.task.locked_by or now.task.locked_by)
     for old, new in zip(before.steps, now.steps, strict=True):
         if old.state is StepState.COMPLETED:
+            assert new is old or new.state is StepState.UNDOING
+        if old.state is StepState.UNDONE:
             assert new is old
 
 
-TestTwoSchedulers = TwoSchedulers.TestCase
+def _check_time(before: TaskRecord, event: Event, now: datetime) -> None:
+    """No outcome is taken late, and no task is taken from its Scheduler early."""
+    if isinstance(event, StepCompleted | StepFailed):
+        complete_by = before.step(event.step).complete_by
+        assert complete_by is not None
+        assert now <= complete_by
+    if isinstance(event, Recovered | GivenUp):
+        assert now >= (before.task.complete_by or before.task.due_at)
+
+
+TestLifeOfATask = LifeOfATask.TestCase
+TestLifeOfATask.settings = settings(max_examples=300)

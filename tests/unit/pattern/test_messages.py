@@ -2,17 +2,31 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
-from functions.pattern.identity import TASK_ID_PATTERN, TaskId
-from functions.pattern.messages import SubmissionMessage, content_digest, order_of
+from functions.pattern.announcements import announcements
+from functions.pattern.errors import PayloadTooLargeError
+from functions.pattern.identity import TASK_ID_PATTERN, Epoch, TaskId
+from functions.pattern.messages import (
+    MAX_PAYLOAD_BYTES,
+    AnnouncementMessage,
+    SchedulerRequest,
+    SubmissionMessage,
+    announcement_message,
+    content_digest,
+    order_of,
+)
+from functions.pattern.states import Remedy
 from functions.workflows.orders.definition import ORDERS
-from tests.fakes.workflows import DIAMOND, submission
+from tests.fakes.interventions import giving_up, supervised
+from tests.fakes.tasks import pending
+from tests.fakes.workflows import DIAMOND, TASK, submission, trip
 
 
 def _wire(**changes: Any) -> dict[str, Any]:
@@ -67,6 +81,29 @@ def test_wrong_payload_is_refused() -> None:
         order_of(submission().model_copy(update={"payload": {"weight": "heavy"}}), DIAMOND)
 
 
+class _Letter(BaseModel):
+    text: str
+
+
+def _letter(size: int) -> bytes:
+    text = "x" * (size - len(b'{"text":""}'))
+    message = submission().model_copy(update={"payload": {"text": text}})
+    return order_of(message, replace(DIAMOND, payload=_Letter)).payload
+
+
+def test_payload_that_no_row_can_hold_is_refused() -> None:
+    """At the limit it is taken, one byte above it is not."""
+    assert len(_letter(MAX_PAYLOAD_BYTES)) == MAX_PAYLOAD_BYTES
+    with pytest.raises(PayloadTooLargeError, match="payload: more than 49152 bytes"):
+        _letter(MAX_PAYLOAD_BYTES + 1)
+
+
+def test_order_carries_what_becomes_of_it() -> None:
+    """So that whoever has the record needs no definition."""
+    order = order_of(submission(), trip(remedy=Remedy.COMPENSATE))
+    assert (order.on_failure, order.on_exhausted) == (Remedy.COMPENSATE, Remedy.COMPENSATE)
+
+
 def test_equal_content_has_one_digest_whatever_its_field_order() -> None:
     """A caller that repeats itself may write its fields in another order."""
     item = {"sku": "TEA", "quantity": 1, "unit_price": "4.90"}
@@ -99,3 +136,33 @@ def test_digest_is_what_it_was() -> None:
     assert content_digest("orders", b"{}", None) == (
         "af7e49b411c5a65187f84b538336fd2dd028ce81251e181bde11a43d0669fc4f"
     )
+
+
+def test_announcement_comes_back_from_the_wire() -> None:
+    """A caller reads the order's id, its state and the reason; the reply queue is the operator's matter."""
+    before = pending(trip(remedy=Remedy.HOLD))
+    (alert,) = announcements(before, supervised(before, giving_up()))
+    message = announcement_message(alert)
+    assert AnnouncementMessage.model_validate_json(message.model_dump_json()) == message
+    assert message.model_dump(mode="json", exclude={"at"}) == {
+        "schema_version": 1,
+        "kind": "alert",
+        "order_id": "task-1",
+        "workflow": "trip",
+        "state": "Error",
+        "epoch": 1,
+        "correlation_id": "c-1",
+        "reason": "still overdue",
+    }
+    assert message.at == alert.at
+
+
+@pytest.mark.parametrize(
+    "change", [{"task_id": "a|b"}, {"epoch": 0}, {"schema_version": 2}, {"urgent": True}]
+)
+def test_request_that_is_not_understood_is_refused(change: dict[str, Any]) -> None:
+    """A Scheduler is started for known tasks and epochs only."""
+    known = {"task_id": TASK, "epoch": 2}
+    assert SchedulerRequest.model_validate(known).epoch == Epoch(2)
+    with pytest.raises(ValidationError):
+        SchedulerRequest.model_validate(known | change)

@@ -6,12 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-from functions.pattern.errors import PatternError, TransientError
+from functions.pattern.errors import PatternError, PermanentError, TransientError
 from functions.pattern.events import Reason, Refused
 from functions.pattern.ports import Admission, StateStore
 from tests.fakes.clock import FakeClock
+from tests.fakes.interventions import recovered
 from tests.fakes.store import MemoryStateStore
-from tests.fakes.tasks import SECOND, claimed, pending, recovered
+from tests.fakes.tasks import SECOND, claimed, pending
 from tests.fakes.workflows import TASK, order
 
 
@@ -44,3 +45,10 @@ def test_transient_fault_remembers_how_long_to_wait() -> None:
     assert (str(fault), fault.retry_after) == ("busy", 2.5)
     assert isinstance(fault, PatternError)
     assert TransientError("busy").retry_after is None
+
+
+def test_refusal_remembers_its_status() -> None:
+    """Where there was one."""
+    refusal = PermanentError("gone", status=410)
+    assert (str(refusal), refusal.status) == ("gone", 410)
+    assert PermanentError("gone").status is None

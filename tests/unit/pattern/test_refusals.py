@@ -12,6 +12,7 @@ from functions.pattern.identity import Epoch, SchedulerId
 from functions.pattern.records import TaskRecord
 from functions.pattern.transitions import apply
 from tests.fakes.clock import START
+from tests.fakes.interventions import recovered
 from tests.fakes.tasks import (
     SECOND,
     after,
@@ -19,7 +20,6 @@ from tests.fakes.tasks import (
     completed,
     failed,
     pending,
-    recovered,
     started,
     told,
 )

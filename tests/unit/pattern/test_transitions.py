@@ -6,7 +6,8 @@ from functions.pattern.identity import StepName
 from functions.pattern.records import TaskRecord
 from functions.pattern.states import Direction, ProcessState, StepState
 from tests.fakes.clock import START
-from tests.fakes.tasks import FIRST, after, claimed, completed, failed, pending, recovered, started, told
+from tests.fakes.interventions import recovered
+from tests.fakes.tasks import FIRST, after, claimed, completed, failed, pending, started, told
 from tests.fakes.workflows import LINE, TASK
 
 PICK, SEND = StepName("pick"), StepName("send")

@@ -10,8 +10,9 @@ from functions.pattern.identity import StepName, TaskId
 from functions.scheduler.claim import Claim, Claimer
 from functions.workflows.registry import Registry
 from tests.fakes.clock import FakeClock
+from tests.fakes.interventions import recovered
 from tests.fakes.store import MemoryStateStore
-from tests.fakes.tasks import FIRST, SECOND, after, claimed, completed, pending, recovered, started, told
+from tests.fakes.tasks import FIRST, SECOND, after, claimed, completed, pending, started, told
 from tests.fakes.workflows import DIAMOND, TASK
 
 REFUSED = Claim(taken=False)

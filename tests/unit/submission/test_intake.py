@@ -16,9 +16,10 @@ from functions.pattern.states import ProcessState
 from functions.submission.intake import Intake
 from functions.workflows.registry import Registry
 from tests.fakes.clock import FakeClock
+from tests.fakes.interventions import recovered
 from tests.fakes.queues import RecordedRejections, RecordedSchedulers, Rejection
 from tests.fakes.store import MemoryStateStore
-from tests.fakes.tasks import FIRST, SECOND, after, claimed, pending, recovered, told
+from tests.fakes.tasks import FIRST, SECOND, after, claimed, pending, told
 from tests.fakes.workflows import DIAMOND, TASK, submission
 
 

@@ -1,0 +1,91 @@
+"""An alert as a log line, as generic JSON and as a Teams card."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, assert_never
+
+from functions.pattern.messages import AnnouncementMessage
+
+
+class AlertFormat(StrEnum):
+    """What the webhook's owner expects."""
+
+    #: One JSON object: the event's name and its facts.
+    GENERIC = "generic"
+    #: A message with an Adaptive Card, as Teams' incoming webhooks and workflows take it.
+    TEAMS = "teams"
+
+
+Facts = Mapping[str, str | int | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Alert:
+    """Something that an operator has to know; `facts` are told under their names."""
+
+    event: str
+    facts: Facts
+
+    def line(self) -> str:
+        """Write the alert as a log line: the event, then its facts as JSON, so that a rule can match both.
+
+        JSON keeps a fact from looking like another line, or another field.
+        """
+        return f"{self.event} {json.dumps(self.facts)}"
+
+
+def task_alert(message: AnnouncementMessage) -> Alert:
+    """Make the alert that a task needs an operator."""
+    facts: Facts = {
+        "task": message.order_id,
+        "epoch": message.epoch,
+        "workflow": message.workflow,
+        "state": str(message.state),
+        "reason": message.reason,
+        "at": message.at.isoformat(),
+    }
+    return Alert("operator alert", facts)
+
+
+def lost_alert(queue: str, message_id: str, task: str | None, reason: str) -> Alert:
+    """Make the alert that a message died on a queue; `task` is the one it was about, if it is known."""
+    facts: Facts = {"queue": queue, "message_id": message_id, "task": task, "reason": reason}
+    return Alert("message lost", facts)
+
+
+def document(alert: Alert, alert_format: AlertFormat) -> dict[str, Any]:
+    """Write an alert as the JSON that is posted."""
+    match alert_format:
+        case AlertFormat.GENERIC:
+            return {"event": alert.event, **alert.facts}
+        case AlertFormat.TEAMS:
+            return _teams_message(alert)
+        case _:
+            assert_never(alert_format)
+
+
+def _teams_message(alert: Alert) -> dict[str, Any]:
+    card = {
+        "$schema": "http://adaptivecards.io/schemas/adaptive-card.json",
+        "type": "AdaptiveCard",
+        "version": "1.4",
+        "body": [
+            {"type": "TextBlock", "text": alert.event.capitalize(), "weight": "Bolder", "size": "Medium"},
+            *(_line(name, value) for name, value in alert.facts.items() if value is not None),
+        ],
+    }
+    attachment = {"contentType": "application/vnd.microsoft.card.adaptive", "content": card}
+    return {"type": "message", "attachments": [attachment]}
+
+
+def _line(name: str, value: str | int) -> dict[str, Any]:
+    """Write one fact as text runs, in which Teams reads no Markdown: ids may hold underscores."""
+    runs = [
+        {"type": "TextRun", "text": f"{name.replace('_', ' ')}: ", "weight": "Bolder"},
+        {"type": "TextRun", "text": str(value)},
+    ]
+    return {"type": "RichTextBlock", "inlines": runs}

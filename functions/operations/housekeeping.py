@@ -1,0 +1,140 @@
+"""Housekeeping: finished tasks are purged after their retention, with their Scheduler instances.
+
+Started by a timer. Tasks in `Error` wait for an operator and stay, whatever their age.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Protocol
+
+from functions.pattern.identity import FIRST_EPOCH, Epoch, SchedulerId, TaskId, scheduler_id
+from functions.pattern.ports import Clock, Index, StateStore, Stored, TaskIndex
+from functions.pattern.records import TaskRecord
+from functions.pattern.states import ProcessState
+
+#: Tasks, and rejected messages, that one run deletes at most; the next run goes on.
+_MOST_TASKS = 5_000
+_MOST_REJECTED = 1_000
+
+#: Tasks that are purged side by side.
+_PAGE = 20
+
+_PURGEABLE = frozenset({ProcessState.PROCESSED, ProcessState.COMPENSATED})
+
+_log = logging.getLogger(__name__)
+
+
+class TaskRetention(Protocol):
+    """Deletes tasks."""
+
+    async def delete(self, stored: Stored) -> bool:
+        """Delete a task's rows unless it has changed; tell whether it did. Raises `TransientError`."""
+
+
+class RejectedRetention(Protocol):
+    """Deletes rejected messages."""
+
+    async def delete_before(self, before: datetime, most: int) -> int:
+        """Delete messages rejected before that time, and tell how many. Raises `TransientError`."""
+
+
+class SchedulerInstances(Protocol):
+    """Deletes Scheduler instances."""
+
+    async def purge(self, scheduler: SchedulerId) -> bool:
+        """Purge an instance, and tell whether it is gone; one that never was is gone."""
+
+
+@dataclass(slots=True)
+class Purge:
+    """What a run came to: tasks purged, tasks left for another run, rejected messages deleted."""
+
+    tasks: int = 0
+    left: int = 0
+    rejected: int = 0
+
+
+class Housekeeping:
+    """Purges what finished more than `retention_days` ago."""
+
+    def __init__(
+        self,
+        *,
+        store: StateStore,
+        index: TaskIndex,
+        tasks: TaskRetention,
+        rejected: RejectedRetention,
+        clock: Clock,
+        retention_days: float,
+    ) -> None:
+        self._store = store
+        self._index = index
+        self._tasks = tasks
+        self._rejected = rejected
+        self._clock = clock
+        self._retention = timedelta(days=retention_days)
+
+    async def run(self, instances: SchedulerInstances, *, most: int = _MOST_TASKS) -> Purge:
+        """Purge up to about `most` tasks, each shard its part of them, the oldest first.
+
+        Raises `TransientError` when the store fails; the next run goes on from there.
+        """
+        before = self._clock.now() - self._retention
+        purge = Purge()
+        for shard in range(self._index.shards):
+            await self._purge_shard(shard, before, math.ceil(most / self._index.shards), instances, purge)
+        purge.rejected = await self._rejected.delete_before(before, _MOST_REJECTED)
+        _log.info(
+            "housekeeping: %d tasks purged, %d left, %d rejected messages deleted",
+            purge.tasks,
+            purge.left,
+            purge.rejected,
+        )
+        return purge
+
+    async def _purge_shard(
+        self, shard: int, before: datetime, most: int, instances: SchedulerInstances, purge: Purge
+    ) -> None:
+        after: str | None = None
+        seen = 0
+        while seen < most:
+            size = min(_PAGE, most - seen)
+            page = await self._index.page(Index.DONE, shard, until=before, after=after, most=size)
+            gone = await asyncio.gather(
+                *(self._purge_task(each.task, before, instances) for each in page.entries)
+            )
+            purge.tasks += gone.count(True)
+            purge.left += gone.count(False)
+            seen += size
+            after = page.continuation
+            if after is None:
+                return
+
+    async def _purge_task(self, task: TaskId, before: datetime, instances: SchedulerInstances) -> bool:
+        """Purge a task, its instances first: as long as its rows are there, they can be named."""
+        try:
+            stored = await self._store.load(task)
+            if stored is None or not _is_purgeable(stored.record, before):
+                return False  # the index is wrong, which the full sweep mends
+            if not await _purge_instances(stored.record, instances):
+                return False
+            return await self._tasks.delete(stored)
+        except Exception:  # noqa: BLE001 - one task's failure never stops the others
+            _log.exception("task %s: not purged, the next run tries again", task)
+            return False
+
+
+def _is_purgeable(record: TaskRecord, before: datetime) -> bool:
+    task = record.task
+    return task.process_state in _PURGEABLE and task.finished_at is not None and task.finished_at < before
+
+
+async def _purge_instances(record: TaskRecord, instances: SchedulerInstances) -> bool:
+    epochs = range(FIRST_EPOCH, record.task.epoch + 1)
+    gone = [await instances.purge(scheduler_id(record.order.task, Epoch(epoch))) for epoch in epochs]
+    return all(gone)

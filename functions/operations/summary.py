@@ -1,0 +1,78 @@
+"""The whole at a glance: how many tasks are under way, overdue and in `Error`, and the last sweep."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from typing import Any, Protocol
+
+from pydantic import BaseModel
+
+from functions.pattern.ports import Clock, Index, IndexPage, TaskIndex
+
+#: Entries that are counted in each shard, in one request.
+_MOST_PER_SHARD = 100
+
+
+class Heartbeats(Protocol):
+    """The Supervisor's sign of life."""
+
+    async def latest(self) -> Mapping[str, Any] | None:
+        """Read the figures of the last sweep, or None when there was none. Raises `TransientError`."""
+
+
+class Tally(BaseModel):
+    """A count that was not carried further than it is worth: `more` says that there are more than that."""
+
+    count: int
+    more: bool
+
+
+class Summary(BaseModel):
+    """How the tasks are, and the Supervisor."""
+
+    under_way: Tally
+    overdue: Tally
+    in_error: Tally
+    supervisor: dict[str, Any] | None
+
+
+class Overview:
+    """Counts tasks by their indexes, with one request for each shard and index."""
+
+    def __init__(self, *, index: TaskIndex, heartbeats: Heartbeats, clock: Clock) -> None:
+        self._index = index
+        self._heartbeats = heartbeats
+        self._clock = clock
+
+    async def read(self) -> Summary:
+        """Count. Raises `TransientError`."""
+        now = self._clock.now()
+        due, errors, heartbeat = await asyncio.gather(
+            self._pages(Index.DUE), self._pages(Index.ERROR), self._heartbeats.latest()
+        )
+        return Summary(
+            under_way=_tally(due),
+            overdue=_tally(_until(page, now) for page in due),
+            in_error=_tally(errors),
+            supervisor=None if heartbeat is None else dict(heartbeat),
+        )
+
+    async def _pages(self, index: Index) -> list[IndexPage]:
+        shards = range(self._index.shards)
+        return await asyncio.gather(*(self._index.page(index, each, most=_MOST_PER_SHARD) for each in shards))
+
+
+def _until(page: IndexPage, now: datetime) -> IndexPage:
+    """Keep of a page what is due; entries come by time, so what is not ends the list."""
+    due = tuple(entry for entry in page.entries if entry.at <= now)
+    return IndexPage(due, page.continuation if len(due) == len(page.entries) else None)
+
+
+def _tally(pages: Iterable[IndexPage]) -> Tally:
+    read = list(pages)
+    return Tally(
+        count=sum(len(page.entries) for page in read),
+        more=any(page.continuation is not None for page in read),
+    )

@@ -1,0 +1,56 @@
+"""The Supervisor's timers."""
+
+from __future__ import annotations
+
+import logging
+
+import azure.durable_functions as df
+import azure.functions as func
+
+from functions.supervisor.full_sweep import FullSweep
+from functions.supervisor.sweep import Sweep
+
+_log = logging.getLogger(__name__)
+
+#: Every day at three (UTC).
+_DAILY = "0 0 3 * * *"
+
+
+def supervisor_blueprint(sweep: Sweep, full_sweep: FullSweep, *, schedule: str) -> df.Blueprint:
+    """Register the timers; `schedule` (NCRONTAB) says when to sweep. They never raise."""
+    blueprint = df.Blueprint()
+
+    @blueprint.function_name("supervisor")
+    @blueprint.timer_trigger(arg_name="timer", schedule=schedule)
+    async def supervisor(timer: func.TimerRequest) -> None:  # noqa: ARG001 - the host's signature
+        await report_sweep(sweep)
+
+    @blueprint.function_name("full_sweep")
+    @blueprint.timer_trigger(arg_name="timer", schedule=_DAILY)
+    async def full(timer: func.TimerRequest) -> None:  # noqa: ARG001 - the host's signature
+        await report_full_sweep(full_sweep)
+
+    return blueprint
+
+
+async def report_sweep(sweep: Sweep) -> None:
+    """Sweep, and log one line when there was anything to do, or that it failed."""
+    try:
+        figures = await sweep.run()
+    except Exception:  # noqa: BLE001 - a timer never raises; the next sweep tries again
+        _log.exception("event=supervisor-sweep-failed")
+        return
+    if figures is not None and figures.counted():
+        _log.log(logging.WARNING if figures.failures else logging.INFO, "event=supervisor-sweep %s", figures)
+
+
+async def report_full_sweep(full_sweep: FullSweep) -> None:
+    """Sweep everything, and log one line: a warning when something had to be mended."""
+    try:
+        figures = await full_sweep.run()
+    except Exception:  # noqa: BLE001 - a timer never raises; the next sweep tries again
+        _log.exception("event=full-sweep-failed")
+        return
+    amiss = figures.mended or figures.failures or figures.unfinished
+    level = logging.WARNING if amiss else logging.INFO
+    _log.log(level, "event=full-sweep %s", figures)

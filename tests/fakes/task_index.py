@@ -1,0 +1,63 @@
+"""The indexes over the tasks of a store in memory, kept as the state store keeps them."""
+
+from __future__ import annotations
+
+import zlib
+from datetime import datetime
+
+from functions.pattern.identity import TaskId
+from functions.pattern.ports import Index, IndexEntry, IndexPage
+from functions.pattern.records import TaskRecord
+from functions.pattern.states import ProcessState
+from tests.fakes.store import MemoryStateStore
+
+
+class MemoryTaskIndex:
+    """Pages of index entries; a continuation is the number of the entry that comes next."""
+
+    def __init__(self, store: MemoryStateStore, *, shards: int = 2) -> None:
+        self._store = store
+        self._shards = shards
+        self.requests = 0
+        #: Entries of tasks that are gone, or not as the index has them.
+        self.wrong: dict[Index, list[IndexEntry]] = {index: [] for index in Index}
+
+    @property
+    def shards(self) -> int:
+        """Tell how many shards there are."""
+        return self._shards
+
+    async def page(
+        self, index: Index, shard: int, *, until: datetime | None = None, after: str | None = None, most: int
+    ) -> IndexPage:
+        """Read a page of one shard. Raises `ValueError` when `after` is no continuation."""
+        self.requests += 1
+        first = 0 if after is None else int(after)
+        entries = [each for each in self._entries(index, shard) if until is None or each.at < until]
+        rest = entries[first : first + most]
+        following = first + len(rest)
+        return IndexPage(tuple(rest), str(following) if following < len(entries) else None)
+
+    def _entries(self, index: Index, shard: int) -> list[IndexEntry]:
+        right = (_entry(record) for record in self._store.records() if _index_of(record) is index)
+        there = (each for each in (*right, *self.wrong[index]) if self._shard(each.task) == shard)
+        return sorted(there, key=lambda entry: (entry.at, entry.task))
+
+    def _shard(self, task: TaskId) -> int:
+        return zlib.crc32(task.encode()) % self._shards
+
+
+def _index_of(record: TaskRecord) -> Index:
+    if record.task.finished_at is None:
+        return Index.DUE
+    return Index.ERROR if record.task.process_state is ProcessState.ERROR else Index.DONE
+
+
+def _entry(record: TaskRecord) -> IndexEntry:
+    task = record.task
+    return IndexEntry(
+        task=task.order_id,
+        at=task.finished_at or task.due_at,
+        workflow=record.order.workflow,
+        state=task.process_state,
+    )

@@ -1,0 +1,3 @@
+"""Tests of the callers' HTTP interface."""
+
+from __future__ import annotations

@@ -1,0 +1,92 @@
+"""What operators do: only to tasks in `Error`, once, and on record."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from functions.pattern.states import Direction, EpochEnd, ProcessState, StepState
+from tests.fakes.tasks import after, pending
+from tests.fakes.workflows import LINE, TASK
+from tests.unit.api.samples import problem, wrong_fields
+from tests.unit.operations.conftest import Desk, in_error, processed
+
+
+async def test_resubmitted_task_goes_on_at_the_failed_step(desk: Desk) -> None:
+    """In the next epoch, with a new count of failures; what was completed stays."""
+    desk.holds(in_error())
+    answer = await desk.act("resubmit")
+    assert answer.status == 202
+    assert answer.json == {"id": TASK, "epoch": 2, "state": "Pending", "direction": "do"}
+    record = desk.store.record(TASK)
+    assert [step.state for step in record.steps] == [StepState.COMPLETED, StepState.NOT_STARTED]
+    assert (record.task.failure_count, record.task.due_at) == (0, after(30))
+
+
+async def test_undo_turns_the_task_back(desk: Desk) -> None:
+    """These steps need no undo, so it is `Compensated` at once."""
+    desk.holds(in_error())
+    answer = await desk.act("undo")
+    assert (answer.status, answer.json["epoch"], answer.json["state"]) == (202, 2, "Compensated")
+    assert desk.store.record(TASK).task.direction is Direction.UNDO
+
+
+@pytest.mark.parametrize(
+    ("action", "end"), [("resubmit", EpochEnd.RESUBMITTED), ("undo", EpochEnd.UNDO_REQUESTED)]
+)
+async def test_action_is_on_record(desk: Desk, action: str, end: EpochEnd) -> None:
+    """Who did it, and why, stands on the epoch that it ended."""
+    desk.holds(in_error())
+    await desk.act(action, body={"reason": "  cleared with the bank "})
+    [closed] = desk.store.record(TASK).history
+    assert (closed.ended_by, closed.who, closed.reason) == (end, "operator", "cleared with the bank")
+    assert closed.process_state is ProcessState.ERROR
+
+
+@pytest.mark.parametrize("others", [("resubmit", "resubmit"), ("resubmit", "undo"), ("undo", "undo")])
+async def test_of_two_operators_one_wins(desk: Desk, others: tuple[str, str]) -> None:
+    """The other gets 409, and the task has moved on by one epoch only."""
+    desk.holds(in_error())
+    answers = await asyncio.gather(*(desk.act(action) for action in others))
+    assert sorted(answer.status for answer in answers) == [202, 409]
+    problem(max(answers, key=lambda answer: answer.status), 409)
+    assert len(desk.store.record(TASK).history) == 1
+
+
+@pytest.mark.parametrize("action", ["resubmit", "undo"])
+async def test_task_that_is_not_in_error_is_left_alone(desk: Desk, action: str) -> None:
+    """Nobody asked for an operator."""
+    desk.holds(processed("d-1"), pending(LINE))
+    for task in ("d-1", TASK):
+        problem(await desk.act(action, task), 409)
+    assert desk.store.writes == 2
+
+
+@pytest.mark.parametrize("action", ["resubmit", "undo"])
+async def test_unknown_task_is_not_found(desk: Desk, action: str) -> None:
+    """404."""
+    problem(await desk.act(action), 404)
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        ({}, "reason"),
+        ({"reason": " "}, "reason"),
+        ({"reason": "x" * 501}, "reason"),
+        ({"reason": 5}, "reason"),
+        ({"reason": "why", "who": "somebody else"}, "who"),
+    ],
+)
+async def test_action_needs_a_reason_and_nothing_else(desk: Desk, body: Any, field: str) -> None:
+    """Nobody can name another as the one who acts."""
+    desk.holds(in_error())
+    assert wrong_fields(await desk.act("resubmit", body=body)) == [field]
+    assert desk.store.writes == 1
+
+
+async def test_large_body_is_not_read(desk: Desk) -> None:
+    """A reason is short."""
+    problem(await desk.act("undo", body={"reason": "x" * 5_000}), 413)

@@ -1,0 +1,63 @@
+"""One task whole: how it stands, and how it came there."""
+
+from __future__ import annotations
+
+from tests.fakes.tasks import SECOND, claimed
+from tests.fakes.workflows import TASK
+from tests.unit.api.samples import problem
+from tests.unit.operations.conftest import Desk, in_error, processed
+
+
+async def test_task_is_shown_as_it_stands(desk: Desk) -> None:
+    """Who holds it, which way it goes, its steps; but not what the order holds or services answered."""
+    desk.holds(in_error())
+    shown = (await desk.get(f"/tasks/{TASK}")).json
+    assert (shown["state"], shown["direction"], shown["epoch"]) == ("Error", "do", 1)
+    assert (shown["locked_by"], shown["last_error"]) == (None, "send: no money")
+    assert [(step["name"], step["state"], step["error"]) for step in shown["steps"]] == [
+        ("pick", "Completed", None),
+        ("send", "Failed", "no money"),
+    ]
+    assert not {"payload", "result", "weight"} & (shown.keys() | shown["steps"][0].keys())
+
+
+async def test_history_tells_who_ended_each_epoch_and_why(desk: Desk) -> None:
+    """From the submission on; each epoch with its steps as they stood when it ended."""
+    desk.holds(in_error())
+    await desk.act("resubmit")
+    stored = await desk.store.load(TASK)
+    assert stored is not None
+    await desk.store.change(stored, claimed(SECOND))
+    shown = (await desk.get(f"/tasks/{TASK}")).json
+    assert (shown["state"], shown["epoch"], shown["locked_by"]) == ("Processing", 2, "task-1.2")
+    assert [(step["name"], step["state"]) for step in shown["steps"]] == [
+        ("pick", "Completed"),
+        ("send", "NotStarted"),
+    ]
+    submitted, resubmitted = shown["history"]
+    assert (submitted["event"], submitted["who"], submitted["epoch"]) == ("submitted", "tester", 1)
+    assert (resubmitted["event"], resubmitted["epoch"], resubmitted["state"]) == ("resubmitted", 1, "Error")
+    assert (resubmitted["who"], resubmitted["reason"]) == ("operator", "the service is back")
+    assert "Z" in resubmitted["at"]
+
+
+async def test_task_without_past_has_its_submission_only(desk: Desk) -> None:
+    """Its one epoch is the current one."""
+    desk.holds(processed())
+    shown = (await desk.get(f"/tasks/{TASK}")).json
+    assert [entry["event"] for entry in shown["history"]] == ["submitted"]
+    assert shown["finished_at"] is not None
+
+
+async def test_unknown_task_is_not_found(desk: Desk) -> None:
+    """404; a name that no task can have is refused."""
+    problem(await desk.get("/tasks/task-9"), 404)
+    problem(await desk.get("/tasks/a%7Cb"), 422)
+
+
+async def test_figures_are_shown(desk: Desk) -> None:
+    """What this instance has asked of its services."""
+    desk.bus_figures.messages = 7
+    answer = await desk.get("/figures")
+    assert answer.json["service_bus"] == {"messages": 7, "batches": 0}
+    assert answer.json["table_storage"]["reads"] == 0

@@ -1,0 +1,3 @@
+"""Tests of the Supervisor."""
+
+from __future__ import annotations

@@ -1,0 +1,82 @@
+"""The timers: they are registered with their schedules, never raise, and log what an operator needs."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from functions.pattern.errors import TransientError
+from functions.supervisor.blueprint import report_full_sweep, report_sweep, supervisor_blueprint
+from functions.supervisor.full_sweep import FullSweep
+from tests.fakes.tasks import pending
+from tests.fakes.workflows import LINE
+from tests.unit.supervisor.bench import Bench
+from tests.unit.supervisor.test_full_sweep import Rows, _index
+
+
+@pytest.fixture(autouse=True)
+def _everything_logged(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+
+
+def _full_sweep(bench: Bench, rows: Rows) -> FullSweep:
+    return FullSweep(rows=rows, store=bench.store, clock=bench.clock)
+
+
+def test_timers_have_their_schedules(bench: Bench) -> None:
+    """The setting's for the sweep, daily for the full one."""
+    blueprint = supervisor_blueprint(bench.supervisor, _full_sweep(bench, Rows()), schedule="*/30 * * * * *")
+    built = {
+        function._function._name: function._function._trigger.schedule
+        for function in blueprint._function_builders
+    }
+    assert built == {"supervisor": "*/30 * * * * *", "full_sweep": "0 0 3 * * *"}
+
+
+async def test_sweep_logs_one_line_with_what_it_did(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
+    """Only the figures that are not zero."""
+    bench.store.put(pending(LINE))
+    bench.clock.advance(36)
+    await report_sweep(bench.supervisor)
+    assert caplog.messages == ["event=supervisor-sweep found=1 overdue=1 recovered=1 oldest_overdue=6.0"]
+
+
+async def test_sweep_with_nothing_to_do_is_silent(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
+    """Every 30 seconds would be too often to say so."""
+    await report_sweep(bench.supervisor)
+    assert caplog.messages == []
+
+
+async def test_sweep_that_fails_is_an_error_an_alert_can_match(
+    bench: Bench, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The timer does not raise."""
+    bench.lease_row.failure = TransientError("Table Storage: ServiceRequestError")
+    await report_sweep(bench.supervisor)
+    [line] = caplog.records
+    assert (line.levelno, line.getMessage()) == (logging.ERROR, "event=supervisor-sweep-failed")
+
+
+async def test_full_sweep_that_mends_is_a_warning(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
+    """Nothing should ever have to be mended."""
+    await report_full_sweep(_full_sweep(bench, Rows([_index("gone", "1")])))
+    line = caplog.records[-1]
+    assert (line.levelno, line.getMessage()) == (logging.WARNING, "event=full-sweep index_rows=1 deleted=1")
+
+
+async def test_full_sweep_always_logs_its_line(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
+    """Once a day, also when all is well."""
+    await report_full_sweep(_full_sweep(bench, Rows([])))
+    assert [(each.levelno, each.getMessage()) for each in caplog.records] == [
+        (logging.INFO, "event=full-sweep nothing to do")
+    ]
+
+
+async def test_full_sweep_that_fails_is_an_error(
+    bench: Bench, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The timer does not raise."""
+    monkeypatch.delattr(bench.clock.__class__, "now")
+    await report_full_sweep(_full_sweep(bench, Rows([])))
+    assert (caplog.records[-1].levelno, caplog.messages[-1]) == (logging.ERROR, "event=full-sweep-failed")

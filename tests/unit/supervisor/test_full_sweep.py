@@ -1,0 +1,154 @@
+"""The full sweep: what index and tasks do not agree on is looked at again, mended and reported."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from functions.pattern.errors import TransientError
+from functions.pattern.identity import TaskId
+from functions.pattern.ports import Stored
+from functions.supervisor import full_sweep
+from functions.supervisor.full_sweep import FullSweep, IndexRow, Mended, RowPage, TaskRow
+from tests.fakes.clock import FakeClock
+from tests.fakes.store import MemoryStateStore
+from tests.fakes.tasks import pending
+from tests.fakes.workflows import LINE
+
+
+class Rows:
+    """Shards as lists of rows, read two at a time; remembers what it was asked to mend."""
+
+    def __init__(self, *shards: Sequence[IndexRow | TaskRow]) -> None:
+        self._shards = shards
+        self.read: list[int] = []
+        self.mended: dict[TaskId, list[str]] = {}
+        self.removed: list[str] = []
+        self.broken: set[int] = set()
+
+    @property
+    def shards(self) -> int:
+        """Count the shards."""
+        return len(self._shards)
+
+    async def page(self, shard: int, *, after: str | None, most: int) -> RowPage:
+        """Read two rows, however many are asked for."""
+        assert most <= 1000
+        if shard in self.broken:
+            raise TransientError("Table Storage: ServiceRequestError")
+        if after is None:
+            self.read.append(shard)
+        first = int(after or 0)
+        rows = self._shards[shard][first : first + 2]
+        return RowPage(
+            tuple(row for row in rows if isinstance(row, IndexRow)),
+            tuple(row for row in rows if isinstance(row, TaskRow)),
+            str(first + 2) if first + 2 < len(self._shards[shard]) else None,
+        )
+
+    async def mend(self, stored: Stored, seen: Sequence[IndexRow]) -> Mended:
+        """Remember the task and the rows that were seen."""
+        self.mended[stored.record.order.task] = [row.key for row in seen]
+        return Mended(created=1)
+
+    async def remove(self, orphan: IndexRow) -> Mended:
+        """Remember the row."""
+        self.removed.append(orphan.key)
+        return Mended(deleted=1)
+
+
+def _index(task: str, key: str) -> IndexRow:
+    return IndexRow(TaskId(task), key, "1")
+
+
+def _task(task: str, key: str) -> TaskRow:
+    return TaskRow(TaskId(task), key)
+
+
+def _sweep(rows: Rows, *tasks: str) -> FullSweep:
+    clock = FakeClock()
+    store = MemoryStateStore(clock)
+    for task in tasks:
+        store.put(pending(LINE, TaskId(task)))
+    return FullSweep(rows=rows, store=store, clock=clock)
+
+
+async def test_tasks_with_their_one_right_row_are_left_alone() -> None:
+    """They are counted, over all pages and shards."""
+    rows = Rows(
+        [
+            _index("a", "1"),
+            _index("b", "2"),
+            _index("c", "3"),
+            _task("a", "1"),
+            _task("b", "2"),
+            _task("c", "3"),
+        ],
+        [_index("d", "1"), _task("d", "1")],
+    )
+    figures = await _sweep(rows, "a", "b", "c", "d").run()
+    assert (figures.tasks, figures.index_rows, figures.mended, figures.failures) == (4, 4, 0, 0)
+    assert (rows.mended, rows.removed) == ({}, [])
+
+
+@pytest.mark.parametrize(
+    ("seen", "keys"),
+    [([], []), (["wrong"], ["wrong"]), (["right", "wrong"], ["right", "wrong"])],
+    ids=["missing", "wrong", "doubled"],
+)
+async def test_task_whose_rows_differ_is_mended(seen: list[str], keys: list[str]) -> None:
+    """It must have exactly one, the right one."""
+    rows = Rows([*(_index("a", key) for key in seen), _task("a", "right")])
+    figures = await _sweep(rows, "a").run()
+    assert rows.mended == {TaskId("a"): keys}
+    assert figures.mended == 1
+
+
+async def test_index_row_without_a_task_is_removed(caplog: pytest.LogCaptureFixture) -> None:
+    """And logged."""
+    rows = Rows([_index("gone", "1"), _index("gone", "2")])
+    figures = await _sweep(rows).run()
+    assert (rows.removed, figures.deleted) == (["1", "2"], 2)
+    assert "task gone: index rows created 0, deleted 1" in caplog.messages
+
+
+async def test_task_that_appeared_while_its_shard_was_read_is_looked_at_again() -> None:
+    """Its index row was seen, its own row was not, and now it is there."""
+    rows = Rows([_index("a", "1")])
+    await _sweep(rows, "a").run()
+    assert (rows.mended, rows.removed) == ({TaskId("a"): ["1"]}, [])
+
+
+async def test_task_that_was_purged_meanwhile_is_no_concern() -> None:
+    """Its row was seen, and is gone with its index row."""
+    rows = Rows([_task("a", "1")])
+    figures = await _sweep(rows).run()
+    assert (rows.mended, rows.removed, figures.mended) == ({}, [], 0)
+
+
+async def test_shard_that_fails_does_not_stop_the_others() -> None:
+    """It is counted, and has its turn the next day."""
+    rows = Rows([], [_index("gone", "1")], [])
+    rows.broken = {0}
+    figures = await _sweep(rows).run()
+    assert (figures.failures, rows.removed) == (1, ["1"])
+
+
+async def test_sweep_begins_one_shard_further_each_day() -> None:
+    """Should it be cut short, no shard is left out for ever."""
+    rows = Rows([], [], [])
+    sweep = _sweep(rows)
+    await sweep.run()
+    sweep._clock.advance(24 * 60 * 60)  # type: ignore[attr-defined]  # it is the test's own clock
+    await sweep.run()
+    first, second = rows.read[:3], rows.read[3:]
+    assert sorted(first) == [0, 1, 2]
+    assert second == [*first[1:], first[0]]
+
+
+async def test_sweep_that_takes_too_long_is_cut_short(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The host would end it, and the process with it."""
+    monkeypatch.setattr(full_sweep, "_LONGEST", 0)
+    figures = await _sweep(Rows([_index("gone", "1")])).run()
+    assert (figures.unfinished, figures.deleted) == (True, 0)

@@ -1,0 +1,107 @@
+"""What a crash or an outage kept from being told is told by the next sweep."""
+
+from __future__ import annotations
+
+import pytest
+
+from functions.pattern.announcements import Announcement, AnnouncementKind
+from functions.pattern.identity import TaskId
+from functions.pattern.states import ProcessState
+from tests.fakes.tasks import FIRST, after
+from tests.fakes.workflows import TASK
+from tests.unit.supervisor.bench import Bench
+
+DAY = 24 * 60 * 60
+
+
+def _announcement(
+    kind: AnnouncementKind = AnnouncementKind.COMPLETED,
+    *,
+    task: TaskId = TASK,
+    seconds: float = 0,
+    reply_to: str = "notices",
+) -> Announcement:
+    return Announcement(
+        kind=kind,
+        task=task,
+        epoch=FIRST,
+        at=after(seconds),
+        workflow="line",
+        state=ProcessState.PROCESSED,
+        reply_to=reply_to,
+        correlation_id=None,
+        reason=None,
+    )
+
+
+async def test_left_over_announcement_is_told_and_forgotten(bench: Bench) -> None:
+    """Who recorded it crashed before it was sent."""
+    bench.outbox.waiting = [_announcement()]
+    bench.clock.advance(31)
+    figures = await bench.sweep()
+    assert bench.queues.told == [_announcement()]
+    assert (bench.outbox.waiting, figures.told) == ([], 1)
+
+
+async def test_fresh_announcement_is_left_to_who_recorded_it(bench: Bench) -> None:
+    """It is probably being sent this moment."""
+    bench.outbox.waiting = [_announcement()]
+    bench.clock.advance(30)
+    await bench.sweep()
+    assert bench.queues.attempts == 0
+
+
+async def test_announcements_of_one_queue_keep_their_order(bench: Bench) -> None:
+    """A caller learns of things in the order in which they happened."""
+    kinds = [AnnouncementKind.RECEIVED, AnnouncementKind.FAILED, AnnouncementKind.COMPENSATED]
+    bench.outbox.waiting = [_announcement(kind, seconds=number) for number, kind in enumerate(kinds)]
+    bench.clock.advance(60)
+    await bench.sweep()
+    assert [each.kind for each in bench.queues.told] == kinds
+
+
+async def test_queue_that_is_gone_holds_up_no_other(bench: Bench) -> None:
+    """It is tried once in a sweep, and its notices stay."""
+    lost = [_announcement(task=TaskId(f"lost-{number}"), reply_to="gone") for number in range(3)]
+    bench.outbox.waiting = [*lost, _announcement(seconds=1)]
+    bench.queues.gone = {"gone"}
+    bench.clock.advance(60)
+    figures = await bench.sweep()
+    assert (bench.queues.attempts, figures.failures, figures.forgotten) == (2, 1, 0)
+    assert bench.outbox.waiting == lost
+
+
+async def test_notice_is_given_up_after_a_day(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
+    """Its reply queue has taken nothing for so long; younger ones stay."""
+    young = _announcement(task=TaskId("young"), seconds=10)
+    bench.outbox.waiting = [_announcement(), young]
+    bench.queues.gone = {"notices"}
+    bench.clock.advance(DAY + 5)
+    figures = await bench.sweep()
+    assert (bench.outbox.waiting, figures.forgotten) == ([young], 1)
+    assert "task task-1: completed was never told, its reply queue notices takes nothing" in caplog.messages
+
+
+async def test_notice_older_than_a_day_is_told_where_its_queue_is_back(bench: Bench) -> None:
+    """Only a queue that fails still makes it given up."""
+    bench.outbox.waiting = [_announcement()]
+    bench.clock.advance(3 * DAY)
+    assert (await bench.sweep()).told == 1
+
+
+async def test_alert_is_never_given_up(bench: Bench) -> None:
+    """No problem may end its life unseen."""
+    bench.outbox.waiting = [_announcement(AnnouncementKind.ALERT)]
+    bench.queues.gone = {"notices"}
+    bench.clock.advance(3 * DAY)
+    assert (await bench.sweep()).forgotten == 0
+    bench.queues.gone = set()
+    assert (await bench.sweep()).told == 1
+
+
+async def test_more_than_a_sweep_takes_is_left_to_the_next(bench: Bench) -> None:
+    """And the figures say so."""
+    bench.outbox.waiting = [_announcement(task=TaskId(f"task-{number}")) for number in range(130)]
+    bench.clock.advance(60)
+    first, second = await bench.sweep(), await bench.sweep()
+    assert [(each.told, each.unfinished) for each in (first, second)] == [(100, True), (30, False)]

@@ -1,0 +1,184 @@
+"""The sweep: what is overdue is recovered or given up, and nothing else is touched."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+import pytest
+
+from functions.pattern.errors import TransientError
+from functions.pattern.events import Event, Refused
+from functions.pattern.identity import TaskId
+from functions.pattern.ports import Stored
+from functions.pattern.states import ProcessState
+from functions.supervisor import sweep
+from tests.fakes.supervision import entry
+from tests.fakes.tasks import FIRST, SECOND, after, claimed, completed, pending, started, told
+from tests.fakes.workflows import LINE, TASK
+from tests.unit.supervisor.bench import Bench
+
+
+async def test_overdue_task_is_given_to_the_next_epoch(bench: Bench) -> None:
+    """Its Scheduler has let its complete-by time pass: another one gets it."""
+    bench.store.put(told(pending(LINE), claimed(), started("pick", complete_by=20)))
+    bench.clock.advance(26)
+    figures = await bench.sweep()
+    task = bench.store.record(TASK).task
+    assert (task.process_state, task.epoch, task.failure_count) == (ProcessState.PENDING, SECOND, 1)
+    assert (task.locked_by, task.complete_by) == (None, after(26 + 30))
+    assert (figures.found, figures.overdue, figures.recovered) == (1, 1, 1)
+    assert figures.oldest_overdue == 6
+
+
+async def test_task_that_was_never_picked_up_is_recovered(bench: Bench) -> None:
+    """The message or the instance that should have taken it is lost."""
+    bench.store.put(pending(LINE))
+    bench.clock.advance(36)
+    assert (await bench.sweep()).recovered == 1
+    assert bench.store.record(TASK).task.epoch == SECOND
+
+
+@pytest.mark.parametrize("seconds", [0, 20, 25])
+async def test_task_within_its_time_is_left_alone(bench: Bench, seconds: float) -> None:
+    """Clocks may differ by five seconds, and it was due at 20."""
+    bench.store.put(told(pending(LINE), claimed(), started("pick", complete_by=20)))
+    bench.clock.advance(seconds)
+    assert (await bench.sweep()).found == 0
+    assert bench.store.writes == 1
+
+
+async def test_due_task_that_is_not_overdue_is_looked_at_later(bench: Bench) -> None:
+    """Its due time stood at its first step's; it has a new one, and no recovery is counted."""
+    record = told(pending(LINE), claimed(), started("pick", complete_by=20))
+    bench.store.put(told(record, completed("pick", start_by=90), started("send", complete_by=100)))
+    bench.clock.advance(40)
+    figures = await bench.sweep()
+    task = bench.store.record(TASK).task
+    assert (task.due_at, task.epoch, task.failure_count) == (after(100), FIRST, 0)
+    assert (figures.postponed, figures.overdue) == (1, 0)
+    assert (await bench.sweep()).found == 0
+
+
+async def test_task_is_given_up_when_its_recoveries_are_used_up(bench: Bench) -> None:
+    """Two at once, one after an extended wait, then `Error`."""
+    bench.store.put(pending(LINE))
+    outcomes = []
+    for _ in range(4):
+        due_at = bench.store.record(TASK).task.due_at
+        bench.clock.advance((due_at - bench.clock.now()).total_seconds() + 6)
+        figures = await bench.sweep()
+        outcomes.append((figures.recovered, figures.given_up))
+    assert outcomes == [(1, 0)] * 3 + [(0, 1)]
+    assert bench.store.record(TASK).task.process_state is ProcessState.ERROR
+    assert (await bench.sweep()).found == 0
+
+
+async def test_second_sweep_leaves_a_recovered_task_alone(bench: Bench) -> None:
+    """It has its own time to be picked up."""
+    bench.store.put(pending(LINE))
+    bench.clock.advance(36)
+    await bench.sweep()
+    assert (await bench.sweep()).found == 0
+    assert bench.store.record(TASK).task.failure_count == 1
+
+
+async def test_failure_of_one_task_does_not_stop_the_sweep(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It is logged and counted, and the others are recovered."""
+    tasks = [TaskId(f"task-{number}") for number in range(5)]
+    for task in tasks:
+        bench.store.put(pending(LINE, task))
+    change = bench.store.change
+
+    async def fail_for_some(stored: Stored, event: Event) -> Stored | Refused:
+        if stored.record.order.task == "task-1":
+            raise ZeroDivisionError
+        if stored.record.order.task == "task-3":
+            raise TransientError("Table Storage: ServiceRequestError")
+        return await change(stored, event)
+
+    monkeypatch.setattr(bench.store, "change", fail_for_some)
+    bench.clock.advance(36)
+    figures = await bench.sweep()
+    assert (figures.found, figures.recovered, figures.failures) == (5, 3, 2)
+    assert {record.levelno: record.getMessage()[:12] for record in caplog.records} == {
+        logging.ERROR: "task task-1:",
+        logging.WARNING: "task task-3:",
+    }
+
+
+async def test_shard_that_cannot_be_read_does_not_hide_the_others(bench: Bench) -> None:
+    """What it holds is found when it can be read again."""
+    bench.store.put(pending(LINE))
+    bench.index.broken = {1}
+    bench.clock.advance(36)
+    figures = await bench.sweep()
+    assert (figures.recovered, figures.failures) == (1, 1)
+
+
+async def test_index_entry_that_leads_nowhere_is_counted(bench: Bench) -> None:
+    """The task is gone, or finished; the full sweep sees to the entry."""
+    finished = told(pending(LINE), claimed(), *(f(s) for s in ("pick", "send") for f in (started, completed)))
+    bench.store.put(finished)
+    bench.index.extra = [entry(TASK, after(0)), entry(TaskId("gone"), after(0))]
+    bench.clock.advance(60)
+    figures = await bench.sweep()
+    assert (figures.found, figures.stale, figures.overdue, figures.failures) == (2, 2, 0, 0)
+
+
+async def test_pages_and_what_one_sweep_takes_are_bounded(bench: Bench) -> None:
+    """The rest is found by the next sweep, and figures say that there is one."""
+    for number in range(550):
+        bench.store.put(pending(LINE, TaskId(f"task-{number}")))
+    bench.clock.advance(36)
+    figures = await bench.sweep()
+    assert (figures.recovered, figures.unfinished) == (500, True)
+    figures = await bench.sweep()
+    assert (figures.recovered, figures.unfinished) == (50, False)
+
+
+async def test_sweep_that_hangs_is_cut_short(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It says so in its heartbeat, and lets others sweep."""
+    monkeypatch.setattr(sweep, "_LONGEST", 0.01)
+    monkeypatch.setattr(bench.index, "page", lambda *_, **__: asyncio.sleep(60))
+    assert (await bench.sweep()).unfinished
+    assert bench.heartbeat.beats[0].figures.unfinished
+    assert await bench.rival("two").run() is not None
+
+
+async def test_two_supervisors_at_once_recover_once(bench: Bench) -> None:
+    """Neither holds the other's lease here: the compare-and-swap decides."""
+    bench.store.put(pending(LINE))
+    bench.clock.advance(36)
+    one, two = await asyncio.gather(bench.rival("one")._sweep(), bench.rival("two")._sweep())
+    assert one.recovered + two.recovered == 1
+    assert bench.store.record(TASK).task.failure_count == 1
+
+
+async def test_other_supervisor_does_not_sweep_meanwhile(bench: Bench) -> None:
+    """The lease spares it the reading."""
+    bench.lease_row.there = None
+    rival = bench.rival("two")
+    assert await rival._lease.take()
+    assert await bench.supervisor.run() is None
+    assert bench.index.requests == 0
+
+
+async def test_heartbeat_has_the_figures_of_each_sweep(bench: Bench) -> None:
+    """Who swept, when, and what came of it, zeros too."""
+    bench.store.put(pending(LINE))
+    bench.clock.advance(36)
+    await bench.sweep()
+    properties = bench.heartbeat.beats[0].properties()
+    assert properties["instance"] == "one"
+    assert (properties["started_at"], properties["finished_at"]) == (after(36), after(36))
+    assert (properties["recovered"], properties["given_up"]) == (1, 0)
+    assert properties["oldest_overdue"] == 6
+
+
+async def test_heartbeat_that_fails_does_not_fail_the_sweep(bench: Bench) -> None:
+    """The next one will do."""
+    bench.heartbeat.failure = TransientError("Table Storage: ServiceRequestError")
+    assert (await bench.sweep()).failures == 1
