@@ -5,11 +5,17 @@ from __future__ import annotations
 import logging
 from typing import Protocol
 
+from pydantic import ValidationError
+
 from functions.operations.alert_formats import Alert, task_alert
 from functions.pattern.errors import TransientError
 from functions.pattern.messages import AnnouncementMessage
 
 _log = logging.getLogger(__name__)
+
+
+class NotAnAlertError(Exception):
+    """A message of the queue `operator-alerts` can't be read; the text names fields, not what is in them."""
 
 
 class AlertChannel(Protocol):
@@ -28,11 +34,11 @@ class Alerts:
     async def alert_task(self, body: bytes) -> None:
         """Tell what a message of the queue `operator-alerts` says.
 
-        Raises `TransientError` when the channel fails, and `pydantic.ValidationError` for another
-        message: it is delivered again, and at last a dead letter. So an alert can come twice, and says
-        which task and epoch it is about.
+        Raises `TransientError` when the channel fails, and `NotAnAlertError`: then the message is delivered
+        again, and at last it is a dead letter. So an alert can come twice; it says which task and epoch it
+        is about.
         """
-        alert = task_alert(AnnouncementMessage.model_validate_json(body))
+        alert = task_alert(_read(body))
         _log.error(alert.line())
         if self._channel is not None:
             await self._channel.post(alert)
@@ -45,3 +51,11 @@ class Alerts:
             await self._channel.post(loss)
         except TransientError as fault:
             _log.warning("%s not posted: %s", loss.line(), fault)
+
+
+def _read(body: bytes) -> AnnouncementMessage:
+    try:
+        return AnnouncementMessage.model_validate_json(body)
+    except ValidationError as error:
+        fields = {".".join(map(str, fault["loc"])) or "message" for fault in error.errors()}
+        raise NotAnAlertError(f"not an alert: {', '.join(sorted(fields))}") from None

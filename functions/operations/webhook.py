@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import aiohttp
+from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_attempt, wait_exponential
 from yarl import URL
 
 from functions.operations.alert_formats import Alert, AlertFormat, document
@@ -13,6 +15,7 @@ from functions.pattern.errors import TransientError
 from functions.settings import SettingsError
 
 _TIMEOUT = aiohttp.ClientTimeout(total=10)
+_MOST_ATTEMPTS = 4
 _REFUSALS = 300
 
 #: Hosts of Teams' incoming webhooks, and of the workflows that follow them.
@@ -22,19 +25,35 @@ _TEAMS_HOSTS = (".webhook.office.com", ".logic.azure.com")
 class Webhook:
     """Posts alerts. Without a format, the address tells it. The address is a secret: it is never shown.
 
+    `first_wait` is the seconds before the second attempt; before each further one it is twice as long.
+    Service Bus delivers again at once, and but ten times: without waits that would be over in a second.
+
     Raises `SettingsError` for an address that is neither https nor on this machine.
     """
 
     def __init__(
-        self, address: str, alert_format: AlertFormat | None, *, session: Callable[[], aiohttp.ClientSession]
+        self,
+        address: str,
+        alert_format: AlertFormat | None,
+        *,
+        session: Callable[[], aiohttp.ClientSession],
+        first_wait: float = 1,
     ) -> None:
         self._url = _checked(address)
         self._format = alert_format or _format_of(self._url)
         self._session = session
+        self._retrying = AsyncRetrying(
+            retry=retry_if_exception_type(TransientError),
+            stop=stop_after_attempt(_MOST_ATTEMPTS),
+            wait=wait_exponential(first_wait),
+            reraise=True,
+        )
 
     async def post(self, alert: Alert) -> None:
-        """Post an alert, within 10 seconds. Raises `TransientError` when it is not taken."""
-        content = document(alert, self._format)
+        """Post an alert, in up to 4 attempts of 10 seconds. Raises `TransientError` when it is not taken."""
+        await self._retrying.copy()(self._attempt, document(alert, self._format))
+
+    async def _attempt(self, content: Mapping[str, Any]) -> None:
         try:
             async with self._session().post(
                 self._url, json=content, allow_redirects=False, timeout=_TIMEOUT
@@ -49,7 +68,7 @@ class Webhook:
 def _checked(address: str) -> URL:
     fix = "set it to an address that begins with https:// (or http:// on this machine), or leave it out"
     try:
-        url = URL(address)
+        url = URL(address, encoded=True)  # a signature in it stays as it is
     except ValueError:
         raise SettingsError(f"setting ALERT_WEBHOOK_URL is wrong (not an address): {fix}") from None
     if not url.host or not (url.scheme == "https" or (url.scheme == "http" and _is_loopback(url.host))):

@@ -25,7 +25,7 @@ _Deletion = tuple[str, dict[str, str], dict[str, Any]]
 
 
 class TableTaskRetention:
-    """Deletes the rows of finished tasks."""
+    """Deletes the rows of finished tasks, but for what is still to be told: that goes when it is told."""
 
     def __init__(self, table: TableClient, *, shards: int, figures: StoreFigures) -> None:
         self._table = table

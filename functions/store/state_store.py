@@ -112,12 +112,13 @@ class TableStateStore:
         Raises `IllegalTransitionError`, and `ContentionError` when it never got its turn.
         """
         task = stored.record.order.task
+        index_is_wrong = False
         for _ in range(_MOST_ATTEMPTS):
             after = self._after(stored, event)
             if isinstance(after, TaskRecord):
                 write_id = self._new_id()
-                result = await self._commit(_update(stored, after, write_id))
-                before = stored.record
+                result = await self._commit(_update(stored, after, write_id, mend_index=index_is_wrong))
+                before, version = stored.record, stored.version
                 if isinstance(result, Committed):
                     stored, written_by = self._recent.keep(Stored(after, result.etag)), write_id
                 else:
@@ -125,6 +126,7 @@ class TableStateStore:
                 if written_by == write_id:
                     await self._announcer.announce(before, after)
                     return stored
+                index_is_wrong = stored.version == version  # the task is as it was: nothing else conflicts
             elif self._recent.holds(stored):
                 stored, _ = await self._read_back(task)
             else:
@@ -170,15 +172,21 @@ class TableStateStore:
         return None
 
 
-def _update(stored: Stored, after: TaskRecord, write_id: str) -> Transaction:
-    """Write the task's row, what changed of the others, and what has to be told of it."""
+def _update(stored: Stored, after: TaskRecord, write_id: str, *, mend_index: bool) -> Transaction:
+    """Write the task's row, what changed of the others, and what has to be told of it.
+
+    To mend the index, its row is written whatever is there; an old one that is left over is the full
+    sweep's to find.
+    """
     task = after.order.task
     before = stored.record
     operations = [Operation("update", task_entity(after.task, write_id), stored.version)]
     for number, (old, new) in enumerate(zip(before.steps, after.steps, strict=True)):
         if old is not new:
             operations.append(Operation("update", step_entity(task, number, new)))
-    if index_row(before.task) != index_row(after.task):
+    if mend_index:
+        operations.append(Operation("upsert", index_entity(after)))
+    elif index_row(before.task) != index_row(after.task):
         operations.append(Operation("delete", {"RowKey": index_row(before.task)}))
         operations.append(Operation("create", index_entity(after)))
     closed = after.history[len(before.history) :]

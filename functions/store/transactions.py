@@ -30,14 +30,14 @@ _CONFLICTS = frozenset({404, 409, 412})
 class Operation:
     """One row's change. `etag` makes an update conditional."""
 
-    kind: Literal["create", "update", "delete"]
+    kind: Literal["create", "update", "upsert", "delete"]
     entity: Entity
     etag: str | None = None
 
     def wire(self) -> tuple[str, Entity, Mapping[str, Any]]:
         """Give the operation as the SDK takes it; an update replaces the row whole."""
         options: dict[str, Any] = {}
-        if self.kind == "update":
+        if self.kind in {"update", "upsert"}:
             options["mode"] = UpdateMode.REPLACE
         if self.etag is not None:
             options |= {"etag": self.etag, "match_condition": MatchConditions.IfNotModified}
