@@ -33,6 +33,8 @@ class Announcer:
             await self._requests.request(task.order_id, task.epoch, task.not_before)
         except TransientError as fault:
             _log.warning("task %s: its request waits for the Supervisor (%s)", task.order_id, fault)
+        except Exception:  # noqa: BLE001 - the change holds, whatever follows it
+            _log.exception("task %s: its request failed, and waits for the Supervisor", task.order_id)
 
     async def _tell(self, announcement: Announcement) -> None:
         try:
@@ -42,3 +44,5 @@ class Announcer:
             _log.warning(
                 "task %s: %s waits for the Supervisor (%s)", announcement.task, announcement.kind, fault
             )
+        except Exception:  # noqa: BLE001 - as above
+            _log.exception("task %s: %s failed", announcement.task, announcement.kind)

@@ -132,7 +132,7 @@ def record_of(entities: Iterable[Mapping[str, Any]]) -> TaskRecord:
             case ["order"]:
                 order = _order(entity)
             case ["task"]:
-                task = _task(entity)
+                task = task_of(entity)
             case ["step", _]:
                 steps.append(_step(entity))
             case ["epoch", _]:
@@ -160,7 +160,8 @@ def _order(entity: Mapping[str, Any]) -> Order:
     )
 
 
-def _task(entity: Mapping[str, Any]) -> Task:
+def task_of(entity: Mapping[str, Any]) -> Task:
+    """Read a task's state from its row."""
     locked_by = entity.get("LockedBy")
     return Task(
         order_id=TaskId(entity["OrderID"]),

@@ -12,7 +12,7 @@ from azure.data.tables.aio import TableClient
 from functions.figures import StoreFigures
 from functions.pattern.identity import TaskId
 from functions.pattern.ports import Index, Stored
-from functions.store.entities import _task, index_entity, task_entity
+from functions.store.entities import index_entity, task_entity, task_of
 from functions.store.faults import table_faults
 from functions.store.keys import index_row, shard_key, shard_of, task_row
 from functions.store.pages import read_page
@@ -103,4 +103,4 @@ def _index_row(row: Any) -> IndexRow:
 
 
 def _task_row(row: Mapping[str, Any]) -> TaskRow:
-    return TaskRow(TaskId(row["OrderID"]), index_row(_task(row)))
+    return TaskRow(TaskId(row["OrderID"]), index_row(task_of(row)))

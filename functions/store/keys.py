@@ -8,7 +8,7 @@ from __future__ import annotations
 import zlib
 from datetime import UTC, datetime
 
-from functions.pattern.announcements import Announcement
+from functions.pattern.announcements import Announcement, AnnouncementKind
 from functions.pattern.identity import Epoch, TaskId
 from functions.pattern.ports import Index
 from functions.pattern.records import Task
@@ -66,8 +66,9 @@ def index_row(task: Task) -> str:
 
 
 def outbox_row(announcement: Announcement) -> str:
-    """Give the row key of what is to be told."""
-    return f"{OUTBOX}|{sortable(announcement.at)}|{announcement.message_id}"
+    """Give the row key of what is to be told: alerts before notices, and each by time."""
+    order = 0 if announcement.kind is AnnouncementKind.ALERT else 1
+    return f"{OUTBOX}|{order}|{sortable(announcement.at)}|{announcement.message_id}"
 
 
 def sortable(time: datetime) -> str:

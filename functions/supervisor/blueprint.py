@@ -38,10 +38,10 @@ async def report_sweep(sweep: Sweep) -> None:
     try:
         figures = await sweep.run()
     except Exception:  # noqa: BLE001 - a timer never raises; the next sweep tries again
-        _log.exception("event=supervisor-sweep-failed")
+        _log.exception("supervisor sweep failed")
         return
     if figures is not None and figures.counted():
-        _log.log(logging.WARNING if figures.failures else logging.INFO, "event=supervisor-sweep %s", figures)
+        _log.log(logging.WARNING if figures.failures else logging.INFO, "supervisor sweep %s", figures)
 
 
 async def report_full_sweep(full_sweep: FullSweep) -> None:
@@ -49,8 +49,8 @@ async def report_full_sweep(full_sweep: FullSweep) -> None:
     try:
         figures = await full_sweep.run()
     except Exception:  # noqa: BLE001 - a timer never raises; the next sweep tries again
-        _log.exception("event=full-sweep-failed")
+        _log.exception("full sweep failed")
         return
     amiss = figures.mended or figures.failures or figures.unfinished
     level = logging.WARNING if amiss else logging.INFO
-    _log.log(level, "event=full-sweep %s", figures)
+    _log.log(level, "full sweep %s", figures)

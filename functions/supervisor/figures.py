@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
@@ -52,7 +53,7 @@ class Tally:
         return {name: value for name, value in asdict(self).items() if value}
 
     def __str__(self) -> str:
-        return " ".join(f"{name}={value}" for name, value in self.counted().items()) or "nothing to do"
+        return json.dumps(self.counted())
 
 
 @dataclass(slots=True)

@@ -1,59 +1,24 @@
-"""What the Supervisor works on, in memory: index, lease row, outbox, queues, heartbeat."""
+"""What the Supervisor works on beside store and index: policy, lease row, outbox, queues, heartbeat."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from functions.pattern.announcements import Announcement
 from functions.pattern.errors import TransientError
-from functions.pattern.identity import TaskId
-from functions.pattern.ports import Index, IndexEntry, IndexPage
-from functions.pattern.states import ProcessState
+from functions.pattern.identity import Epoch, TaskId
+from functions.pattern.supervision import SupervisionPolicy
 from functions.supervisor.figures import Beat
 from functions.supervisor.lease import StoredTenure, Tenure
-from tests.fakes.store import MemoryStateStore
 
-
-class MemoryTaskIndex:
-    """The index `!due` of a store's tasks, all in the first shard; `extra` entries are not the store's."""
-
-    def __init__(self, store: MemoryStateStore, shards: int = 2) -> None:
-        self._store = store
-        self.shards = shards
-        self.extra: list[IndexEntry] = []
-        self.broken: set[int] = set()
-        self.requests = 0
-
-    async def page(
-        self, index: Index, shard: int, *, until: datetime | None = None, after: str | None = None, most: int
-    ) -> IndexPage:
-        """Read a page, oldest first."""
-        assert index is Index.DUE
-        self.requests += 1
-        if shard in self.broken:
-            raise RuntimeError("this shard can't be read")
-        there = sorted(self._entries() if shard == 0 else [], key=_key)
-        wanted = [e for e in there if (until is None or e.at < until) and _key(e) > (after or "")]
-        page = tuple(wanted[:most])
-        return IndexPage(page, _key(page[-1]) if len(wanted) > most else None)
-
-    def _entries(self) -> list[IndexEntry]:
-        records = [stored.record for stored in self._store._tasks.values()]
-        return self.extra + [
-            entry(record.order.task, record.task.due_at)
-            for record in records
-            if record.task.finished_at is None
-        ]
-
-
-def entry(task: TaskId, at: datetime) -> IndexEntry:
-    """Make an entry of the index `!due`."""
-    return IndexEntry(task=task, at=at, workflow="line", state=ProcessState.PENDING)
-
-
-def _key(of: IndexEntry) -> str:
-    return f"{of.at.isoformat()}|{of.task}"
+#: Two recoveries at once, one after a minute; clocks differ by five seconds at most.
+POLICY = SupervisionPolicy(
+    threshold=2,
+    extended_waits=(timedelta(minutes=1),),
+    skew=timedelta(seconds=5),
+    start_within=timedelta(seconds=30),
+)
 
 
 class MemoryLeaseRow:
@@ -112,6 +77,17 @@ class Queues:
         if announcement.reply_to in self.gone:
             raise TransientError("Service Bus: MessagingEntityNotFoundError")
         self.told.append(announcement)
+
+
+class RecordedRequests:
+    """Keeps which Schedulers were asked for."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[TaskId, Epoch]] = []
+
+    async def request(self, task: TaskId, epoch: Epoch, not_before: datetime | None) -> None:  # noqa: ARG002 - the port's
+        """Keep the request."""
+        self.asked.append((task, epoch))
 
 
 class RecordedHeartbeat:

@@ -13,7 +13,7 @@ from tests.fakes.store import MemoryStateStore
 
 
 class MemoryTaskIndex:
-    """Pages of index entries; a continuation is the number of the entry that comes next."""
+    """Pages of index entries; a continuation is the key of the last one, so that entries may go meanwhile."""
 
     def __init__(self, store: MemoryStateStore, *, shards: int = 2) -> None:
         self._store = store
@@ -32,19 +32,24 @@ class MemoryTaskIndex:
     ) -> IndexPage:
         """Read a page of one shard. Raises `ValueError` when `after` is no continuation."""
         self.requests += 1
-        first = 0 if after is None else int(after)
+        if after is not None and "|" not in after:
+            raise ValueError(after)
         entries = [each for each in self._entries(index, shard) if until is None or each.at < until]
-        rest = entries[first : first + most]
-        following = first + len(rest)
-        return IndexPage(tuple(rest), str(following) if following < len(entries) else None)
+        rest = [each for each in entries if after is None or _key(each) > after]
+        page = tuple(rest[:most])
+        return IndexPage(page, _key(page[-1]) if len(rest) > most else None)
 
     def _entries(self, index: Index, shard: int) -> list[IndexEntry]:
         right = (_entry(record) for record in self._store.records() if _index_of(record) is index)
         there = (each for each in (*right, *self.wrong[index]) if self._shard(each.task) == shard)
-        return sorted(there, key=lambda entry: (entry.at, entry.task))
+        return sorted(there, key=_key)
 
     def _shard(self, task: TaskId) -> int:
         return zlib.crc32(task.encode()) % self._shards
+
+
+def _key(entry: IndexEntry) -> str:
+    return f"{entry.at.isoformat()}|{entry.task}"
 
 
 def _index_of(record: TaskRecord) -> Index:

@@ -1,3 +1,3 @@
-"""Tests of the callers' HTTP interface."""
+"""Tests of the operators' side."""
 
 from __future__ import annotations

@@ -71,7 +71,7 @@ async def test_list_goes_on_where_its_page_ended(desk: Desk) -> None:
 async def test_list_asks_the_index_only_so_often_for_one_page(desk: Desk) -> None:
     """A state that is rare in a large index gives an empty page, and the list goes on."""
     desk.index.wrong[Index.DONE] = [
-        IndexEntry(TaskId(f"d-{number}"), START, "line", ProcessState.PROCESSED) for number in range(8_000)
+        IndexEntry(TaskId(f"d-{number}"), START, "line", ProcessState.PROCESSED) for number in range(3_300)
     ]
     page = (await desk.get("/tasks?state=Compensated")).json
     assert (page["tasks"], desk.index.requests) == ([], 64)

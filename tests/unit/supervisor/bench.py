@@ -2,39 +2,23 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
-
-from functions.pattern.supervision import SupervisionPolicy
 from functions.supervisor.figures import SweepFigures
 from functions.supervisor.lease import Lease
 from functions.supervisor.leftovers import Leftovers
 from functions.supervisor.sweep import Sweep
 from tests.fakes.clock import FakeClock
 from tests.fakes.store import MemoryStateStore
-from tests.fakes.supervision import (
-    MemoryLeaseRow,
-    MemoryOutbox,
-    MemoryTaskIndex,
-    Queues,
-    RecordedHeartbeat,
-)
-
-#: Two recoveries at once, one after a minute; clocks differ by five seconds at most.
-POLICY = SupervisionPolicy(
-    threshold=2,
-    extended_waits=(timedelta(minutes=1),),
-    skew=timedelta(seconds=5),
-    start_within=timedelta(seconds=30),
-)
+from tests.fakes.supervision import POLICY, MemoryLeaseRow, MemoryOutbox, Queues, RecordedHeartbeat
+from tests.fakes.task_index import MemoryTaskIndex
 
 
 class Bench:
     """One Supervisor; `rival` makes another on the same things."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, shards: int = 2) -> None:
         self.clock = FakeClock()
         self.store = MemoryStateStore(self.clock)
-        self.index = MemoryTaskIndex(self.store)
+        self.index = MemoryTaskIndex(self.store, shards=shards)
         self.lease_row = MemoryLeaseRow()
         self.outbox = MemoryOutbox()
         self.queues = Queues()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 
+import azure.durable_functions as df
 import pytest
 
 from functions.pattern.errors import TransientError
@@ -24,14 +25,19 @@ def _full_sweep(bench: Bench, rows: Rows) -> FullSweep:
     return FullSweep(rows=rows, store=bench.store, clock=bench.clock)
 
 
-def test_timers_have_their_schedules(bench: Bench) -> None:
+async def test_timers_sweep_on_their_schedules(bench: Bench) -> None:
     """The setting's for the sweep, daily for the full one."""
-    blueprint = supervisor_blueprint(bench.supervisor, _full_sweep(bench, Rows()), schedule="*/30 * * * * *")
-    built = {
-        function._function._name: function._function._trigger.schedule
-        for function in blueprint._function_builders
-    }
+    rows = Rows([])
+    app = df.DFApp()
+    app.register_functions(
+        supervisor_blueprint(bench.supervisor, _full_sweep(bench, rows), schedule="*/30 * * * * *")
+    )
+    timers = app.get_functions()
+    built = {each.get_function_name(): each.get_trigger().schedule for each in timers}
     assert built == {"supervisor": "*/30 * * * * *", "full_sweep": "0 0 3 * * *"}
+    for each in timers:
+        await each.get_user_function()(None)
+    assert (len(bench.heartbeat.beats), rows.read) == (1, [0])
 
 
 async def test_sweep_logs_one_line_with_what_it_did(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
@@ -39,7 +45,9 @@ async def test_sweep_logs_one_line_with_what_it_did(bench: Bench, caplog: pytest
     bench.store.put(pending(LINE))
     bench.clock.advance(36)
     await report_sweep(bench.supervisor)
-    assert caplog.messages == ["event=supervisor-sweep found=1 overdue=1 recovered=1 oldest_overdue=6.0"]
+    assert caplog.messages == [
+        'supervisor sweep {"found": 1, "overdue": 1, "recovered": 1, "oldest_overdue": 6.0}'
+    ]
 
 
 async def test_sweep_with_nothing_to_do_is_silent(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
@@ -55,22 +63,23 @@ async def test_sweep_that_fails_is_an_error_an_alert_can_match(
     bench.lease_row.failure = TransientError("Table Storage: ServiceRequestError")
     await report_sweep(bench.supervisor)
     [line] = caplog.records
-    assert (line.levelno, line.getMessage()) == (logging.ERROR, "event=supervisor-sweep-failed")
+    assert (line.levelno, line.getMessage()) == (logging.ERROR, "supervisor sweep failed")
 
 
 async def test_full_sweep_that_mends_is_a_warning(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
     """Nothing should ever have to be mended."""
     await report_full_sweep(_full_sweep(bench, Rows([_index("gone", "1")])))
     line = caplog.records[-1]
-    assert (line.levelno, line.getMessage()) == (logging.WARNING, "event=full-sweep index_rows=1 deleted=1")
+    assert (line.levelno, line.getMessage()) == (
+        logging.WARNING,
+        'full sweep {"index_rows": 1, "deleted": 1}',
+    )
 
 
 async def test_full_sweep_always_logs_its_line(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
     """Once a day, also when all is well."""
     await report_full_sweep(_full_sweep(bench, Rows([])))
-    assert [(each.levelno, each.getMessage()) for each in caplog.records] == [
-        (logging.INFO, "event=full-sweep nothing to do")
-    ]
+    assert [(each.levelno, each.getMessage()) for each in caplog.records] == [(logging.INFO, "full sweep {}")]
 
 
 async def test_full_sweep_that_fails_is_an_error(
@@ -79,4 +88,4 @@ async def test_full_sweep_that_fails_is_an_error(
     """The timer does not raise."""
     monkeypatch.delattr(bench.clock.__class__, "now")
     await report_full_sweep(_full_sweep(bench, Rows([])))
-    assert (caplog.records[-1].levelno, caplog.messages[-1]) == (logging.ERROR, "event=full-sweep-failed")
+    assert (caplog.records[-1].levelno, caplog.messages[-1]) == (logging.ERROR, "full sweep failed")

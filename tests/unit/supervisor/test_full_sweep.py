@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 
 import pytest
@@ -54,6 +55,8 @@ class Rows:
 
     async def remove(self, orphan: IndexRow) -> Mended:
         """Remember the row."""
+        if orphan.key == "purged":
+            return Mended()
         self.removed.append(orphan.key)
         return Mended(deleted=1)
 
@@ -121,8 +124,8 @@ async def test_task_that_appeared_while_its_shard_was_read_is_looked_at_again() 
 
 
 async def test_task_that_was_purged_meanwhile_is_no_concern() -> None:
-    """Its row was seen, and is gone with its index row."""
-    rows = Rows([_task("a", "1")])
+    """Its row was seen, or its index row, and both are gone."""
+    rows = Rows([_index("b", "purged"), _task("a", "1")])
     figures = await _sweep(rows).run()
     assert (rows.mended, rows.removed, figures.mended) == ({}, [], 0)
 
@@ -149,6 +152,7 @@ async def test_sweep_begins_one_shard_further_each_day() -> None:
 
 async def test_sweep_that_takes_too_long_is_cut_short(monkeypatch: pytest.MonkeyPatch) -> None:
     """The host would end it, and the process with it."""
-    monkeypatch.setattr(full_sweep, "_LONGEST", 0)
-    figures = await _sweep(Rows([_index("gone", "1")])).run()
-    assert (figures.unfinished, figures.deleted) == (True, 0)
+    rows = Rows([])
+    monkeypatch.setattr(full_sweep, "_LONGEST", 0.01)
+    monkeypatch.setattr(rows, "page", lambda *_, **__: asyncio.sleep(60))
+    assert (await _sweep(rows).run()).unfinished

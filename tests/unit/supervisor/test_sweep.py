@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Awaitable, Callable
+from functools import partial
+from unittest.mock import AsyncMock
 
 import pytest
 
 from functions.pattern.errors import TransientError
 from functions.pattern.events import Event, Refused
 from functions.pattern.identity import TaskId
-from functions.pattern.ports import Stored
+from functions.pattern.ports import Index, IndexEntry, IndexPage, Stored
 from functions.pattern.states import ProcessState
 from functions.supervisor import sweep
-from tests.fakes.supervision import entry
+from tests.fakes.interventions import recovered
 from tests.fakes.tasks import FIRST, SECOND, after, claimed, completed, pending, started, told
 from tests.fakes.workflows import LINE, TASK
 from tests.unit.supervisor.bench import Bench
@@ -109,27 +112,39 @@ async def test_failure_of_one_task_does_not_stop_the_sweep(
     }
 
 
-async def test_shard_that_cannot_be_read_does_not_hide_the_others(bench: Bench) -> None:
+async def test_shard_that_cannot_be_read_does_not_hide_the_others(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """What it holds is found when it can be read again."""
-    bench.store.put(pending(LINE))
-    bench.index.broken = {1}
+    tasks = [TaskId(f"task-{number}") for number in range(10)]
+    for task in tasks:
+        bench.store.put(pending(LINE, task))
     bench.clock.advance(36)
-    figures = await bench.sweep()
-    assert (figures.recovered, figures.failures) == (1, 1)
+    with monkeypatch.context() as broken:
+        page = bench.index.page
+        broken.setattr(bench.index, "page", partial(_page_of_second_shard, page))
+        first = await bench.sweep()
+    second = await bench.sweep()
+    assert (first.failures, second.failures) == (1, 0)
+    assert (first.recovered > 0, second.recovered > 0) == (True, True)
+    assert first.recovered + second.recovered == 10
 
 
 async def test_index_entry_that_leads_nowhere_is_counted(bench: Bench) -> None:
     """The task is gone, or finished; the full sweep sees to the entry."""
     finished = told(pending(LINE), claimed(), *(f(s) for s in ("pick", "send") for f in (started, completed)))
     bench.store.put(finished)
-    bench.index.extra = [entry(TASK, after(0)), entry(TaskId("gone"), after(0))]
+    bench.index.wrong[Index.DUE] = [
+        IndexEntry(TaskId(task), after(0), "line", ProcessState.PENDING) for task in (TASK, "gone")
+    ]
     bench.clock.advance(60)
     figures = await bench.sweep()
     assert (figures.found, figures.stale, figures.overdue, figures.failures) == (2, 2, 0, 0)
 
 
-async def test_pages_and_what_one_sweep_takes_are_bounded(bench: Bench) -> None:
+async def test_pages_and_what_one_sweep_takes_are_bounded() -> None:
     """The rest is found by the next sweep, and figures say that there is one."""
+    bench = Bench(shards=1)
     for number in range(550):
         bench.store.put(pending(LINE, TaskId(f"task-{number}")))
     bench.clock.advance(36)
@@ -157,9 +172,22 @@ async def test_two_supervisors_at_once_recover_once(bench: Bench) -> None:
     assert bench.store.record(TASK).task.failure_count == 1
 
 
+async def test_task_that_another_writer_has_changed_is_left_to_it(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was overdue when it was read, and is in its next epoch when it is written."""
+    overdue = bench.store.put(pending(LINE))
+    monkeypatch.setattr(bench.store, "load", AsyncMock(return_value=overdue))
+    bench.store.put(recovered(pending(LINE)))
+    bench.index.wrong[Index.DUE] = [IndexEntry(TASK, after(0), "line", ProcessState.PENDING)]
+    bench.clock.advance(36)
+    figures = await bench.sweep()
+    assert (figures.overdue, figures.overtaken, figures.recovered) == (1, 1, 0)
+    assert bench.store.record(TASK).task.failure_count == 1
+
+
 async def test_other_supervisor_does_not_sweep_meanwhile(bench: Bench) -> None:
     """The lease spares it the reading."""
-    bench.lease_row.there = None
     rival = bench.rival("two")
     assert await rival._lease.take()
     assert await bench.supervisor.run() is None
@@ -182,3 +210,11 @@ async def test_heartbeat_that_fails_does_not_fail_the_sweep(bench: Bench) -> Non
     """The next one will do."""
     bench.heartbeat.failure = TransientError("Table Storage: ServiceRequestError")
     assert (await bench.sweep()).failures == 1
+
+
+async def _page_of_second_shard(
+    page: Callable[..., Awaitable[IndexPage]], index: Index, shard: int, **how: object
+) -> IndexPage:
+    if shard == 0:
+        raise RuntimeError("this shard can't be read")
+    return await page(index, shard, **how)

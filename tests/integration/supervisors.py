@@ -1,0 +1,94 @@
+"""A Supervisor on a real table, as one process of the application has it."""
+
+from __future__ import annotations
+
+import uuid
+
+from azure.data.tables.aio import TableClient
+
+from functions.announcing.announcer import Announcer
+from functions.figures import StoreFigures
+from functions.pattern.identity import TaskId
+from functions.pattern.ports import ChangeAnnouncer
+from functions.pattern.records import TaskRecord
+from functions.store.heartbeat import TableHeartbeat
+from functions.store.index_rows import TableIndexRows
+from functions.store.lease import TableLeaseRow
+from functions.store.outbox import TableOutbox
+from functions.store.state_store import TableStateStore
+from functions.store.task_index import TableTaskIndex
+from functions.supervisor.figures import SweepFigures
+from functions.supervisor.full_sweep import FullSweep
+from functions.supervisor.lease import Lease
+from functions.supervisor.leftovers import Leftovers
+from functions.supervisor.sweep import Sweep
+from tests.fakes.clock import FakeClock
+from tests.fakes.supervision import POLICY, Queues, RecordedRequests
+
+
+class Crashed(Exception):  # noqa: N818 - what happened, not what is wrong
+    """The process died here."""
+
+
+class CrashingAnnouncer:
+    """Dies after a change is recorded, before anything is sent."""
+
+    async def announce(self, before: TaskRecord | None, after: TaskRecord) -> None:
+        """Die, but not where a task is only recorded."""
+        if before is not None:
+            raise Crashed(after.order.task)
+
+
+class Supervisor:
+    """One process's Supervisor with its own clock and figures; what it sends is kept.
+
+    One that `crashes` dies after each change that it records, before anything is sent.
+    """
+
+    def __init__(
+        self, table: TableClient, *, shards: int = 1, holder: str = "one", crashes: bool = False
+    ) -> None:
+        self.clock = FakeClock()
+        self.figures = StoreFigures()
+        self.queues = Queues()
+        self.requests = RecordedRequests()
+        outbox = TableOutbox(table, shards=shards, figures=self.figures)
+        announcer = Announcer(outbox=outbox, announcements=self.queues, requests=self.requests)
+        self.store = self._store(table, shards, CrashingAnnouncer() if crashes else announcer)
+        self._sweep = Sweep(
+            index=TableTaskIndex(table, shards=shards, figures=self.figures),
+            store=self.store,
+            policy=POLICY,
+            lease=Lease(TableLeaseRow(table, figures=self.figures), holder=holder, clock=self.clock),
+            leftovers=Leftovers(outbox=outbox, announcements=self.queues, clock=self.clock),
+            heartbeat=TableHeartbeat(table, figures=self.figures),
+            clock=self.clock,
+            instance=holder,
+        )
+        rows = TableIndexRows(table, shards=shards, new_id=_new_id, figures=self.figures)
+        self.full_sweep = FullSweep(rows=rows, store=self.store, clock=self.clock)
+
+    def _store(self, table: TableClient, shards: int, announcer: ChangeAnnouncer) -> TableStateStore:
+        return TableStateStore(
+            table, shards=shards, clock=self.clock, new_id=_new_id, figures=self.figures, announcer=announcer
+        )
+
+    async def sweep(self) -> SweepFigures:
+        """Sweep once, as the leader."""
+        figures = await self._sweep.run()
+        assert figures is not None
+        return figures
+
+    async def sweep_without_lease(self) -> SweepFigures:
+        """Sweep once, whoever else does."""
+        return await self._sweep._sweep()
+
+    async def record(self, task: TaskId) -> TaskRecord:
+        """Read a task that must be there."""
+        stored = await self.store.load(task)
+        assert stored is not None
+        return stored.record
+
+
+def _new_id() -> str:
+    return uuid.uuid4().hex

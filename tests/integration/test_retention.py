@@ -1,0 +1,101 @@
+"""Deletion on the real table: whole, conditional, and never of what has changed."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from azure.data.tables.aio import TableClient
+
+from functions.figures import StoreFigures
+from functions.pattern.identity import TaskId
+from functions.pattern.ports import Stored
+from functions.store.rejected import TableRejectedMessages
+from functions.store.retention import TableRejectedRetention, TableTaskRetention
+from tests.fakes.clock import START, FakeClock
+from tests.fakes.interventions import done, resubmission
+from tests.fakes.tasks import FIRST, SECOND, claimed, failed, pending, started
+from tests.fakes.workflows import LINE, TASK
+from tests.integration.processes import Process
+
+pytestmark = pytest.mark.process
+
+
+@pytest.fixture
+def retention(table: TableClient) -> TableTaskRetention:
+    """Make what deletes tasks of the test's table."""
+    return TableTaskRetention(table, shards=1, figures=StoreFigures())
+
+
+async def _processed(process: Process) -> Stored:
+    """Record a task that was resubmitted once, then carried out."""
+    await process.store.admit(pending(LINE))
+    return await process.told(
+        TASK,
+        claimed(),
+        started("pick"),
+        failed("pick"),
+        resubmission(FIRST),
+        claimed(SECOND),
+        *done("pick", "send", epoch=SECOND),
+    )
+
+
+async def _left(process: Process) -> set[str]:
+    """Give the rows that are there, but for what has to be told, which is not ours to delete."""
+    return {key for key in await process.rows() if not key.startswith("!send")}
+
+
+async def test_task_goes_with_all_its_rows(process: Process, retention: TableTaskRetention) -> None:
+    """Order, state, steps, past epochs and index; another task's rows stay."""
+    stored = await _processed(process)
+    await process.store.admit(pending(LINE, TaskId("task-10")))
+    others = {key for key in await process.rows() if "task-10" in key}
+    assert await retention.delete(stored)
+    assert await _left(process) == others
+    assert await process.store.load(TASK) is None
+
+
+async def test_task_that_is_gone_is_deleted_by_nobody(
+    process: Process, retention: TableTaskRetention
+) -> None:
+    """Two at once do no harm: one of them deletes it."""
+    stored = await _processed(process)
+    assert await retention.delete(stored)
+    assert not await retention.delete(stored)
+
+
+async def test_task_that_has_changed_stays(process: Process, retention: TableTaskRetention) -> None:
+    """Its row is not the one that was looked at, though its index row is."""
+    await process.store.admit(pending(LINE))
+    before = await process.read(TASK)
+    await process.told(TASK, claimed())
+    rows = set(await process.rows())
+    assert not await retention.delete(before)
+    assert set(await process.rows()) == rows
+
+
+async def test_task_with_a_long_past_goes_too(
+    process: Process, retention: TableTaskRetention, table: TableClient
+) -> None:
+    """More rows than a transaction takes; the task itself goes last."""
+    stored = await _processed(process)
+    for number in range(100):
+        await table.create_entity({"PartitionKey": "000", "RowKey": f"{TASK}|epoch|{number + 10:06d}"})
+    assert await retention.delete(stored)
+    assert await _left(process) == set()
+
+
+async def test_rejected_messages_go_by_their_age(table: TableClient) -> None:
+    """The old ones, up to a number; each run takes more of them."""
+    clock = FakeClock()
+    rejected = TableRejectedMessages(table, clock=clock)
+    for number in range(3):
+        await rejected.reject("submissions", f"m-{number}", b"{", "why")
+    clock.advance(3600)
+    await rejected.reject("agent-replies/$DeadLetterQueue", "m-9", b"{", "why")
+    retention = TableRejectedRetention(table)
+    before = START + timedelta(minutes=1)
+    assert [await retention.delete_before(before, 2) for _ in range(3)] == [2, 1, 0]
+    [row] = [row async for row in table.list_entities()]
+    assert row["MessageID"] == "m-9"

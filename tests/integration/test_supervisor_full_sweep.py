@@ -1,0 +1,113 @@
+"""The full sweep of the real table: index rows that are missing, wrong, doubled or orphaned."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from azure.data.tables.aio import TableClient
+
+from functions.pattern.identity import TaskId
+from functions.supervisor.full_sweep import IndexRow, Mended
+from tests.fakes.tasks import claimed, completed, pending, started, told
+from tests.fakes.workflows import LINE
+from tests.integration.supervisors import Supervisor
+
+pytestmark = pytest.mark.process
+
+RIGHT = "!due|20261121T100030.123456Z|{}"
+WRONG = "!due|20261121T100031.123456Z|{}"
+
+
+@pytest.fixture
+def supervisor(table: TableClient) -> Supervisor:
+    """Make a Supervisor on an empty table."""
+    return Supervisor(table)
+
+
+async def _rows(table: TableClient) -> dict[str, dict[str, Any]]:
+    return {row["RowKey"]: dict(row) async for row in table.list_entities()}
+
+
+async def _damage(table: TableClient, task: str, *, missing: bool = False, wrong: bool = False) -> None:
+    if missing:
+        await table.delete_entity("000", RIGHT.format(task))
+    if wrong:
+        row = {"OrderID": task, "Workflow": "line", "ProcessState": "Pending"}
+        await table.create_entity({"PartitionKey": "000", "RowKey": WRONG.format(task), **row})
+
+
+async def test_damage_is_mended_and_the_rest_left_alone(supervisor: Supervisor, table: TableClient) -> None:
+    """Afterwards all is as it was, and a second sweep has nothing to mend."""
+    for task in ("sound", "missing", "moved", "doubled"):
+        await supervisor.store.admit(pending(LINE, TaskId(task)))
+    whole = await _rows(table)
+    await _damage(table, "missing", missing=True)
+    await _damage(table, "moved", missing=True, wrong=True)
+    await _damage(table, "doubled", wrong=True)
+    await _damage(table, "orphan", wrong=True)
+    figures = await supervisor.full_sweep.run()
+    assert (figures.tasks, figures.index_rows) == (4, 5)
+    assert (figures.created, figures.deleted, figures.failures) == (2, 3, 0)
+    mended = await _rows(table)
+    assert _without_write_ids(mended) == _without_write_ids(whole)
+    assert mended["sound|task"] == whole["sound|task"]
+    assert (await supervisor.full_sweep.run()).mended == 0
+
+
+async def test_finished_tasks_are_compared_too(supervisor: Supervisor) -> None:
+    """By the index of their state; what is told of them is no index row."""
+    done = [event(step) for step in ("pick", "send") for event in (started, completed)]
+    await supervisor.store.admit(told(pending(LINE), claimed(), *done))
+    figures = await supervisor.full_sweep.run()
+    assert (figures.tasks, figures.index_rows, figures.mended) == (1, 1, 0)
+
+
+async def test_task_that_changed_meanwhile_is_left_alone(supervisor: Supervisor, table: TableClient) -> None:
+    """Its row is not as it was read: whoever changed it saw to its index row."""
+    rows = supervisor.full_sweep._rows
+    task = TaskId("moved")
+    await supervisor.store.admit(pending(LINE, task))
+    await _damage(table, task, wrong=True)
+    read = await supervisor.store.load(task)
+    assert read is not None
+    seen = (await rows.page(0, after=None, most=1000)).index_rows
+    assert [row.key for row in seen] == [RIGHT.format(task), WRONG.format(task)]
+    await supervisor.store.change(read, claimed(task=task))
+    before = await _rows(table)
+    assert await rows.mend(read, seen) == Mended()
+    assert await _rows(table) == before
+
+
+async def test_index_row_that_is_gone_or_new_is_not_removed(
+    supervisor: Supervisor, table: TableClient
+) -> None:
+    """Only the very row that was seen."""
+    rows = supervisor.full_sweep._rows
+    await _damage(table, "orphan", wrong=True)
+    [seen] = (await rows.page(0, after=None, most=1000)).index_rows
+    assert await rows.remove(IndexRow(seen.task, WRONG.format("other"), seen.version)) == Mended()
+    await table.delete_entity("000", seen.key)
+    await _damage(table, "orphan", wrong=True)
+    assert await rows.remove(seen) == Mended()
+    assert list(await _rows(table)) == [seen.key]
+
+
+async def test_pages_cover_all_rows(supervisor: Supervisor) -> None:
+    """However small they are: index rows first, then tasks, each once."""
+    tasks = [f"task-{number}" for number in range(5)]
+    for task in tasks:
+        await supervisor.store.admit(pending(LINE, TaskId(task)))
+    found: list[str] = []
+    after: str | None = None
+    while True:
+        page = await supervisor.full_sweep._rows.page(0, after=after, most=3)
+        found += [row.key for row in page.index_rows] + [row.task for row in page.task_rows]
+        after = page.continuation
+        if after is None:
+            break
+    assert found == [RIGHT.format(task) for task in tasks] + tasks
+
+
+def _without_write_ids(rows: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    return {key: {name: row[name] for name in row if name != "WriteId"} for key, row in rows.items()}

@@ -1,0 +1,143 @@
+"""The Supervisor's rows on the real table: index pages, lease, heartbeat."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from functions.pattern.errors import TransientError
+from functions.pattern.identity import TaskId
+from functions.pattern.ports import Index, IndexEntry
+from functions.pattern.states import ProcessState
+from functions.store.heartbeat import TableHeartbeat
+from functions.store.lease import TableLeaseRow
+from functions.store.task_index import TableTaskIndex
+from functions.supervisor.figures import Beat, SweepFigures
+from functions.supervisor.lease import Lease, Tenure
+from tests.fakes.tasks import after, claimed, completed, failed, pending, started
+from tests.fakes.workflows import LINE
+from tests.integration.conftest import MakeProcess
+from tests.integration.processes import Process
+
+pytestmark = pytest.mark.process
+
+
+def _index(process: Process) -> TableTaskIndex:
+    return TableTaskIndex(process.table, shards=1, figures=process.figures)
+
+
+async def _admit(process: Process, count: int) -> list[TaskId]:
+    tasks = [TaskId(f"task-{number}") for number in range(count)]
+    for task in tasks:
+        await process.store.admit(pending(LINE, task))
+    process.figures.reads = 0
+    return tasks
+
+
+async def test_index_is_read_by_pages_of_one_request(process: Process) -> None:
+    """Each page says where the next begins, and none is left out or given twice."""
+    tasks = await _admit(process, 5)
+    found: list[TaskId] = []
+    after_page = None
+    sizes = []
+    while True:
+        page = await _index(process).page(Index.DUE, 0, after=after_page, most=2)
+        found += [entry.task for entry in page.entries]
+        sizes.append(len(page.entries))
+        after_page = page.continuation
+        if after_page is None:
+            break
+    assert (found, sizes, process.figures.reads) == (tasks, [2, 2, 1], 3)
+
+
+async def test_index_is_read_up_to_a_time_and_oldest_first(process: Process) -> None:
+    """What is due at that very time is not yet due."""
+    first, second = await _admit(process, 2)
+    await process.told(second, claimed(task=second), started("pick", task=second, complete_by=20))
+    for seconds, tasks in ((20, []), (21, [second]), (30, [second]), (31, [second, first])):
+        page = await _index(process).page(Index.DUE, 0, until=after(seconds), most=10)
+        assert [entry.task for entry in page.entries] == tasks
+        assert page.continuation is None
+
+
+async def test_each_index_has_its_own_tasks(process: Process) -> None:
+    """With the time in the key, the workflow and the state."""
+    done, broken, waiting = await _admit(process, 3)
+    process.clock.advance(1)
+    picked, sent = ((started(step, task=done), completed(step, task=done)) for step in ("pick", "send"))
+    await process.told(done, claimed(task=done), *picked, *sent)
+    await process.told(
+        broken, claimed(task=broken), started("pick", task=broken), failed("pick", task=broken)
+    )
+    entries = {index: (await _index(process).page(index, 0, most=10)).entries for index in Index}
+    assert entries == {
+        Index.DUE: (IndexEntry(waiting, after(30), "line", ProcessState.PENDING),),
+        Index.ERROR: (IndexEntry(broken, after(1), "line", ProcessState.ERROR),),
+        Index.DONE: (IndexEntry(done, after(1), "line", ProcessState.PROCESSED),),
+    }
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"RowKey": 1}'])
+async def test_forged_continuation_is_refused(process: Process, text: str) -> None:
+    """It may come from a caller's cursor."""
+    with pytest.raises(ValueError, match="validation error"):
+        await _index(process).page(Index.DUE, 0, after=text, most=2)
+
+
+async def test_lease_has_one_holder_in_the_table(make_process: MakeProcess) -> None:
+    """Two processes, at the same moment, from the first time on."""
+    leases = [_lease(make_process(), holder) for holder in ("one", "two")]
+    for _ in range(2):
+        taken = await asyncio.gather(*(lease.take() for lease in leases))
+        assert sorted(taken) == [False, True]
+        for lease in leases:
+            await lease.give_back()
+
+
+async def test_lease_expires_in_the_table(make_process: MakeProcess) -> None:
+    """Its time is kept as it was written."""
+    one, two = make_process(), make_process()
+    assert await _lease(one, "one").take()
+    two.clock.advance(14.9)
+    assert not await _lease(two, "two").take()
+    two.clock.advance(0.1)
+    assert await _lease(two, "two").take()
+
+
+async def test_row_that_moved_on_is_not_written(process: Process) -> None:
+    """Neither made twice nor replaced from an old read."""
+    row = TableLeaseRow(process.table, figures=process.figures)
+    first = await row.write(Tenure("one", after(1)), None)
+    assert first is not None
+    assert await row.write(Tenure("two", after(2)), None) is None
+    second = await row.write(Tenure("two", after(2)), first.version)
+    assert await row.write(Tenure("three", after(3)), first.version) is None
+    assert await row.read() == second
+
+
+async def test_heartbeat_is_the_last_sweeps(process: Process) -> None:
+    """Its figures by their names; none before the first."""
+    heartbeat = TableHeartbeat(process.table, figures=process.figures)
+    assert await heartbeat.latest() is None
+    for recovered in (1, 2):
+        figures = SweepFigures(recovered=recovered, oldest_overdue=1.5)
+        beat = Beat(instance="one", started_at=after(0), finished_at=after(1), figures=figures)
+        await heartbeat.beat(beat)
+    assert await heartbeat.latest() == beat.properties()
+
+
+async def test_failing_service_is_a_transient_fault(process: Process) -> None:
+    """Of every one of these rows."""
+    await process.table.delete_table()
+    with pytest.raises(TransientError):
+        await _index(process).page(Index.DUE, 0, most=2)
+    with pytest.raises(TransientError):
+        await TableHeartbeat(process.table, figures=process.figures).beat(
+            Beat(instance="one", started_at=after(0), finished_at=after(1), figures=SweepFigures())
+        )
+
+
+def _lease(process: Process, holder: str) -> Lease:
+    row = TableLeaseRow(process.table, figures=process.figures)
+    return Lease(row, holder=holder, clock=process.clock)

@@ -1,0 +1,100 @@
+"""Dead letters: every loss is recorded, logged and told, and none is told without end."""
+
+from __future__ import annotations
+
+import json
+import logging
+from pathlib import Path
+
+import pytest
+
+from functions.operations.alert_formats import Alert, lost_alert
+from functions.operations.dead_letters import QUEUES, DeadLetters
+from functions.pattern.errors import TransientError
+from functions.pattern.messages import SchedulerRequest
+from tests.fakes.clock import FakeClock
+from tests.fakes.queues import RecordedRejections, Rejection
+from tests.fakes.store import MemoryStateStore
+from tests.fakes.tasks import FIRST, pending
+from tests.fakes.workflows import TASK
+
+REQUEST = SchedulerRequest(task_id=TASK, epoch=FIRST).model_dump_json().encode()
+PROPERTIES = {"DeadLetterReason": "MaxDeliveryCountExceeded", "DeadLetterErrorDescription": "10 times"}
+REASON = "MaxDeliveryCountExceeded: 10 times"
+
+
+class Bench:
+    """A reader of dead letters, with all that it works on."""
+
+    def __init__(self) -> None:
+        self.store = MemoryStateStore(FakeClock())
+        self.rejections = RecordedRejections()
+        self.alerts: list[Alert] = []
+        self.reader = DeadLetters(store=self.store, rejected=self.rejections, alerts=self)
+
+    async def alert_lost(self, loss: Alert) -> None:
+        """Keep the alert."""
+        self.alerts.append(loss)
+
+
+@pytest.fixture
+def bench() -> Bench:
+    """Make a reader that has read nothing."""
+    return Bench()
+
+
+def _logged(caplog: pytest.LogCaptureFixture) -> dict[str, str | None]:
+    [record] = [each for each in caplog.records if each.levelno == logging.ERROR]
+    facts: dict[str, str | None] = json.loads(record.getMessage().removeprefix("message lost "))
+    return facts
+
+
+async def test_loss_is_recorded_logged_and_told(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
+    """With the queue, the reason, and the task that the message was about."""
+    bench.store.put(pending())
+    await bench.reader.take("scheduler-requests", "task-1.1", REQUEST, PROPERTIES)
+    assert bench.rejections.all == [
+        Rejection("scheduler-requests/$DeadLetterQueue", "task-1.1", REQUEST, REASON)
+    ]
+    assert _logged(caplog) == {
+        "queue": "scheduler-requests",
+        "message_id": "task-1.1",
+        "task": TASK,
+        "reason": REASON,
+    }
+    assert bench.alerts == [lost_alert("scheduler-requests", "task-1.1", TASK, REASON)]
+
+
+@pytest.mark.parametrize(
+    "body", [REQUEST, b'{"order_id":"task-1"}', b'{"task_id":"a|b"}', b"[]", b"{", b"\xff", b""]
+)
+async def test_task_is_named_only_when_there_is_one(
+    bench: Bench, caplog: pytest.LogCaptureFixture, body: bytes
+) -> None:
+    """Whatever the body says, or however it is broken."""
+    await bench.reader.take("submissions", "m-1", body, {})
+    assert _logged(caplog)["task"] is None
+    assert bench.rejections.all[0].reason == "not said"
+
+
+async def test_lost_alert_is_only_logged(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
+    """An alert about it could be lost as well, and so on."""
+    bench.store.put(pending())
+    await bench.reader.take("operator-alerts", "a-1", b'{"order_id":"task-1"}', PROPERTIES)
+    assert bench.alerts == []
+    assert len(bench.rejections.all) == 1
+    assert _logged(caplog)["task"] == TASK
+
+
+async def test_loss_that_cannot_be_recorded_stays_where_it_is(bench: Bench) -> None:
+    """The message is not taken, and nothing is told yet."""
+    bench.store.failure = TransientError("Table Storage: ServiceRequestError")
+    with pytest.raises(TransientError):
+        await bench.reader.take("submissions", "m-1", REQUEST, PROPERTIES)
+    assert (bench.rejections.all, bench.alerts) == ([], [])
+
+
+def test_dead_letters_of_every_queue_are_read() -> None:
+    """Of all that are defined, so that no message dies unseen."""
+    defined = json.loads(Path("infra/queues.json").read_text(encoding="utf-8"))["queues"]
+    assert [queue["name"] for queue in defined] == list(QUEUES)
