@@ -10,9 +10,11 @@ import signal
 import sys
 from pathlib import Path
 
+from local.host.durable import ChaosOptions
 from local.host.errors import StartError
 from local.host.host import Host, HostOptions
 from local.host.logs import configure_logging
+from local.sqlite_log import Synchronous
 
 #: What a command that was used wrongly or cannot start returns.
 CANNOT_START = 2
@@ -64,7 +66,12 @@ def _options(arguments: argparse.Namespace) -> HostOptions:
         app=arguments.app.resolve(),
         port=arguments.port,
         data=data,
-        sync_mode=arguments.sync_mode,
+        synchronous=Synchronous[arguments.sync_mode],
+        chaos=ChaosOptions(
+            duplicate_activity=arguments.chaos_duplicate_activities,
+            reorder=arguments.chaos_reorder,
+            seed=arguments.chaos_seed,
+        ),
         enforce_auth=arguments.enforce_auth,
     )
 
@@ -85,13 +92,49 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--sync-mode",
-        choices=("NORMAL", "FULL"),
-        default="NORMAL",
+        choices=[mode.name for mode in Synchronous],
+        default=Synchronous.NORMAL.name,
         help="NORMAL survives a killed process, FULL a power cut, at a price in speed (default: NORMAL)",
     )
     parser.add_argument("--enforce-auth", action="store_true", help="ask for the key in <data>/master.key")
     parser.add_argument("--verbose", action="store_true", help="show debug lines and stack traces")
+    _add_chaos_options(parser)
     return parser
+
+
+def _add_chaos_options(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group(
+        "chaos", "Misfortunes that Azure may bring to Durable Functions, provoked to see the app endure them."
+    )
+    group.add_argument(
+        "--chaos-duplicate-activities",
+        type=_probability,
+        default=0.0,
+        metavar="P",
+        help="run an activity twice with this probability, 0 to 1 (default: %(default)g)",
+    )
+    group.add_argument(
+        "--chaos-reorder",
+        action="store_true",
+        help="bring an orchestration the messages that wait for it in random order",
+    )
+    group.add_argument(
+        "--chaos-seed",
+        type=int,
+        default=0,
+        metavar="N",
+        help="another number draws other misfortunes, the same one the same (default: %(default)s)",
+    )
+
+
+def _probability(text: str) -> float:
+    try:
+        probability = float(text)
+    except ValueError:
+        probability = -1.0
+    if not 0 <= probability <= 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a probability: 0 to 1")
+    return probability
 
 
 if __name__ == "__main__":

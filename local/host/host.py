@@ -9,7 +9,6 @@ from collections.abc import Coroutine, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from local.host.app import (
     Function,
@@ -19,6 +18,7 @@ from local.host.app import (
     read_functions,
     uses_durable,
 )
+from local.host.durable import ChaosOptions, DurableEngine, EngineOptions
 from local.host.errors import StartError
 from local.host.host_json import load_host_json
 from local.host.http.admin import Admin
@@ -29,19 +29,20 @@ from local.host.invocations import Invocations
 from local.host.messaging.connections import Connections
 from local.host.messaging.output import Outputs
 from local.host.messaging.trigger import ServiceBusListener
+from local.host.orchestrations import make_engine, start_engine
 from local.host.settings import AppSettings
 from local.host.timers.monitor import ScheduleMonitor
 from local.host.timers.trigger import TimerRunner
 from local.host.watchdog import LoopWatchdog
 from local.host.worker.bridge import Worker
-
-if TYPE_CHECKING:
-    from local.host.durable import DurableEngine
+from local.sqlite_log import Synchronous
 
 log = logging.getLogger(__name__)
 
-#: Seconds that running invocations get at the end.
-STOP_GRACE = 3.0
+#: Seconds that running invocations get at the end. What is left is begun again: nothing is lost by it.
+STOP_GRACE = 1.0
+#: Seconds in which a listener that is told to stop has dealt with what it was receiving.
+_LISTENING_ENDS = 0.2
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +52,10 @@ class HostOptions:
     app: Path
     port: int
     data: Path
-    #: SQLite's `synchronous` for the Durable engine: NORMAL or FULL.
-    sync_mode: str
+    #: How durable the Durable engine's commits are.
+    synchronous: Synchronous
+    #: Misfortunes that the Durable engine provokes.
+    chaos: ChaosOptions
     enforce_auth: bool
 
 
@@ -73,7 +76,8 @@ class Host:
         self._engine: DurableEngine | None = None
         self._http: HttpFunctions | None = None
         self._listeners: list[ServiceBusListener] = []
-        self._loops: list[asyncio.Task[None]] = []
+        self._listening: list[asyncio.Task[None]] = []
+        self._timing: list[asyncio.Task[None]] = []
 
     async def start(self) -> str:
         """Start everything and give the URL at which the host answers.
@@ -92,13 +96,13 @@ class Host:
         await self._start_engine(functions)
         await self._serve(functions, routes)
         self._watchdog.start()
-        for loop in [timer.run() for timer in timers] + [listener.run() for listener in self._listeners]:
-            self._keep(loop)
+        self._timing = [_keep(timer.run()) for timer in timers]
+        self._listening = [_keep(listener.run()) for listener in self._listeners]
         _list_functions(functions, routes, self._server.url)
         return self._server.url
 
     async def stop(self) -> bool:
-        """Take nothing new, give what runs a few seconds, then give messages and locks back.
+        """Take nothing new, give what runs a moment, then give messages and locks back.
 
         Say whether everything that ran has finished; if not, a thread may still be at work.
         """
@@ -106,14 +110,17 @@ class Host:
             self._http.stop()
         for listener in self._listeners:
             listener.stop()
+        await _end(self._listening, within=_LISTENING_ENDS)
+        # The client library takes half a second to let go of a queue: where nothing runs, that begins now.
+        idle = [listener.close() for listener in self._listeners if listener.is_idle]
+        busy = [listener for listener in self._listeners if not listener.is_idle]
         engine = self._engine.stop() if self._engine is not None else asyncio.sleep(0)
-        finished, _ = await asyncio.gather(self.invocations.drain(STOP_GRACE), engine)
-        for loop in self._loops:
-            loop.cancel()
-        await asyncio.gather(*self._loops, return_exceptions=True)
-        await asyncio.gather(*(listener.close() for listener in self._listeners))
+        stopping = asyncio.gather(engine, *idle)
+        finished = await self.invocations.drain(STOP_GRACE)
+        await stopping
+        await _end(self._timing, within=0)
+        await asyncio.gather(self._server.close(), *(listener.close() for listener in busy))
         self._watchdog.stop()
-        await self._server.close()
         with suppress(Exception):  # a broker that is away cannot be told goodbye
             await self._outputs.close()
             await self._connections.close()
@@ -146,16 +153,14 @@ class Host:
     async def _start_engine(self, functions: Sequence[Function]) -> None:
         if not uses_durable(functions):
             return
-        # Imported late: an app without Durable functions needs no engine.
-        from local.host.orchestrations import make_engine, start_engine  # noqa: PLC0415
-
         self._engine = make_engine(
             functions,
             self.invocations,
             self._host_json.extensions.durable_task,
-            data=self._options.data / "durable",
-            sync_mode=self._options.sync_mode,
-            stop_grace=STOP_GRACE,
+            EngineOptions(
+                synchronous=self._options.synchronous, stop_grace=STOP_GRACE, chaos=self._options.chaos
+            ),
+            self._options.data / "durable",
         )
         self.invocations.durable_client = self._engine.client_binding(self._server.url)
         await start_engine(self._engine)
@@ -170,10 +175,20 @@ class Host:
     def _engine_figures(self) -> Mapping[str, int]:
         return self._engine.figures() if self._engine is not None else {}
 
-    def _keep(self, loop: Coroutine[None, None, None]) -> None:
-        task = asyncio.create_task(loop)
-        task.add_done_callback(_report_death)
-        self._loops.append(task)
+
+def _keep(loop: Coroutine[None, None, None]) -> asyncio.Task[None]:
+    task = asyncio.create_task(loop)
+    task.add_done_callback(_report_death)
+    return task
+
+
+async def _end(loops: Sequence[asyncio.Task[None]], *, within: float) -> None:
+    """Give loops so many seconds to end by themselves, then cancel them."""
+    if loops:
+        await asyncio.wait(loops, timeout=within)
+    for loop in loops:
+        loop.cancel()
+    await asyncio.gather(*loops, return_exceptions=True)
 
 
 def _report_death(task: asyncio.Task[None]) -> None:

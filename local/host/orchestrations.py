@@ -2,53 +2,58 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from local.host.app import ActivityTrigger, Function, OrchestrationTrigger
 from local.host.durable import (
-    DatabaseRefusedError,
     DurableEngine,
     DurableFunction,
     EngineOptions,
     Raised,
     Returned,
-    Synchronous,
 )
 from local.host.errors import StartError
 from local.host.host_json import DurableOptions
 from local.host.invocations import Invocations
 from local.host.worker.bridge import Failed
 from local.host.worker.protos import TypedData
+from local.sqlite_log import LogRefusedError
 
 
 def make_engine(
     functions: Sequence[Function],
     invocations: Invocations,
-    options: DurableOptions,
-    *,
+    host_json: DurableOptions,
+    options: EngineOptions,
     data: Path,
-    sync_mode: str,
-    stop_grace: float,
 ) -> DurableEngine:
-    """Make the engine for the app's orchestrators and activities; each hub has its own file in `data`."""
+    """Make the engine for the app's orchestrators and activities; each hub has its own file in `data`.
+
+    Limits that host.json sets win over those in `options`.
+    """
     return DurableEngine(
-        database=data / f"{options.hub_name}.db",
-        hub=options.hub_name,
+        database=data / f"{host_json.hub_name}.db",
+        hub=host_json.hub_name,
         orchestrators=_durable(functions, OrchestrationTrigger),
         activities=_durable(functions, ActivityTrigger),
         invoke=DurableCalls(functions, invocations),
-        options=_engine_options(options, Synchronous(sync_mode), stop_grace),
+        options=_with_limits(options, host_json),
     )
 
 
 async def start_engine(engine: DurableEngine) -> None:
-    """Start it. Raises StartError when its database is another process's or not its own."""
+    """Start it. Raises StartError when its database is another process's, another version's or damaged."""
     try:
         await engine.start()
-    except DatabaseRefusedError as error:
+    except LogRefusedError as error:
         raise StartError(str(error)) from error
+    except sqlite3.DatabaseError as error:
+        raise StartError(
+            f"{engine.path} is damaged ({error}): delete it, or point the host at another folder"
+        ) from error
 
 
 class DurableCalls:
@@ -78,10 +83,9 @@ def _durable(
     ]
 
 
-def _engine_options(options: DurableOptions, synchronous: Synchronous, stop_grace: float) -> EngineOptions:
-    engine = EngineOptions(synchronous=synchronous, stop_grace=stop_grace)
-    if (limit := options.max_concurrent_orchestrator_functions) is not None:
-        engine = replace(engine, max_concurrent_orchestrators=limit)
-    if (limit := options.max_concurrent_activity_functions) is not None:
-        engine = replace(engine, max_concurrent_activities=limit)
-    return engine
+def _with_limits(options: EngineOptions, host_json: DurableOptions) -> EngineOptions:
+    if (limit := host_json.max_concurrent_orchestrator_functions) is not None:
+        options = replace(options, max_concurrent_orchestrators=limit)
+    if (limit := host_json.max_concurrent_activity_functions) is not None:
+        options = replace(options, max_concurrent_activities=limit)
+    return options

@@ -54,7 +54,7 @@ def _azurite(addresses: Addresses, folder: Path, options: PlatformOptions) -> Pa
         ),
         # The table service is the last of the three that Azurite starts.
         ready=Readiness(addresses.table, any_status=True),
-        stop_within=4.0,
+        stop_within=3.3,
         crash_safe=options.in_memory_storage,
     )
 
@@ -82,5 +82,5 @@ def _host(addresses: Addresses, folder: Path, options: PlatformOptions) -> Part:
         ),
         environment=application_settings(app, os.environ, addresses, options.settings),
         ready=Readiness(addresses.health),
-        stop_within=3.5,
+        stop_within=1.5,
     )

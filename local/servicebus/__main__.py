@@ -11,9 +11,10 @@ import sqlite3
 import sys
 from pathlib import Path
 
+from local.sqlite_log import LogRefusedError
+
 from .config import BrokerConfig, ConfigRefused, read_config
 from .server import HOST, Broker, PortRefused
-from .storage.database import DataFolderRefused
 
 _EXIT_FAILED, _EXIT_REFUSED = 1, 2
 _LAST_PORT = 65535
@@ -31,7 +32,7 @@ def main() -> int:
     try:
         config = read_config(options.config)
         return asyncio.run(_serve(config, options.data, options.port, options.admin_port))
-    except (ConfigRefused, DataFolderRefused, PortRefused) as refusal:
+    except (ConfigRefused, LogRefusedError, PortRefused) as refusal:
         return _refuse(str(refusal))
     except sqlite3.DatabaseError as error:
         return _refuse(

@@ -19,9 +19,9 @@ from .broker.faults import FaultBoard
 from .broker.namespace import Namespace
 from .broker.timers import Timers
 from .config import BrokerConfig
-from .storage.database import Database
 from .storage.group_commit import GroupCommit
 from .storage.journal import Journal
+from .storage.schema import open_log
 
 _log = logging.getLogger(__name__)
 
@@ -52,20 +52,20 @@ class Broker:
     async def start(cls, config: BrokerConfig, data: Path, *, port: int = 0, admin_port: int = 0) -> Broker:
         """Start a broker on a data folder; port 0 means any free one.
 
-        Raises DataFolderRefused, PortRefused, and sqlite3.Error for a damaged log.
+        Raises LogRefusedError, PortRefused, and sqlite3.Error for a damaged log.
         """
         failed = asyncio.Event()
         async with AsyncExitStack() as resources:
-            database = Database(data)
-            resources.callback(database.close)
+            log = open_log(data)
+            resources.callback(log.close)
             loop = asyncio.get_running_loop()
-            commit = GroupCommit(database.connection, loop, failed.set)
+            commit = GroupCommit(log, loop, failed.set)
             resources.callback(commit.close)
             timers = Timers(loop)
             resources.callback(timers.close)
             faults = FaultBoard()
             namespace = Namespace(
-                config.queues, config.auto_create, Machinery(Journal(database, commit), timers, faults)
+                config.queues, config.auto_create, Machinery(Journal(log, commit), timers, faults)
             )
             _log.info("%d messages in the log", namespace.load())
             service = Service(namespace)

@@ -10,19 +10,16 @@ rewind (`api`).
 
 from __future__ import annotations
 
-from local.host.durable.database import DatabaseRefusedError
 from local.host.durable.engine import DurableEngine
 from local.host.durable.functions import DurableFunction, Invoke, Raised, Returned
-from local.host.durable.options import ChaosOptions, EngineOptions, Synchronous
+from local.host.durable.options import ChaosOptions, EngineOptions
 
 __all__ = [
     "ChaosOptions",
-    "DatabaseRefusedError",
     "DurableEngine",
     "DurableFunction",
     "EngineOptions",
     "Invoke",
     "Raised",
     "Returned",
-    "Synchronous",
 ]

@@ -98,7 +98,10 @@ class DurableClient:
             raise
 
     async def raise_event(self, instance: str, name: str, payload: str | None) -> None:
-        """Send an external event with JSON text. Raises UnknownInstanceError or GoneError."""
+        """Send an external event with JSON text. Raises UnknownInstanceError or GoneError.
+
+        One that is accepted in the moment in which its instance ends is dropped, as in Azure, and logged.
+        """
         _check_payload(payload, f"Event '{name}' for orchestration {instance}")
         await self._send(instance, EventRaised(name=name, input=payload))
 

@@ -6,6 +6,7 @@ episode at a time.
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable
@@ -14,7 +15,7 @@ from itertools import count
 from local.host.durable.database import Database
 from local.host.durable.event_json import encode
 from local.host.durable.events import Event
-from local.host.durable.instances import LiveInstance, LiveInstances
+from local.host.durable.instances import LiveInstance, LiveInstances, report_dropped
 from local.host.durable.lane import Lane
 from local.host.durable.options import EngineOptions
 from local.host.durable.store import Message, PendingActivity
@@ -54,8 +55,8 @@ class Dispatcher:
     async def close(self) -> None:
         """Give no more turns, and wait a little for those that run."""
         self._timers.close()
-        await self._activities.close(self._options.stop_grace)
-        await self._episodes.close(self._options.stop_grace)
+        grace = self._options.stop_grace
+        await asyncio.gather(self._activities.close(grace), self._episodes.close(grace))
 
     def message(self, instance: str, execution: str | None, event: Event, due: float = 0.0) -> Message:
         """Make a message with the next number."""
@@ -85,7 +86,9 @@ class Dispatcher:
     def _hand_over(self, message: Message) -> None:
         instance = self._instances.get(message.instance, message.execution)
         if instance is None:
-            return  # it has ended, or is another generation by now; the row went with the old one
+            # It has ended, or is another generation by now. Only a client's message is meant for any.
+            report_dropped([message])
+            return
         if message.due:
             self._figures["timers_fired"] += 1
         instance.inbox.append(message)

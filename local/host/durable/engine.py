@@ -35,7 +35,7 @@ class DurableEngine:
         invoke: Invoke,
         options: EngineOptions,
     ) -> None:
-        self._path = database
+        self.path = database
         self._hub_name = hub
         self._orchestrators = FunctionTable(orchestrators)
         self._activities = FunctionTable(activities)
@@ -48,10 +48,10 @@ class DurableEngine:
     async def start(self) -> None:
         """Open the database and go on with whatever is pending in it.
 
-        Raises DatabaseRefusedError if another process has it.
+        Raises LogRefusedError if another process has it, and sqlite3.DatabaseError if it is damaged.
         """
         options = self._options
-        database = Database(self._path, options.synchronous, SCHEMA, SCHEMA_VERSION)
+        database = Database(self.path, options.synchronous, SCHEMA, SCHEMA_VERSION)
         instances = LiveInstances(database)
         hub = self._hub = TaskHub(
             database, instances, Dispatcher(database, instances, options, self._figures), self._figures
@@ -71,7 +71,7 @@ class DurableEngine:
         self._is_running = False
         self._api.close()
         await self._hub.dispatcher.close()
-        await self._hub.database.close()
+        self._hub.database.close()
 
     def routes(self) -> list[web.RouteDef]:
         """Return the management API, below /runtime/webhooks/durabletask and /durabletask."""

@@ -28,7 +28,7 @@ from local.host.durable.instances import History, LiveInstance
 from local.host.durable.limits import PayloadTooLargeError, check_custom_status
 from local.host.durable.options import EngineOptions
 from local.host.durable.shim import replay
-from local.host.durable.state import OrchestratorState
+from local.host.durable.state import InvalidAnswerError, OrchestratorState
 from local.host.durable.store import Changes, Message
 from local.host.durable.timestamps import now_text
 
@@ -114,13 +114,14 @@ class EpisodeRunner:
             logger.error(
                 "Orchestrator '%s' raised in instance %s:\n%s", instance.name, instance.id, answer.stack
             )
-        state = OrchestratorState.from_answer(answer)
-        custom_status = None if state.custom_status is None else to_json(state.custom_status)
         try:
+            state = OrchestratorState.from_answer(answer)
             check_custom_status(state.custom_status)
-        except PayloadTooLargeError as error:
+            verdict = replay(state, chain(history.events, new))
+        except (InvalidAnswerError, PayloadTooLargeError) as error:
+            logger.error("Orchestrator '%s' of instance %s fails: %s", instance.name, instance.id, error)  # noqa: TRY400 - the host's stack says nothing about the app
             return Verdict(Failed(str(error), raised=True)), instance.custom_status
-        return replay(state, chain(history.events, new)), custom_status
+        return verdict, None if state.custom_status is None else to_json(state.custom_status)
 
     async def _continue_as_new(
         self, instance: LiveInstance, restart: Restarted, custom_status: str | None, changes: Changes

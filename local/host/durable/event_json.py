@@ -7,42 +7,20 @@ played, and a constant means that an event's text is made once and joined into e
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from dataclasses import fields
-from typing import Any
+from typing import Any, TypeAliasType, get_args
 
-from local.host.durable.events import (
-    Event,
-    EventRaised,
-    EventType,
-    ExecutionCompleted,
-    ExecutionResumed,
-    ExecutionStarted,
-    ExecutionSuspended,
-    ExecutionTerminated,
-    OrchestratorCompleted,
-    OrchestratorStarted,
-    TaskCompleted,
-    TaskFailed,
-    TaskScheduled,
-    TimerCreated,
-    TimerFired,
-)
+from local.host.durable.events import Event, EventType
 
-_CLASSES: tuple[type[Event], ...] = (
-    ExecutionStarted,
-    ExecutionCompleted,
-    ExecutionTerminated,
-    ExecutionSuspended,
-    ExecutionResumed,
-    TaskScheduled,
-    TaskCompleted,
-    TaskFailed,
-    TimerCreated,
-    TimerFired,
-    OrchestratorStarted,
-    OrchestratorCompleted,
-    EventRaised,
-)
+
+def _members(union: TypeAliasType) -> Iterator[type[Event]]:
+    """List the classes of a union and of the unions in it."""
+    for member in get_args(union.__value__):
+        if isinstance(member, TypeAliasType):
+            yield from _members(member)
+        else:
+            yield member
 
 
 def _keys(event_class: type[Event]) -> tuple[tuple[str, str], ...]:
@@ -50,8 +28,8 @@ def _keys(event_class: type[Event]) -> tuple[tuple[str, str], ...]:
     return tuple((f.name, f.name.title().replace("_", "")) for f in fields(event_class))
 
 
-_BY_KIND: dict[int, type[Event]] = {event_class.kind: event_class for event_class in _CLASSES}
-_KEYS: dict[EventType, tuple[tuple[str, str], ...]] = {c.kind: _keys(c) for c in _CLASSES}
+_BY_KIND: dict[int, type[Event]] = {event_class.kind: event_class for event_class in _members(Event)}
+_KEYS: dict[EventType, tuple[tuple[str, str], ...]] = {c.kind: _keys(c) for c in _BY_KIND.values()}
 
 #: Compact JSON, in ASCII so that even a lone surrogate can be stored.
 to_json = json.JSONEncoder(separators=(",", ":")).encode

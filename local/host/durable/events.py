@@ -201,16 +201,15 @@ class EventRaised(_Event):
 
 
 type Completion = TaskCompleted | TaskFailed | TimerFired
-type Event = (
+#: Events that an instance which is suspended does not take before it is resumed.
+type OrdinaryEvent = (
     ExecutionStarted
     | ExecutionCompleted
     | ExecutionTerminated
-    | ExecutionSuspended
-    | ExecutionResumed
     | TaskScheduled
     | TimerCreated
-    | OrchestratorStarted
     | OrchestratorCompleted
     | EventRaised
     | Completion
 )
+type Event = OrdinaryEvent | OrchestratorStarted | ExecutionSuspended | ExecutionResumed

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections import OrderedDict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -10,8 +11,10 @@ from itertools import islice
 
 from local.host.durable.database import Database
 from local.host.durable.event_json import from_body
-from local.host.durable.events import Event
+from local.host.durable.events import Event, EventRaised
 from local.host.durable.store import ALIVE, COLUMNS, InstanceRow, Message
+
+logger = logging.getLogger(__name__)
 
 #: Histories kept in memory. Others are read again when their instance has something to do.
 _HISTORIES_KEPT = 10_000
@@ -86,8 +89,9 @@ class LiveInstances:
         return live
 
     def end(self, instance: str) -> None:
-        """Forget an instance that is finished."""
+        """Forget an instance that is finished, and what came for it too late."""
         if (live := self._live.pop(instance, None)) is not None:
+            report_dropped(live.inbox)
             live.inbox.clear()
         self._histories.pop(instance, None)
 
@@ -119,3 +123,12 @@ class LiveInstances:
         for instance in oldest:
             if not self._live[instance].scheduled:
                 del self._histories[instance]
+
+
+def report_dropped(messages: Iterable[Message]) -> None:
+    """Say which clients' messages nobody will read: they were accepted just before their instance ended."""
+    for message in messages:
+        if message.execution is None:
+            event = message.event
+            what = f"Event '{event.name}'" if isinstance(event, EventRaised) else event.kind.name
+            logger.info("%s for orchestration %s came as it ended, and is dropped", what, message.instance)

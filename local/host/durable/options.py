@@ -5,16 +5,8 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, field
 from datetime import timedelta
-from enum import Enum
 
-
-class Synchronous(Enum):
-    """How far a committed transaction must have come before it counts (SQLite's PRAGMA synchronous)."""
-
-    #: Written to the operating system: survives a killed process, not a power cut.
-    NORMAL = "NORMAL"
-    #: Flushed to the disk: survives a power cut, at 25 to 45 % of the speed.
-    FULL = "FULL"
+from local.sqlite_log import Synchronous
 
 
 def _default_concurrency() -> int:

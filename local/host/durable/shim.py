@@ -25,7 +25,6 @@ from local.host.durable.decisions import (
     Verdict,
 )
 from local.host.durable.events import (
-    Completion,
     Event,
     EventRaised,
     ExecutionCompleted,
@@ -35,6 +34,7 @@ from local.host.durable.events import (
     ExecutionTerminated,
     OrchestratorCompleted,
     OrchestratorStarted,
+    OrdinaryEvent,
     TaskCompleted,
     TaskFailed,
     TaskScheduled,
@@ -42,7 +42,7 @@ from local.host.durable.events import (
     TimerFired,
 )
 from local.host.durable.future import Future, Steps, drive, settled, when_count
-from local.host.durable.state import Action, ActionType, OrchestratorState
+from local.host.durable.state import Action, ActionType, InvalidAnswerError, OrchestratorState
 from local.host.durable.timestamps import from_text
 
 _LONGEST_RETRY_DELAY = timedelta(days=6)
@@ -57,7 +57,7 @@ class NotSupportedError(Exception):
 
 
 def replay(state: OrchestratorState, history: Iterable[Event]) -> Verdict:
-    """Match an orchestrator's answer with the history it was given."""
+    """Match an orchestrator's answer with the history it was given. Raises InvalidAnswerError."""
     shim = Shim(state)
     try:
         for event in history:
@@ -68,18 +68,6 @@ def replay(state: OrchestratorState, history: Iterable[Event]) -> Verdict:
         return Verdict(Failed(str(error)))
     return shim.verdict()
 
-
-#: Events that an instance which is suspended does not take before it is resumed.
-type _OrdinaryEvent = (
-    ExecutionStarted
-    | ExecutionCompleted
-    | ExecutionTerminated
-    | TaskScheduled
-    | TimerCreated
-    | OrchestratorCompleted
-    | EventRaised
-    | Completion
-)
 
 _UNSUPPORTED = {
     ActionType.CALL_SUB_ORCHESTRATOR: "Calling a sub-orchestrator",
@@ -108,7 +96,7 @@ class Shim:
         self._waiting: dict[str, list[Future]] = {}
         self._unread: list[EventRaised] = []
         self._suspended = False
-        self._held: list[_OrdinaryEvent] = []
+        self._held: list[OrdinaryEvent] = []
         self._next_input: str | None = None
         self._result: Completed | Failed | None = None
 
@@ -137,7 +125,7 @@ class Shim:
             case _:
                 self._take(event)
 
-    def _take(self, event: _OrdinaryEvent) -> None:
+    def _take(self, event: OrdinaryEvent) -> None:
         match event:
             case ExecutionStarted():
                 drive(self._run())
@@ -203,6 +191,14 @@ class Shim:
             self._result = Completed(self._state.output)
 
     def _perform(self, action: Action) -> Future:
+        try:
+            return self._carry_out(action)
+        except (ValueError, LookupError, TypeError, OverflowError) as error:
+            raise InvalidAnswerError(
+                f"it asked for an action that the local host cannot carry out ({error!r}): {action}"
+            ) from error
+
+    def _carry_out(self, action: Action) -> Future:
         kind = ActionType(action["actionType"])
         match kind:
             case ActionType.CALL_ACTIVITY:
@@ -212,12 +208,12 @@ class Shim:
                 drive(self._retry(action, outcome))
                 return outcome
             case ActionType.CONTINUE_AS_NEW:
-                self._next_input = action["input"]
+                self._next_input = _text(action, "input")
                 return settled()
             case ActionType.CREATE_TIMER:
                 return self._timer(action)
             case ActionType.WAIT_FOR_EXTERNAL_EVENT:
-                return self._wait_for_event(action["externalEventName"])
+                return self._wait_for_event(_text(action, "externalEventName"))
             case ActionType.WHEN_ANY | ActionType.WHEN_ALL:
                 children = [self._perform(child) for child in action["compoundActions"]]
                 return when_count(
@@ -234,7 +230,7 @@ class Shim:
         return future
 
     def _timer(self, action: Action) -> Future:
-        future = self._decide(SetTimer(from_text(action["fireAt"])))
+        future = self._decide(SetTimer(from_text(_text(action, "fireAt"))))
         if action["isCanceled"]:
             self._settle(self._next_id - 1, failed=True)
         return future
@@ -252,7 +248,7 @@ class Shim:
         """Run an activity until it succeeds or has no attempt left: Durable Task decides, not the SDK."""
         options = action["retryOptions"]
         delay = min(timedelta(milliseconds=options["firstRetryIntervalInMilliseconds"]), _LONGEST_RETRY_DELAY)
-        attempts_left = options["maxNumberOfAttempts"]
+        attempts_left = int(options["maxNumberOfAttempts"])
         while attempts_left:
             attempt = self._decide(_activity_of(action))
             yield attempt
@@ -271,4 +267,12 @@ class Shim:
 
 
 def _activity_of(action: Action) -> RunActivity:
-    return RunActivity(action["functionName"], action.get("input"))
+    input_text = None if action.get("input") is None else _text(action, "input")
+    return RunActivity(_text(action, "functionName"), input_text)
+
+
+def _text(action: Action, key: str) -> str:
+    value = action[key]
+    if not isinstance(value, str):
+        raise TypeError(f"{key} is not a text")
+    return value

@@ -13,6 +13,8 @@ from typing import Any
 
 from local.host.durable.functions import Raised, Returned
 
+#: Characters of a wrong answer that are shown.
+_SHOWN = 200
 _FAILURE_MARK = "\n\n$OutOfProcData$:"
 
 
@@ -50,6 +52,10 @@ class ActionType(IntEnum):
 type Action = dict[str, Any]
 
 
+class InvalidAnswerError(Exception):
+    """What an orchestrator function answered is no state, so that no replay will get any further."""
+
+
 @dataclass(frozen=True, slots=True)
 class OrchestratorState:
     """One answer of an orchestrator function."""
@@ -62,7 +68,10 @@ class OrchestratorState:
 
     @classmethod
     def from_answer(cls, answer: Returned | Raised) -> OrchestratorState:
-        """Read the worker's answer; one that raised has its state behind a mark in the message."""
+        """Read the worker's answer; one that raised has its state behind a mark in the message.
+
+        Raises InvalidAnswerError.
+        """
         if isinstance(answer, Returned):
             return cls._from_json(answer.json or "")
         _, mark, text = answer.message.partition(_FAILURE_MARK)
@@ -72,11 +81,17 @@ class OrchestratorState:
 
     @classmethod
     def _from_json(cls, text: str) -> OrchestratorState:
-        body = json.loads(text)
-        return cls(
-            actions=body["actions"][0] if body["actions"] else [],
-            is_done=body.get("isDone", False),
-            output=body.get("output"),
-            error=body.get("error"),
-            custom_status=body.get("customStatus"),
-        )
+        try:
+            body = json.loads(text)
+            return cls(
+                actions=list(body["actions"][0]) if body["actions"] else [],
+                is_done=body.get("isDone", False),
+                output=body.get("output"),
+                error=body.get("error"),
+                custom_status=body.get("customStatus"),
+            )
+        except (ValueError, LookupError, TypeError, AttributeError) as error:
+            raise InvalidAnswerError(
+                "its answer is not the state that an orchestrator of azure-functions-durable 1.x gives "
+                f"({error!r}): {text[:_SHOWN]!r}"
+            ) from error

@@ -12,9 +12,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Self
 
-from local.host.durable.database import Statement
 from local.host.durable.event_json import decode
 from local.host.durable.events import Event, RuntimeStatus
+from local.sqlite_log import Statement
 
 #: Instances that are not finished.
 ALIVE = "status IN ('Pending', 'Running', 'ContinuedAsNew', 'Suspended')"

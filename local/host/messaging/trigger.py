@@ -91,6 +91,11 @@ class ServiceBusListener:
         self._stopping = True
         self._interrupt()
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether it has no message that runs or is to be settled."""
+        return not self._at_work and not self._finished
+
     async def close(self) -> None:
         """Settle what has finished, give back what has not, and let go of the queue."""
         self._finished += [(work, False) for work in self._at_work.values()]

@@ -1,3 +1,3 @@
-"""The log on disk: SQLite with one commit for everything that arrived in one turn of the event loop."""
+"""The log on disk: what is written of messages, with one commit for all that came in one turn of the loop."""
 
 from __future__ import annotations

@@ -8,12 +8,13 @@ memory and log differ: nothing is answered any more and the broker must stop.
 from __future__ import annotations
 
 import asyncio
-import itertools
 import logging
 import sqlite3
 from collections.abc import Callable
-from operator import itemgetter
 from typing import Any
+
+from local.sqlite_log import SqliteLog
+from local.sqlite_log import Statement as LogStatement
 
 from .schema import Statement
 
@@ -26,19 +27,19 @@ class GroupCommit:
     """Collects statements and what is to happen when they are committed."""
 
     def __init__(
-        self, database: sqlite3.Connection, loop: asyncio.AbstractEventLoop, on_failure: Callable[[], object]
+        self, log: SqliteLog, loop: asyncio.AbstractEventLoop, on_failure: Callable[[], object]
     ) -> None:
-        self._database = database
+        self._log = log
         self._loop = loop
         self._on_failure = on_failure
-        self._statements: list[tuple[Statement, tuple[Parameter, ...]]] = []
+        self._statements: list[LogStatement] = []
         self._callbacks: list[tuple[Callable[..., object], tuple[Any, ...]]] = []
         self._scheduled = False
         self._closed = False
 
     def write(self, statement: Statement, *parameters: Parameter) -> None:
         """Add a statement to the next commit."""
-        self._statements.append((statement, parameters))
+        self._statements.append((statement.value, parameters))
         self._schedule()
 
     def then(self, callback: Callable[..., object], *arguments: Any) -> None:
@@ -68,13 +69,9 @@ class GroupCommit:
             self._scheduled = True
             self._loop.call_soon(self.flush)
 
-    def _commit(self, statements: list[tuple[Statement, tuple[Parameter, ...]]]) -> bool:
+    def _commit(self, statements: list[LogStatement]) -> bool:
         try:
-            # Waits while a truncating checkpoint runs (SQLite's busy timeout).
-            self._database.execute("BEGIN IMMEDIATE")
-            for statement, group in itertools.groupby(statements, key=itemgetter(0)):
-                self._database.executemany(statement.value, [parameters for _, parameters in group])
-            self._database.execute("COMMIT")
+            self._log.commit(statements)
         except sqlite3.Error:
             _log.critical(
                 "The log could not be written. The broker stops and acknowledges nothing.", exc_info=True

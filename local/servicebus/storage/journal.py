@@ -7,19 +7,19 @@ from typing import Any
 
 from local.servicebus.broker.message import Message, MessageState
 from local.servicebus.content import Content, EncodedPairs
+from local.sqlite_log import SqliteLog
 
-from .database import Database
-from .group_commit import GroupCommit
+from .group_commit import GroupCommit, Parameter
 from .schema import Statement
 
 
 class Journal:
     """Typed access to the log."""
 
-    def __init__(self, database: Database, commit: GroupCommit) -> None:
-        self._connection = database.connection
+    def __init__(self, log: SqliteLog, commit: GroupCommit) -> None:
+        self._log = log
         self._commit = commit
-        (last,) = self._connection.execute("SELECT coalesce(max(id), 0) FROM message").fetchone()
+        (last,) = self._log.query("SELECT coalesce(max(id), 0) FROM message").fetchone()
         self._last_id: int = last
 
     def next_id(self) -> int:
@@ -37,15 +37,7 @@ class Journal:
         self._commit.write(
             Statement.INSERT_MESSAGE,
             message.id,
-            message.address,
-            message.sequence_number,
-            message.enqueued_sequence_number,
-            int(message.state),
-            message.delivery_count,
-            message.enqueued_ms,
-            message.expires_ms,
-            message.scheduled_ms,
-            message.dead_letter_source,
+            *_place_of(message),
             content.message_id,
             content.time_to_live_ms,
             content.durable,
@@ -60,15 +52,7 @@ class Journal:
         """Write down a message's new place, state or delivery count."""
         self._commit.write(
             Statement.UPDATE_MESSAGE,
-            message.address,
-            message.sequence_number,
-            message.enqueued_sequence_number,
-            int(message.state),
-            message.delivery_count,
-            message.enqueued_ms,
-            message.expires_ms,
-            message.scheduled_ms,
-            message.dead_letter_source,
+            *_place_of(message),
             message.content.application_properties,
             message.id,
         )
@@ -95,17 +79,32 @@ class Journal:
 
     def queues(self) -> list[tuple[str, int]]:
         """Read the queues' names and next sequence numbers."""
-        return self._connection.execute("SELECT name, next_sequence_number FROM queue").fetchall()
+        return self._log.query("SELECT name, next_sequence_number FROM queue").fetchall()
 
     def seen_ids(self) -> Iterator[tuple[str, str, int]]:
         """Read queue, message id and end of its time, earliest end first."""
         query = "SELECT queue, message_id, until_ms FROM seen_message_id ORDER BY until_ms"
-        return iter(self._connection.execute(query))
+        return iter(self._log.query(query))
 
     def messages(self) -> Iterator[Message]:
         """Read all messages in the order in which they may be received."""
-        for row in self._connection.execute("SELECT * FROM message ORDER BY sequence_number"):
+        for row in self._log.query("SELECT * FROM message ORDER BY sequence_number"):
             yield _message_from_row(row)
+
+
+def _place_of(message: Message) -> tuple[Parameter, ...]:
+    """Return what may change of a message, in the order of the columns."""
+    return (
+        message.address,
+        message.sequence_number,
+        message.enqueued_sequence_number,
+        int(message.state),
+        message.delivery_count,
+        message.enqueued_ms,
+        message.expires_ms,
+        message.scheduled_ms,
+        message.dead_letter_source,
+    )
 
 
 def _message_from_row(row: tuple[Any, ...]) -> Message:

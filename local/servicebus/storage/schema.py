@@ -1,13 +1,16 @@
-"""Tables and statements of the log. Times are milliseconds since 1970 UTC."""
+"""The log's place in a data folder, its tables and statements. Times are milliseconds since 1970 UTC."""
 
 from __future__ import annotations
 
 from enum import Enum
+from pathlib import Path
 
-#: Kept in SQLite's `user_version`. A folder with another number is refused.
-SCHEMA_VERSION = 1
+from local.sqlite_log import Schema, SqliteLog, Synchronous
 
-TABLES = """
+#: Grows with every change of the tables.
+_VERSION = 1
+
+_TABLES = """
 CREATE TABLE message (
     id INTEGER PRIMARY KEY,
     address TEXT NOT NULL,
@@ -63,3 +66,15 @@ class Statement(Enum):
     FORGET_IDS = "DELETE FROM seen_message_id WHERE queue=? AND until_ms<=?"
     #: A queue was deleted; its messages are deleted one by one.
     DELETE_QUEUE = "DELETE FROM queue WHERE name=?"
+
+
+def open_log(folder: Path) -> SqliteLog:
+    """Open the log in a data folder. Raises LogRefusedError, and sqlite3.DatabaseError for a damaged log."""
+    schema = Schema(
+        _TABLES,
+        _VERSION,
+        subject=f"data folder {folder}",
+        other_owner="another broker: stop it, or choose another folder with --data",
+        remedy="delete it, or choose another folder with --data",
+    )
+    return SqliteLog(folder / "messages.sqlite", schema, Synchronous.NORMAL)

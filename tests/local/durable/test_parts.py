@@ -15,10 +15,10 @@ from local.host.durable import timers
 from local.host.durable.database import Database
 from local.host.durable.event_json import decode, encode
 from local.host.durable.events import EventRaised, ExecutionStarted, TimerFired
-from local.host.durable.options import Synchronous
 from local.host.durable.store import Message
 from local.host.durable.timers import Timers
 from local.host.durable.timestamps import from_text, to_text, to_timespan
+from local.sqlite_log import Synchronous
 
 
 def test_timestamps_have_seven_digits() -> None:
@@ -52,7 +52,7 @@ async def test_commits_of_one_turn_are_one_transaction(database: Database) -> No
     """They are executed in order, and each is told after the commit."""
     told: list[int] = []
     executed: list[str] = []
-    database._connection.set_trace_callback(executed.append)
+    database._log._connection.set_trace_callback(executed.append)
     commits = [
         database.commit([("INSERT INTO t VALUES(?)", (n,))], lambda n=n: told.append(n))  # type: ignore[misc]  # a default binds n
         for n in range(3)
@@ -61,7 +61,7 @@ async def test_commits_of_one_turn_are_one_transaction(database: Database) -> No
     await asyncio.gather(*commits)
     assert told == [0, 1, 2]
     assert executed.count("COMMIT") == 1
-    await database.close()
+    database.close()
 
 
 async def test_a_bad_transaction_harms_no_other(database: Database, caplog: pytest.LogCaptureFixture) -> None:
@@ -77,17 +77,17 @@ async def test_a_bad_transaction_harms_no_other(database: Database, caplog: pyte
             await bad
         await other
     assert database.query("SELECT x FROM t") == [(1,), (2,), (7,), (8,)]
-    await database.close()
+    database.close()
 
 
 async def test_what_was_handed_in_before_the_close_is_committed(tmp_path: Path, database: Database) -> None:
     """Closing commits what waits."""
     done = database.commit([("INSERT INTO t VALUES(9)", ())], lambda: None)
-    await database.close()
+    database.close()
     assert done.done()
     again = Database(tmp_path / "x.sqlite", Synchronous.NORMAL, "", 1)
     assert again.query("SELECT x FROM t") == [(9,)]
-    await again.close()
+    again.close()
 
 
 def _timer(number: int, due: float) -> Message:

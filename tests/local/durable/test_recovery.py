@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from pathlib import Path
 
 import pytest
 
 from local.host.durable import (
     ChaosOptions,
-    DatabaseRefusedError,
     EngineOptions,
     Raised,
     Returned,
@@ -18,7 +18,7 @@ from local.host.durable import (
 )
 from local.host.durable.database import Database
 from local.host.durable.events import RuntimeStatus
-from local.host.durable.options import Synchronous
+from local.sqlite_log import LogRefusedError, Synchronous
 from tests.local.durable.conftest import StartEngine
 from tests.local.durable.sdk import SdkApp
 from tests.local.durable.test_orchestrations import as_client
@@ -54,6 +54,27 @@ async def test_activity_cut_off_by_a_stop_runs_again(app: SdkApp, start_engine: 
     assert app.calls == ["slow", "slow"]
 
 
+async def test_a_stop_waits_once_for_all_that_hangs(start_engine: StartEngine) -> None:
+    """Orchestrators and activities get the grace period at the same time, not one after the other."""
+    hanging: set[str] = set()
+
+    async def hang(function: str, parameter: str, payload: str) -> Returned | Raised:
+        del parameter, payload
+        if function == "race":
+            return Returned('{"actions": [[{"actionType": 0, "functionName": "slow"}]]}')
+        hanging.add(function)
+        await asyncio.Event().wait()
+        return Returned(None)
+
+    engine = await start_engine(EngineOptions(stop_grace=0.6), hang)
+    await engine.client.start_new("race")
+    await engine.client.start_new("event")
+    await until(lambda: hanging == {"slow", "event"})
+    before = time.monotonic()
+    await engine.stop()
+    assert time.monotonic() - before < 1.15
+
+
 async def test_an_activity_that_was_answered_does_not_run_again(
     app: SdkApp, start_engine: StartEngine
 ) -> None:
@@ -82,17 +103,17 @@ async def test_a_second_engine_is_refused_the_database(
 ) -> None:
     """The text names the file and asks whether the host is running already."""
     await start_engine()
-    with pytest.raises(DatabaseRefusedError, match="is the host running already"):
+    with pytest.raises(LogRefusedError, match="is the host running already"):
         await app.engine(tmp_path / "durable.sqlite").start()
 
 
 async def test_a_database_of_another_version_is_refused(app: SdkApp, tmp_path: Path) -> None:
     """A file with another schema is left alone, and can be opened by who wrote it."""
     path = tmp_path / "durable.sqlite"
-    await Database(path, Synchronous.NORMAL, "CREATE TABLE other(x);", 99).close()
-    with pytest.raises(DatabaseRefusedError, match="schema 99"):
+    Database(path, Synchronous.NORMAL, "CREATE TABLE other(x);", 99).close()
+    with pytest.raises(LogRefusedError, match="schema 99"):
         await app.engine(path).start()
-    await Database(path, Synchronous.NORMAL, "", 99).close()
+    Database(path, Synchronous.NORMAL, "", 99).close()
 
 
 async def test_faults_of_the_host_are_tried_again(

@@ -17,7 +17,8 @@ from typing import Any
 
 import azure.durable_functions as df
 
-from local.host.durable import EngineOptions, Synchronous
+from local.host.durable import EngineOptions
+from local.sqlite_log import Synchronous
 from tests.local.durable.sdk import SdkApp
 
 _ORCHESTRATIONS = 500

@@ -169,7 +169,7 @@ async def test_stop_gives_unfinished_messages_back(tmp_path: Path) -> None:
     host = await start_host(tmp_path, settings={**SETTINGS, "Bus": address})
     async with ServiceBusClient.from_connection_string(address, retry_total=0) as client:
         async with client.get_queue_sender("one") as sender:
-            await sender.send_messages([ServiceBusMessage("sleep 60"), ServiceBusMessage("sleep 1")])
+            await sender.send_messages([ServiceBusMessage("sleep 60"), ServiceBusMessage("sleep 0.5")])
         await until(lambda: len(traces(tmp_path, "one")) == 2)
         assert await host.stop() == 0
         async with client.get_queue_receiver("one") as receiver:

@@ -56,6 +56,15 @@ async def refusal(app: Path, *arguments: object, **environment: str) -> str:
     return line.removeprefix("error: ")
 
 
+@pytest.mark.parametrize("probability", ["-0.1", "1.1", "often", "nan"])
+async def test_chaos_with_a_wrong_probability_is_refused(tmp_path: Path, probability: str) -> None:
+    """Before anything starts, with the option and the range."""
+    option = f"--chaos-duplicate-activities={probability}"
+    code, out, err = await run_to_its_end(tmp_path, option)
+    assert (code, out) == (2, "")
+    assert f"--chaos-duplicate-activities: '{probability}' is not a probability: 0 to 1" in err
+
+
 async def test_taken_port_is_named(tmp_path: Path) -> None:
     """The developer learns the port and the option that changes it."""
     with socket.create_server(("127.0.0.1", 0)) as other:
@@ -155,7 +164,7 @@ async def test_sigterm_lets_a_running_invocation_finish(tmp_path: Path) -> None:
     """The request that is under way gets its answer, then the host ends with 0."""
     host = await start_host(tmp_path, settings=WITHOUT_BROKER)
     async with aiohttp.ClientSession(host.ready) as http:
-        request = asyncio.create_task(http.get("/api/slow/1"))
+        request = asyncio.create_task(http.get("/api/slow/0.5"))
         await until(lambda: traces(tmp_path, "slow"))
         code = asyncio.create_task(host.stop())
         async with await request as response:
@@ -173,7 +182,7 @@ async def test_sigterm_does_not_wait_for_ever(tmp_path: Path, function: str) -> 
         assert await host.stop() == 0
         with pytest.raises(aiohttp.ClientError):
             await request
-    assert f"left unfinished after 3 s: {function}" in host.log
+    assert f"left unfinished after 1 s: {function}" in host.log
 
 
 async def test_enforced_keys_guard_functions_and_administration(tmp_path: Path) -> None:

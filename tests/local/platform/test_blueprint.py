@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from local.host.host import STOP_GRACE
 from local.platform import Addresses, PartName, PlatformOptions, Ports, RefusedError, blueprint
 from local.platform.blueprint import whole_platform
 from local.platform.parts import Part
@@ -49,6 +50,17 @@ def test_only_azurite_is_not_to_be_killed() -> None:
     assert _part(PartName.BROKER).crash_safe
     assert _part(PartName.HOST).crash_safe
     assert _part(PartName.AZURITE, PlatformOptions(in_memory_storage=True)).crash_safe
+
+
+def test_everything_stops_within_five_seconds_even_if_all_hang() -> None:
+    """Ctrl-C promises it: the stages stop one after the other, and each takes as long as its slowest part."""
+    stages = whole_platform(PlatformOptions(), ADDRESSES)
+    assert sum(max(part.stop_within for part in stage) for stage in stages) < 5
+
+
+def test_the_host_is_not_killed_while_it_lets_functions_finish() -> None:
+    """After their grace it needs a moment to give messages back and to leave."""
+    assert _part(PartName.HOST).stop_within >= STOP_GRACE + 0.5
 
 
 def test_azurite_in_memory_has_no_folder() -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -11,7 +12,8 @@ from local.servicebus.broker.clock import now_ms
 from local.servicebus.broker.duplicates import DuplicateWindow
 from local.servicebus.broker.timers import Timers
 from local.servicebus.storage.group_commit import GroupCommit
-from local.servicebus.storage.schema import TABLES, Statement
+from local.servicebus.storage.schema import Statement, open_log
+from local.sqlite_log import SqliteLog
 
 
 async def test_timers_run_in_order_and_cancelled_ones_never() -> None:
@@ -49,39 +51,37 @@ def test_duplicate_window_forgets_in_order() -> None:
 
 
 @pytest.fixture
-def database() -> sqlite3.Connection:
-    """Open an empty log in memory."""
-    connection = sqlite3.connect(":memory:", isolation_level=None)
-    connection.executescript(TABLES)
-    return connection
+def log(tmp_path: Path) -> Iterator[SqliteLog]:
+    """Open an empty log."""
+    opened = open_log(tmp_path)
+    yield opened
+    opened.close()
 
 
-async def test_one_turn_is_one_commit_before_its_callbacks(database: sqlite3.Connection) -> None:
+async def test_one_turn_is_one_commit_before_its_callbacks(log: SqliteLog) -> None:
     """Everything of one turn of the loop is committed together, and only then answered."""
-    commit = GroupCommit(database, asyncio.get_running_loop(), lambda: None)
+    commit = GroupCommit(log, asyncio.get_running_loop(), lambda: None)
     committed = asyncio.Event()
     statements: list[str] = []
-    database.set_trace_callback(statements.append)
+    log._connection.set_trace_callback(statements.append)
     commit.write(Statement.RESERVE_NUMBERS, "a", 1)
     commit.write(Statement.RESERVE_NUMBERS, "b", 2)
     commit.then(committed.set)
     assert not committed.is_set()
     await asyncio.wait_for(committed.wait(), 5)
     assert statements.count("COMMIT") == 1
-    assert database.execute("SELECT count(*) FROM queue").fetchone() == (2,)
-    database.close()
+    assert log.query("SELECT count(*) FROM queue").fetchone() == (2,)
 
 
-async def test_failed_commit_answers_nothing_any_more(database: sqlite3.Connection) -> None:
+async def test_failed_commit_answers_nothing_any_more(log: SqliteLog) -> None:
     """If the log can not be written the broker is told to stop, and nothing is answered any more."""
     failed = asyncio.Event()
     answered: list[str] = []
-    commit = GroupCommit(database, asyncio.get_running_loop(), failed.set)
-    database.execute("DROP TABLE queue")
+    commit = GroupCommit(log, asyncio.get_running_loop(), failed.set)
+    log.commit([("DROP TABLE queue", ())])
     commit.write(Statement.RESERVE_NUMBERS, "a", 1)
     commit.then(answered.append, "this")
     await asyncio.wait_for(failed.wait(), 5)
     commit.then(answered.append, "later")
     commit.flush()
     assert answered == []
-    database.close()

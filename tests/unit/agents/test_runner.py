@@ -36,6 +36,11 @@ class ScriptedAgent:
         self.calls.append(call)
         return self.behaviour()
 
+    async def undo(self, call: AgentCall) -> None:
+        """Undo it, or raise."""
+        self.calls.append(call)
+        self.behaviour()
+
 
 class Bench:
     """A runner with all that it works on."""
