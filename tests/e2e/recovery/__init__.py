@@ -1,0 +1,3 @@
+"""Recovery, undo and operators on the whole local platform, with time limits of a few seconds."""
+
+from __future__ import annotations

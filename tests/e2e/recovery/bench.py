@@ -1,0 +1,146 @@
+"""One platform with the tests' workflows: callers, operators and the remote service in one hand."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+
+from local.platform import ANY_PORTS, Platform, PlatformOptions
+from tests.e2e.recovery.remote import RemoteService
+
+#: Seconds after which what a test waits for will never come, on any machine.
+PATIENCE = 60.0
+
+_APP = Path(__file__).parent / "app"
+_LOOK_EVERY = 0.1
+_SETTINGS = {
+    "SUPERVISOR_THRESHOLD": "1",
+    "EXTENDED_WAITS": "2",
+    "SKEW_SECONDS": "0.5",
+    "STEP_SECONDS": "orders.payment=2",
+    "BREAKER_FAILURES": "100000",
+    "STATE_SHARDS": "2",
+}
+
+type Task = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Bench:
+    """What tests act with; `settings` are the application's."""
+
+    settings: Mapping[str, str]
+    platform: Platform
+    session: aiohttp.ClientSession
+    remote: RemoteService
+
+    async def submit(self, task: str, resource: str = "undone") -> None:
+        """Submit an order under an id of ours."""
+        async with self.session.put(f"/api/{resource}/{task}", json={"weight": 3}) as answer:
+            assert answer.status == 202, await answer.text()
+
+    async def look_at(self, task: str) -> Task | None:
+        """Read a task as operators see it; None while it is not recorded."""
+        async with self.session.get(f"/api/ops/tasks/{task}") as answer:
+            if answer.status == 404:
+                return None
+            assert answer.status == 200, await answer.text()
+            found: Task = await answer.json()
+            return found
+
+    async def until(self, task: str, wanted: Callable[[Task], bool]) -> Task:
+        """Look at a task until it is as wanted. Fails with how it stood at last."""
+        found: Task | None = None
+        try:
+            async with asyncio.timeout(PATIENCE):
+                while (found := await self.look_at(task)) is None or not wanted(found):
+                    await asyncio.sleep(_LOOK_EVERY)
+        except TimeoutError:
+            raise AssertionError(f"waited in vain: {found}") from None
+        return found
+
+    async def until_state(self, task: str, state: str) -> Task:
+        """Look at a task until it is in `state`."""
+        return await self.until(task, lambda found: found["state"] == state)
+
+    async def until_called(self, effect: str, times: int = 1) -> None:
+        """Wait until the remote service was called for an effect."""
+        await until(lambda: self.remote.called(effect) >= times)
+
+    async def until_alerted(self, task: str) -> None:
+        """Wait until the operator has heard of a task, and no further alert is on its way."""
+        await until(lambda: bool(self.remote.alerts_about(task)))
+        await self.until_empty("operator-alerts")
+
+    async def until_empty(self, queue: str) -> None:
+        """Wait until nothing is in a queue, nor in the hands of a receiver of it."""
+        async with asyncio.timeout(PATIENCE):
+            while await self._messages(queue):
+                await asyncio.sleep(_LOOK_EVERY)
+
+    async def _messages(self, queue: str) -> int:
+        async with self.session.get(f"{self.platform.addresses.admin}/queues") as answer:
+            figures = next(each for each in await answer.json() if each["name"] == queue)
+            return int(figures["active"])
+
+    async def act(self, task: str, action: str) -> int:
+        """Resubmit or undo a task as its operator, and give the status."""
+        url = f"/api/ops/tasks/{task}/{action}"
+        async with self.session.post(url, json={"reason": "the service is mended"}) as answer:
+            return answer.status
+
+
+async def until(true: Callable[[], bool]) -> None:
+    """Wait until something is true. Raises `TimeoutError`."""
+    async with asyncio.timeout(PATIENCE):
+        while not true():
+            await asyncio.sleep(_LOOK_EVERY)
+
+
+@asynccontextmanager
+async def running(data: Path, settings: Mapping[str, str]) -> AsyncIterator[Bench]:
+    """Run a platform whose remote service is ours."""
+    async with RemoteService().serving() as remote:
+        chosen = {
+            **_SETTINGS,
+            **settings,
+            "REMOTE_URL": remote.url,
+            "PAYMENT_URL": f"{remote.url}/payments",
+            "ALERT_WEBHOOK_URL": f"{remote.url}/alerts",
+        }
+        options = PlatformOptions(
+            ports=ANY_PORTS,
+            data=data,
+            app=_APP,
+            settings=chosen,
+            in_memory_storage=True,
+        )
+        async with Platform(options) as platform:
+            remote.payments_url = platform.addresses.payments
+            async with aiohttp.ClientSession(platform.addresses.host) as session:
+                yield Bench({**chosen, **_connections(platform)}, platform, session, remote)
+
+
+def _connections(platform: Platform) -> dict[str, str]:
+    addresses = platform.addresses
+    return {
+        "StateStore": addresses.storage_connection,
+        "ServiceBusConnection": addresses.service_bus_connection,
+    }
+
+
+def events(task: Task) -> list[str]:
+    """Name what happened to a task, from its submission on."""
+    return [entry["event"] for entry in task["history"]]
+
+
+def step(task: Task, name: str) -> dict[str, Any]:
+    """Give one step of a task."""
+    found: dict[str, Any] = next(each for each in task["steps"] if each["name"] == name)
+    return found

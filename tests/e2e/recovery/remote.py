@@ -1,0 +1,154 @@
+"""The remote service behind the steps: does what its script says, and keeps what it was asked."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import Enum
+from typing import Any
+
+from aiohttp import ClientSession, web
+
+_DIRECTIONS = {"PUT": "do", "DELETE": "undo"}
+
+
+class Turn(Enum):
+    """How the service takes one call."""
+
+    #: It does what is asked, and says so.
+    ANSWERS = "answers"
+    #: It does what is asked, and never says so.
+    FORGETS = "forgets"
+    #: It does nothing, and never answers.
+    HANGS = "hangs"
+    #: It does what is asked, and says so when the test lets it.
+    WAITS = "waits"
+    #: It is down: 503.
+    IS_DOWN = "is down"
+    #: It refuses for good: 422.
+    REFUSES = "refuses"
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One call as it arrived: the effect it asked for, and when (UTC)."""
+
+    effect: str
+    at: datetime
+
+
+class RemoteService:
+    """Serves the steps, the alert webhook, and a slow road to the sample payment service."""
+
+    def __init__(self) -> None:
+        self.url = ""
+        self.payments_url = ""
+        self.calls: list[Call] = []
+        self.done: list[str] = []
+        self.alerts: list[dict[str, Any]] = []
+        self._scripts: dict[str, list[Turn]] = {}
+        self._released: dict[str, list[asyncio.Event]] = {}
+
+    def script(self, effect: str, *turns: Turn) -> None:
+        """Say how the next calls for an effect are taken; the last turn is that of all that follow."""
+        self._scripts[effect] = list(turns)
+
+    def called(self, effect: str) -> int:
+        """Count the calls for an effect."""
+        return sum(call.effect == effect for call in self.calls)
+
+    def effects(self, task: str) -> list[str]:
+        """Name what was done for a task, in its order, each effect as often as it was done."""
+        return [effect.removeprefix(f"{task}/") for effect in self.done if effect.startswith(f"{task}/")]
+
+    def alerts_about(self, task: str) -> list[dict[str, Any]]:
+        """Give the alerts that reached the operator's webhook."""
+        return [alert for alert in self.alerts if alert["task"] == task]
+
+    def release(self, effect: str, call: int) -> None:
+        """Let the service answer the `call`-th waiting call (from 0) for an effect."""
+        self._released[effect][call].set()
+
+    def waiting(self, effect: str) -> int:
+        """Count the calls for an effect that have waited."""
+        return len(self._released.get(effect, []))
+
+    @asynccontextmanager
+    async def serving(self) -> AsyncIterator[RemoteService]:
+        """Serve on a free port."""
+        app = web.Application()
+        app.router.add_post("/alerts", self._alert)
+        app.router.add_route("*", "/payments/{task}", self._pass_on)
+        app.router.add_route("*", "/{step}/{task}", self._step)
+        runner = web.AppRunner(app, shutdown_timeout=0.1)
+        await runner.setup()
+        site = web.TCPSite(runner, "127.0.0.1", 0)
+        await site.start()
+        host, port = runner.addresses[0][:2]
+        self.url = f"http://{host}:{port}"
+        try:
+            yield self
+        finally:
+            await runner.cleanup()
+
+    async def _alert(self, request: web.Request) -> web.Response:
+        self.alerts.append(await request.json())
+        return web.Response()
+
+    async def _step(self, request: web.Request) -> web.Response:
+        effect = request.headers["Idempotency-Key"]
+        step, task = request.match_info["step"], request.match_info["task"]
+        if effect != f"{task}/{step}/{_DIRECTIONS[request.method]}":
+            return web.Response(status=400)
+        turn = self._take(effect)
+        if turn in {Turn.ANSWERS, Turn.FORGETS, Turn.WAITS} and effect not in self.done:
+            self.done.append(effect)
+        return await self._answer(effect, turn)
+
+    def _take(self, effect: str) -> Turn:
+        self.calls.append(Call(effect, datetime.now(UTC)))
+        script = self._scripts.get(effect, [Turn.ANSWERS])
+        return script.pop(0) if len(script) > 1 else script[0]
+
+    async def _answer(self, effect: str, turn: Turn) -> web.Response:
+        match turn:
+            case Turn.IS_DOWN:
+                return web.Response(status=503)
+            case Turn.REFUSES:
+                return web.Response(status=422)
+            case Turn.FORGETS | Turn.HANGS:
+                await asyncio.Event().wait()
+            case Turn.WAITS:
+                released = asyncio.Event()
+                waiting = self._released.setdefault(effect, [])
+                waiting.append(released)
+                number = len(waiting)
+                await released.wait()
+                return web.json_response({"call": number})
+            case Turn.ANSWERS:
+                pass
+        return web.json_response({})
+
+    async def _pass_on(self, request: web.Request) -> web.Response:
+        """Pass a request on to the sample payment service, unless its script keeps it on the way."""
+        effect = request.headers["Idempotency-Key"]
+        if self._take(effect) is Turn.HANGS:
+            await asyncio.Event().wait()
+        status = await self.deliver(request.method, request.match_info["task"], await request.read())
+        return web.Response(status=status)
+
+    async def deliver(self, method: str, task: str, body: bytes) -> int:
+        """Bring a request to the sample payment service, and give the status that it answers."""
+        async with (
+            ClientSession() as session,
+            session.request(
+                method,
+                f"{self.payments_url}/{task}",
+                data=body,
+                headers={"Content-Type": "application/json"},
+            ) as answer,
+        ):
+            return answer.status

@@ -1,0 +1,74 @@
+"""A Supervisor in a process of its own, which sweeps once: `python -m tests.e2e.recovery.supervisor`.
+
+Its clock can be ahead, and it can die at the worst moment. It ignores the lease, as one does whose
+lease was lost while it swept.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from argparse import ArgumentParser
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import NoReturn
+
+from functions.bus.scheduler_requests import QueuedSchedulerRequests
+from functions.clock import SystemClock
+from functions.settings import load_settings
+from functions.wiring import Wiring, remotes_of
+from tests.e2e.recovery.workflows import WORKFLOWS
+
+
+@dataclass(frozen=True, slots=True)
+class Swept:
+    """How a Supervisor's process ended, and how many tasks it recovered."""
+
+    returncode: int
+    recovered: int
+
+
+async def sweep(settings: Mapping[str, str], *options: str) -> Swept:
+    """Run one Supervisor, with the settings of the application."""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        *("-m", __name__, *options),
+        env={**os.environ, **settings},
+        stdout=asyncio.subprocess.PIPE,
+    )
+    printed, _ = await process.communicate()
+    return Swept(process.returncode or 0, int(printed or 0))
+
+
+async def _sweep_once() -> None:
+    settings = load_settings()
+    wiring = Wiring(settings, WORKFLOWS, remotes_of(settings))
+    figures = await wiring._sweep()._sweep()
+    sys.stdout.write(str(figures.recovered))
+    sys.stdout.flush()
+    os._exit(0)  # as a process that is stopped leaves its connections
+
+
+async def _die(*_: object) -> NoReturn:
+    os.kill(os.getpid(), signal.SIGKILL)
+    raise AssertionError("unreachable")
+
+
+def main() -> None:
+    """Sweep once, as the command line says."""
+    parser = ArgumentParser()
+    parser.add_argument("--clock-ahead", type=float, default=0, help="seconds")
+    parser.add_argument("--dies-before-sending", action="store_true")
+    options = parser.parse_args()
+    ahead = timedelta(seconds=options.clock_ahead)
+    setattr(SystemClock, "now", lambda _self: datetime.now(UTC) + ahead)  # noqa: B010 - mypy refuses the plain way
+    if options.dies_before_sending:
+        setattr(QueuedSchedulerRequests, "request", _die)  # noqa: B010 - the same
+    asyncio.run(_sweep_once())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,93 @@
+"""Supervisors that crash, that compete, or whose clock is wrong: safety rests on epoch and ETag alone."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import AsyncIterator
+
+import pytest
+import pytest_asyncio
+
+from tests.e2e.caller import rows
+from tests.e2e.recovery.bench import Bench, events, running, step, until
+from tests.e2e.recovery.remote import Turn
+from tests.e2e.recovery.supervisor import sweep
+
+pytestmark = [pytest.mark.process, pytest.mark.asyncio(loop_scope="module")]
+
+#: To a clock that is a minute ahead, everything under way is overdue.
+_AHEAD = ("--clock-ahead", "60")
+_FAR_AHEAD = ("--clock-ahead", "180")
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def bench(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Bench]:
+    """Run a platform whose own Supervisor sweeps on New Year's Day only: here the tests have theirs."""
+    settings = {
+        "SUPERVISOR_SCHEDULE": "0 0 0 1 1 *",
+        "SUPERVISOR_THRESHOLD": "3",
+        "STEP_SECONDS": "undone.b=30",
+    }
+    async with running(tmp_path_factory.mktemp("unsupervised"), settings) as bench:
+        yield bench
+
+
+async def test_reply_of_an_old_epoch_is_refused(bench: Bench) -> None:
+    """The Agent of epoch 1 answers in time by its own clock, but the task is epoch 2's by then."""
+    effect = "stale/b/do"
+    bench.remote.script(effect, Turn.WAITS)
+    await bench.submit("stale")
+    await bench.until_called(effect)
+    assert (await sweep(bench.settings, *_AHEAD)).recovered == 1
+    await until(lambda: bench.remote.waiting(effect) == 2)
+    bench.remote.release(effect, 0)
+    assert await _outcome(bench, "stale.1") == "stale"
+    task = await bench.until("stale", lambda _: True)
+    assert (task["state"], task["epoch"], step(task, "b")["state"]) == ("Processing", 2, "Running")
+    bench.remote.release(effect, 1)
+    await bench.until_state("stale", "Processed")
+    (row,) = rows(bench.platform, "Tasks", "RowKey eq 'stale|step|01'")
+    assert (row["Epoch"], row["Result"]) == (2, b'{"call":2}')
+    assert bench.remote.effects("stale") == ["a/do", "b/do", "c/do"]
+
+
+async def test_supervisors_at_once_recover_a_task_once(bench: Bench) -> None:
+    """Three sweep the same five tasks side by side, and none is recovered twice."""
+    tasks = [f"contested-{number}" for number in range(5)]
+    for task in tasks:
+        bench.remote.script(f"{task}/b/do", Turn.HANGS, Turn.ANSWERS)
+        await bench.submit(task)
+    for task in tasks:
+        await bench.until_called(f"{task}/b/do")
+    swept = await asyncio.gather(*(sweep(bench.settings, *_AHEAD) for _ in range(3)))
+    assert sum(each.recovered for each in swept) == len(tasks)
+    for task in tasks:
+        found = await bench.until_state(task, "Processed")
+        assert (found["failure_count"], found["epoch"]) == (1, 2)
+        assert bench.remote.called(f"{task}/b/do") == 2
+
+
+async def test_supervisor_killed_before_its_message_delays_the_task_only(bench: Bench) -> None:
+    """The recovery is recorded and nobody was asked: the next sweep finds the task overdue once more."""
+    bench.remote.script("orphan/b/do", Turn.HANGS, Turn.ANSWERS)
+    await bench.submit("orphan")
+    await bench.until_called("orphan/b/do")
+    assert (await sweep(bench.settings, *_AHEAD, "--dies-before-sending")).returncode == -signal.SIGKILL
+    task = await bench.until("orphan", lambda _: True)
+    assert (task["state"], task["epoch"], task["locked_by"]) == ("Pending", 2, None)
+    assert (await sweep(bench.settings, *_FAR_AHEAD)).recovered == 1
+    task = await bench.until_state("orphan", "Processed")
+    assert events(task) == ["submitted", "recovered", "recovered"]
+    assert (task["failure_count"], bench.remote.called("orphan/a/do")) == (2, 1)
+
+
+async def _outcome(bench: Bench, instance: str) -> str:
+    """Wait until a Scheduler instance has come to its end, and give what it came to."""
+    url = f"/runtime/webhooks/durabletask/instances/{instance}"
+    async with asyncio.timeout(30):
+        while True:
+            async with bench.session.get(url) as answer:
+                if answer.status == 200:
+                    return str((await answer.json())["output"])
+            await asyncio.sleep(0.1)

@@ -1,0 +1,65 @@
+"""What can't be done is undone; what can't be undone is the operator's."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.e2e.caller import ORDER
+from tests.e2e.recovery.bench import Bench, events, step
+from tests.e2e.recovery.remote import Turn
+
+pytestmark = [pytest.mark.process, pytest.mark.asyncio(loop_scope="session")]
+
+
+async def test_service_that_stays_down_is_given_up(bench: Bench) -> None:
+    """By policy the task is undone in reverse order, or held; either way the operator hears once."""
+    for task, resource in (("down", "undone"), ("down-held", "held")):
+        bench.remote.script(f"{task}/b/do", Turn.IS_DOWN)
+        await bench.submit(task, resource)
+    undone = await bench.until_state("down", "Compensated")
+    assert events(undone) == ["submitted", "recovered", "recovered", "exhausted"]
+    assert bench.remote.effects("down") == ["a/do", "b/undo", "a/undo"]
+    held = await bench.until_state("down-held", "Error")
+    assert held["last_error"] == "b: still overdue after 2 recoveries"
+    assert bench.remote.effects("down-held") == ["a/do"]
+    for task in ("down", "down-held"):
+        await bench.until_alerted(task)
+        assert [alert["epoch"] for alert in bench.remote.alerts_about(task)] == [3]
+
+
+async def test_undo_that_fails_twice_is_done_at_the_third_time(bench: Bench) -> None:
+    """Undo is recovered as doing is, also after an extended wait."""
+    bench.remote.script("stubborn/c/do", Turn.REFUSES)
+    bench.remote.script("stubborn/b/undo", Turn.HANGS, Turn.FORGETS, Turn.ANSWERS)
+    await bench.submit("stubborn")
+    task = await bench.until_state("stubborn", "Compensated")
+    assert events(task) == ["submitted", "refused", "recovered", "recovered"]
+    assert task["failure_count"] == 2
+    assert bench.remote.called("stubborn/b/undo") == 3
+    assert bench.remote.effects("stubborn") == ["a/do", "b/do", "c/undo", "b/undo", "a/undo"]
+    assert bench.remote.alerts_about("stubborn") == []
+
+
+async def test_undo_that_fails_for_ever_is_an_error_that_names_the_step(bench: Bench) -> None:
+    """What is left undone is to be seen, and the operator hears of it once."""
+    bench.remote.script("stuck/c/do", Turn.REFUSES)
+    bench.remote.script("stuck/b/undo", Turn.IS_DOWN)
+    await bench.submit("stuck")
+    task = await bench.until_state("stuck", "Error")
+    assert task["last_error"] == "undo of b: still overdue after 2 recoveries"
+    assert [step(task, name)["state"] for name in ("a", "b", "c")] == ["Completed", "Undoing", "Undone"]
+    await bench.until_alerted("stuck")
+    assert len(bench.remote.alerts_about("stuck")) == 1
+
+
+async def test_late_do_after_the_undo_is_refused_by_the_tombstone(bench: Bench) -> None:
+    """A payment that was long on its way arrives after its refund: no money is taken."""
+    bench.remote.script("late/payment/do", Turn.HANGS)
+    async with bench.session.put("/api/orders/late", json=ORDER) as answer:
+        assert answer.status == 202
+    task = await bench.until_state("late", "Compensated")
+    assert events(task)[-1] == "exhausted"
+    payment = json.dumps({"customer": "C-1042", "amount": "9.80", "currency": "EUR"}).encode()
+    assert await bench.remote.deliver("PUT", "late", payment) == 410

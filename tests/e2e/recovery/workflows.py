@@ -1,0 +1,55 @@
+"""Three steps a → b → c, in a workflow that undoes itself and in one that waits for an operator."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from pydantic import BaseModel, ConfigDict
+
+from functions.pattern.definition import Json, Step, Workflow
+from functions.pattern.identity import StepName
+from functions.pattern.states import Remedy
+from functions.workflows.orders.definition import ORDERS
+
+STEPS = ("a", "b", "c")
+
+#: Seconds that a step may take: long enough for a busy machine, and the rhythm of the tests.
+COMPLETE_WITHIN = 3.0
+
+
+class Cargo(BaseModel):
+    """A payload as small as can be."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    weight: int
+
+
+def _request(cargo: Cargo, _results: Mapping[StepName, Json]) -> Json:
+    return {"weight": cargo.weight}
+
+
+def _chain(name: str, resource: str, remedy: Remedy) -> Workflow:
+    return Workflow(
+        name=name,
+        resource=resource,
+        payload=Cargo,
+        on_failure=remedy,
+        on_exhausted=remedy,
+        steps=tuple(
+            Step(
+                StepName(step),
+                agent=step,
+                request=_request,
+                complete_within=COMPLETE_WITHIN,
+                needs=frozenset(map(StepName, STEPS[:number][-1:])),
+                undo=True,
+            )
+            for number, step in enumerate(STEPS)
+        ),
+    )
+
+
+UNDONE = _chain("undone", "undone", Remedy.COMPENSATE)
+HELD = _chain("held", "held", Remedy.HOLD)
+WORKFLOWS = (UNDONE, HELD, ORDERS)
