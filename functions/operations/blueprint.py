@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 
 import azure.durable_functions as df
 import azure.functions as func
@@ -13,6 +14,7 @@ from functions.operations.dead_letters import DeadLetters, dead_letter_queue
 from functions.operations.housekeeping import Housekeeping
 from functions.operations.instances import DurableInstances
 from functions.pattern.messages import OPERATOR_ALERTS_QUEUE
+from functions.redelivery import patiently
 
 #: Every day at half past three (UTC).
 _DAILY = "0 30 3 * * *"
@@ -60,7 +62,8 @@ def _read_dead_letters(blueprint: df.Blueprint, dead_letters: DeadLetters, queue
     )
     async def dead_letter(message: func.ServiceBusMessage) -> None:
         properties = message.application_properties or {}
-        await dead_letters.take(queue, message.message_id or "", message.get_body(), properties)
+        taking = partial(dead_letters.take, queue, message.message_id or "", message.get_body(), properties)
+        await patiently(taking)
 
 
 def housekeeping_blueprint(housekeeping: Housekeeping, *, schedule: str = _DAILY) -> df.Blueprint:

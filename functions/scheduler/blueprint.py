@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Generator
+from functools import partial
 from typing import Any
 
 import azure.durable_functions as df
@@ -13,6 +14,7 @@ from functions.agents.runner import AgentRunner, StepReport
 from functions.pattern.identity import Epoch, StepName, TaskId
 from functions.pattern.messages import SCHEDULER_REQUESTS_QUEUE
 from functions.pattern.states import Outcome
+from functions.redelivery import patiently
 from functions.scheduler.claim import Claim, Claimer
 from functions.scheduler.orchestrator import (
     CLAIM_ACTIVITY,
@@ -70,6 +72,7 @@ def scheduler_blueprint(claimer: Claimer, runner: AgentRunner, requests: Request
     async def scheduler_requests(
         message: func.ServiceBusMessage, client: df.DurableOrchestrationClient
     ) -> None:
-        await requests.take(message.message_id, message.get_body(), DurableSchedulers(client))
+        schedulers = DurableSchedulers(client)
+        await patiently(partial(requests.take, message.message_id, message.get_body(), schedulers))
 
     return blueprint

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import List  # noqa: UP035 - the worker library knows a batch by this very annotation
 
 import azure.durable_functions as df
 import azure.functions as func
 
 from functions.pattern.messages import SUBMISSIONS_QUEUE
+from functions.redelivery import patiently
 from functions.scheduler.start import DurableSchedulers
 from functions.submission.intake import Intake
 
@@ -31,7 +33,10 @@ def submission_blueprint(intake: Intake) -> df.Blueprint:
     ) -> None:
         schedulers = DurableSchedulers(client)
         taken = await asyncio.gather(
-            *(intake.take(each.message_id, each.get_body(), schedulers) for each in messages),
+            *(
+                patiently(partial(intake.take, each.message_id, each.get_body(), schedulers))
+                for each in messages
+            ),
             return_exceptions=True,
         )
         failures = [each for each in taken if isinstance(each, Exception)]

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from functions.pattern.errors import TransientError
 from functions.scheduler.start import DurableSchedulers
 from tests.fakes.tasks import SECOND
 from tests.fakes.workflows import TASK
@@ -39,7 +40,7 @@ async def test_instance_that_runs_already_is_left_to_run() -> None:
     await DurableSchedulers(DurableClient(refusal)).start(TASK, SECOND)
 
 
-async def test_any_other_failure_is_passed_on() -> None:
-    """The message is delivered again, and the start with it."""
-    with pytest.raises(Exception, match="no storage"):
+async def test_any_other_failure_is_transient() -> None:
+    """The start is tried again, and at last the message is delivered again."""
+    with pytest.raises(TransientError, match=r"did not start task-1\.2"):
         await DurableSchedulers(DurableClient("no storage")).start(TASK, SECOND)
