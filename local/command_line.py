@@ -1,6 +1,7 @@
 """What can be typed after `python -m local`, and what the exit code means.
 
-0: done, or stopped as asked. 1: a part failed, or an order was not processed. 2: refused, nothing started.
+0: done, or stopped as asked. 1: a part failed, an order was not processed, or an invariant of a chaos run
+does not hold. 2: refused, nothing started.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import aiohttp
 
 from local import commands
 from local.callers.client import OrderRefusedError
+from local.chaos.command import chaos
 from local.platform import PlatformError, PlatformOptions, Ports, RefusedError
 
 _FAILED = 1
@@ -23,6 +25,9 @@ _INTERRUPTED = 130
 _DEFAULTS = PlatformOptions()
 #: Azurite's services, in the order of their ports.
 _AZURITE_SERVICES = 3
+#: Long enough for every kind of fault; the longest run is a day.
+_CHAOS_MINUTES = 1.2
+_MOST_MINUTES = 1_440
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -50,6 +55,8 @@ def _command(chosen: argparse.Namespace) -> Coroutine[None, None, int]:
             return commands.demo_at(chosen.url, chosen.orders)
         case "demo":
             return commands.demo(_options(chosen), chosen.orders)
+        case "chaos":
+            return chaos(chosen.seed, chosen.orders, chosen.minutes)
         case _:
             return commands.forget(chosen.data)
 
@@ -66,6 +73,9 @@ def _parser() -> argparse.ArgumentParser:
     demo.add_argument("--orders", type=_positive, default=50, metavar="N", help="how many (default: 50)")
     demo.add_argument("--url", help="use the application that runs there, and start nothing")
     _add_platform_options(demo)
+    _add_chaos_options(
+        subcommands.add_parser("chaos", help="break things on purpose, and check that it held")
+    )
     reset = subcommands.add_parser("reset", help="forget all state (refused while the platform runs)")
     _add_data_option(reset)
     return parser
@@ -95,6 +105,18 @@ def _add_platform_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def _add_chaos_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--orders", type=_positive, default=200, metavar="N", help="how many (default: 200)")
+    parser.add_argument("--seed", type=int, default=1, metavar="N", help="what happens when (default: 1)")
+    parser.add_argument(
+        "--minutes",
+        type=_minutes,
+        default=_CHAOS_MINUTES,
+        metavar="M",
+        help="how long orders and faults come, before all is healed and settles (default: %(default)s)",
+    )
+
+
 def _add_data_option(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--data",
@@ -115,6 +137,16 @@ def _port(text: str) -> int:
     if not (text.isdecimal() and int(text) <= 65_535):  # noqa: PLR2004 - the highest TCP port
         raise argparse.ArgumentTypeError(f"{text!r} is not a port (0 to 65535)")
     return int(text)
+
+
+def _minutes(text: str) -> float:
+    try:
+        minutes = float(text)
+    except ValueError:
+        minutes = 0.0
+    if not 0 < minutes <= _MOST_MINUTES:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of minutes (above 0, at most a day)")
+    return minutes
 
 
 def _azurite_ports(text: str) -> tuple[int, ...]:

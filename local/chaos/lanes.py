@@ -1,0 +1,34 @@
+"""Lets the faults of a lane happen, one after the other, until their time is over."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from local.chaos.faults import LANES, Fault, Lane
+from local.chaos.plan import Plan
+from local.chaos.tally import Tally
+
+#: Seconds beyond the plan's in which a fault that has met nobody yet is tried again.
+_GRACE = 60.0
+
+#: Lets a fault begin and end, and tells how often it met something.
+type Happens = Callable[[Fault], Awaitable[int]]
+
+
+async def run_lane(plan: Plan, lane: Lane, happen: Happens, tally: Tally) -> None:
+    """Let the lane's faults happen for the plan's time, and each kind once at least."""
+    loop = asyncio.get_running_loop()
+    end = loop.time() + plan.seconds
+    for fault in plan.faults(lane):
+        if loop.time() > end:
+            if all(map(tally.has, LANES[lane])) or loop.time() > end + _GRACE:
+                return
+            if tally.has(fault.kind):
+                continue
+        await _quiet(fault.before)
+        tally.add(fault.kind, await happen(fault))
+
+
+async def _quiet(seconds: float) -> None:
+    await asyncio.sleep(seconds)
