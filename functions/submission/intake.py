@@ -9,6 +9,7 @@ from datetime import timedelta
 from pydantic import ValidationError
 
 from functions.pattern.errors import PayloadTooLargeError
+from functions.pattern.identity import FIRST_EPOCH
 from functions.pattern.messages import SUBMISSIONS_QUEUE, SubmissionMessage, order_of
 from functions.pattern.ports import Admission, Clock, RejectedMessages, Schedulers, StateStore, Stored
 from functions.pattern.records import TaskRecord
@@ -59,8 +60,10 @@ class Intake:
             await self._rejected.reject(SUBMISSIONS_QUEUE, message_id, body, str(rejection))
             return
         task = stored.record.task
-        if task.process_state is ProcessState.PENDING:
-            await schedulers.start(task.order_id, task.epoch)
+        if task.process_state is ProcessState.PENDING and task.epoch == FIRST_EPOCH:
+            await schedulers.start(
+                task.order_id, task.epoch
+            )  # later epochs are asked for by their own message
 
     async def _record(self, body: bytes) -> Stored:
         record = self._task_record(body)
