@@ -25,6 +25,10 @@ _ROW_BYTES = 4 * 1024
 
 _CONFLICTS = frozenset({404, 409, 412})
 
+#: The SDK repeats no POST after a lost connection unless told to, yet an idle one is cut by any load
+#: balancer. Ours may be repeated: each transaction is conditional, and a conflict is read back.
+_REPEATED = frozenset({"POST"})
+
 
 @dataclass(frozen=True, slots=True)
 class Operation:
@@ -117,7 +121,9 @@ class ShardWriter:
             operation.entity["PartitionKey"] = self._shard
         self._figures.transactions += 1
         self._figures.operations += len(operations)
-        answers = await self._table.submit_transaction(each.wire() for each in operations)
+        answers = await self._table.submit_transaction(
+            (each.wire() for each in operations), retry_on_methods=_REPEATED
+        )
         etags: list[Committed] = []
         first = 0
         for each in transactions:

@@ -12,12 +12,15 @@ import aiohttp
 
 from local.chaos.faults import Fault, FaultKind
 
-#: Queues that every order passes, so that their faults meet somebody.
-_QUEUES = ("submissions", "submissions", "scheduler-requests", "notices-demo")
+#: Queues that the application receives from.
+_QUEUES = ("submissions", "submissions", "scheduler-requests", "operator-alerts")
 _BUSY_ANSWERS = 8
 _MOST_TWICE = 20
 _MILLISECONDS = (300, 3_000)
-_LOOK_EVERY = 0.1
+#: Seconds; a message is locked for some hundredths of a second.
+_LOOK_EVERY = 0.02
+#: Seconds for which a fault that has met nobody is kept beyond its own time.
+_PATIENCE = 10.0
 #: Seconds that one request gets; the broker may be standing still.
 _TIMEOUT = aiohttp.ClientTimeout(total=2)
 
@@ -67,19 +70,27 @@ class BrokerFaults:
     async def _for_a_while(self, session: aiohttp.ClientSession, body: dict[str, Any], seconds: float) -> int:
         await _inject(session, body)
         await asyncio.sleep(seconds)
-        async with session.get("/faults", raise_for_status=True) as answer:
-            fired: int = sum(fault["fired"] for fault in await answer.json())
+        for _ in range(int(_PATIENCE / _LOOK_EVERY)):
+            if await _fired(session):
+                break
+            await asyncio.sleep(_LOOK_EVERY)
+        fired = await _fired(session)
         await session.delete("/faults")
         return fired
 
     async def _expire_locks(self, session: aiohttp.ClientSession, seconds: float) -> int:
         """Look for a moment at which a message is locked."""
-        for _ in range(int(seconds / _LOOK_EVERY)):
+        for _ in range(int((seconds + _PATIENCE) / _LOOK_EVERY)):
             expired = await _inject(session, {"kind": "expire-locks", "queue": "submissions"})
             if expired:
                 return expired
             await asyncio.sleep(_LOOK_EVERY)
         return 0
+
+
+async def _fired(session: aiohttp.ClientSession) -> int:
+    async with session.get("/faults", raise_for_status=True) as answer:
+        return sum(fault["fired"] for fault in await answer.json())
 
 
 async def _inject(session: aiohttp.ClientSession, body: Mapping[str, Any]) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from datetime import UTC, datetime
 from http import HTTPStatus
 
@@ -30,6 +31,7 @@ class Callers:
         self._waiting = set(plan.fates)
         self._accepted: dict[str, datetime] = {}
         self._refused: dict[str, str] = {}
+        self._hurry = asyncio.Event()
 
     @property
     def accepted(self) -> dict[str, datetime]:
@@ -46,6 +48,10 @@ class Callers:
         """Orders that are not accepted yet, or were not when they were submitted again."""
         return sorted(self._waiting)
 
+    def hurry(self) -> None:
+        """Submit at once what is held back: no fault waits for it any more."""
+        self._hurry.set()
+
     async def submit_all(self) -> None:
         """Submit every order at its time; ends when all are accepted or refused for good."""
         async with (
@@ -56,7 +62,8 @@ class Callers:
                 calls.create_task(self._submit(session, order))
 
     async def _submit(self, session: aiohttp.ClientSession, order: PlannedOrder) -> None:
-        await asyncio.sleep(order.at)
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._hurry.wait(), order.at)
         await self._until_accepted(session, order)
         if order.again is not None:
             await asyncio.sleep(order.again)

@@ -6,11 +6,8 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 from local.chaos.faults import LANES, Fault, Lane
-from local.chaos.plan import Plan
+from local.chaos.plan import GRACE, Plan
 from local.chaos.tally import Tally
-
-#: Seconds beyond the plan's in which a fault that has met nobody yet is tried again.
-_GRACE = 60.0
 
 #: Lets a fault begin and end, and tells how often it met something.
 type Happens = Callable[[Fault], Awaitable[int]]
@@ -22,7 +19,7 @@ async def run_lane(plan: Plan, lane: Lane, happen: Happens, tally: Tally) -> Non
     end = loop.time() + plan.seconds
     for fault in plan.faults(lane):
         if loop.time() > end:
-            if all(map(tally.has, LANES[lane])) or loop.time() > end + _GRACE:
+            if all(map(tally.has, LANES[lane])) or loop.time() > end + GRACE:
                 return
             if tally.has(fault.kind):
                 continue

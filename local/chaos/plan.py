@@ -19,6 +19,10 @@ _ONE_POISON_IN = 40
 _FEWEST_POISON = 3
 #: Seconds in which the second submission of an order follows the first.
 _AGAIN_WITHIN = 5.0
+#: One order in so many is held back for the faults that have met nobody when the plan's time is over.
+_ONE_SPARE_IN = 5
+#: Seconds beyond the plan's in which a fault that has met nobody yet is tried again.
+GRACE = 60.0
 #: Seconds of quiet before a fault, and its length; a pause must be shorter than a test's patience.
 _QUIET = {Lane.OUTAGES: (0.5, 2.5), Lane.BROKER: (0.5, 2.0), Lane.PAYMENTS: (1.0, 4.0)}
 _LENGTH = {Lane.OUTAGES: (1.0, 5.0), Lane.BROKER: (1.0, 3.0), Lane.PAYMENTS: (1.5, 4.0)}
@@ -47,7 +51,10 @@ class Fate(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PlannedOrder:
-    """One order: submitted `at` so many seconds from the start, and perhaps `again` so much later."""
+    """One order: submitted `at` so many seconds from the start, and perhaps `again` so much later.
+
+    When all faults are over, it is submitted at once.
+    """
 
     id: str
     at: float
@@ -95,13 +102,20 @@ def make_plan(seed: int, orders: int, seconds: float) -> Plan:
     planned = tuple(
         PlannedOrder(
             id=f"chaos-{seed}-{number:04d}",
-            at=seconds * number / orders,
+            at=_moment(number, orders, seconds),
             fate=fates[number],
             again=random.uniform(0, _AGAIN_WITHIN) if number % _ONE_TWICE_IN == 0 else None,
         )
         for number in range(orders)
     )
     return Plan(seed, seconds, planned, _poison(seed, orders, seconds))
+
+
+def _moment(number: int, orders: int, seconds: float) -> float:
+    """Spread the orders over the plan's time, and the spare ones over the grace."""
+    spare = orders // _ONE_SPARE_IN
+    usual = orders - spare
+    return seconds * number / usual if number < usual else seconds + GRACE * (number - usual) / spare
 
 
 def kinds_of(plan: Plan) -> frozenset[FaultKind]:

@@ -52,6 +52,7 @@ class Run:
                 progress.say(f"faults and orders for {self._plan.seconds:.0f} s …")
                 await asyncio.gather(*(self._lane(lane) for lane in Lane))
                 await self._broker_faults.heal()
+                self._callers.hurry()
                 progress.say(
                     f"healed; waiting for everything to settle, {self._limits.termination:.0f} s at most …"
                 )

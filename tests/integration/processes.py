@@ -42,15 +42,15 @@ class LossyTable:
         """Let the next write happen, and its answer be lost."""
         self._lose_next = loss
 
-    async def submit_transaction(self, operations: Iterable[Any]) -> Any:
+    async def submit_transaction(self, operations: Iterable[Any], **options: Any) -> Any:
         """Write as the SDK does."""
         wire = list(operations)
         loss, self._lose_next = self._lose_next, None
         if loss is not None:
-            await self._table.submit_transaction(wire)
+            await self._table.submit_transaction(wire, **options)
         if loss is Loss.GIVEN_UP:
             raise ServiceResponseError("no answer")
-        return await self._table.submit_transaction(wire)
+        return await self._table.submit_transaction(wire, **options)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._table, name)

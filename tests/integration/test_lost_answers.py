@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+from urllib.parse import urlsplit
 
 import pytest
+from azure.data.tables.aio import TableClient
 
 from functions.pattern.errors import TransientError
 from functions.pattern.events import Event
 from functions.pattern.identity import TaskId
 from functions.pattern.ports import Admission, Stored
 from functions.pattern.states import ProcessState, StepState
+from functions.settings import Connection
+from functions.store import connect
+from local.chaos.proxy import Proxy, Weather
 from tests.fakes.tasks import claimed, completed, failed, pending, started
 from tests.fakes.workflows import LINE, TASK
 from tests.integration.processes import Loss, Process
@@ -90,3 +95,22 @@ async def test_repeated_group_is_known_task_by_task(process: Process) -> None:
         )
     )
     assert changed == [await process.read(task) for task in tasks]
+
+
+async def test_lost_connection_is_repeated_by_the_sdk(connection: Connection, table: TableClient) -> None:
+    """The write happens, its answer never comes; nobody above the store sees anything of it."""
+    assert connection.connection_string is not None
+    port = urlsplit(table.url).port
+    assert port is not None
+    proxy = Proxy(slowness=0)
+    proxy.forward_to(port)
+    async with proxy.serving():
+        by_proxy = connection.connection_string.replace(f":{port}/", f":{proxy.port}/")
+        async with connect.connect(Connection(by_proxy, None, None)) as service:
+            process = Process(service.get_table_client(table.table_name))
+            async with proxy.weather(Weather.SWALLOWING):
+                admission = asyncio.create_task(process.store.admit(pending(LINE)))
+                async with asyncio.timeout(5):
+                    while not proxy.met:
+                        await asyncio.sleep(0.01)
+            assert (await admission).admission is Admission.RECORDED

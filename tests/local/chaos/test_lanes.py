@@ -42,7 +42,7 @@ async def test_fault_that_met_nobody_is_tried_again() -> None:
 
 async def test_fault_that_never_meets_anybody_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     """The run goes on without it, and is then told to be vacuous."""
-    monkeypatch.setattr(lanes, "_GRACE", 0.05)
+    monkeypatch.setattr(lanes, "GRACE", 0.05)
     tally = Tally()
 
     async def nothing(_fault: Fault) -> int:

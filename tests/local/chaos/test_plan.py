@@ -8,7 +8,7 @@ from itertools import islice
 import pytest
 
 from local.chaos.faults import LANES, FaultKind, Lane
-from local.chaos.plan import Fate, kinds_of, make_plan
+from local.chaos.plan import GRACE, Fate, kinds_of, make_plan
 
 
 def test_same_seed_makes_the_same_plan() -> None:
@@ -43,9 +43,10 @@ def test_every_fate_befalls_some_orders(orders: int, each: int) -> None:
 
 
 def test_orders_and_poison_come_within_the_time() -> None:
-    """Nothing is planned for after the faults, but a second submission."""
+    """Four orders of five come while faults do; the fifth waits for faults that have met nobody."""
     plan = make_plan(1, 200, 60)
-    assert all(0 <= order.at < plan.seconds for order in plan.orders)
+    assert all(0 <= order.at < plan.seconds for order in plan.orders[:160])
+    assert all(plan.seconds <= order.at < plan.seconds + GRACE for order in plan.orders[160:])
     assert all(0 <= poison.at <= plan.seconds for poison in plan.poison)
     assert any(order.again is not None for order in plan.orders)
 
