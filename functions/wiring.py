@@ -35,6 +35,7 @@ from functions.operations.tasks import Tasks
 from functions.operations.webhook import Webhook
 from functions.pattern.definition import Workflow
 from functions.pattern.ports import Agent
+from functions.pattern.registry import Registry
 from functions.pattern.supervision import SupervisionPolicy
 from functions.scheduler.blueprint import scheduler_blueprint
 from functions.scheduler.claim import Claimer
@@ -49,7 +50,6 @@ from functions.supervisor.full_sweep import FullSweep
 from functions.supervisor.lease import Lease
 from functions.supervisor.leftovers import Leftovers
 from functions.supervisor.sweep import Sweep
-from functions.workflows.registry import Registry
 
 
 @dataclass(frozen=True, slots=True)

@@ -67,6 +67,14 @@ class RemoteService:
         self._clock = clock
         self._random = random
 
+    async def get(self, resource: str, complete_by: datetime) -> Json:
+        """Read the resource, which needs no idempotency key; give the answer's JSON. Raises as `put` does."""
+
+        async def attempt() -> Json:
+            return await self._attempt("GET", resource, b"", None)
+
+        return await self._persist(attempt, complete_by)
+
     async def put(self, resource: str, body: Json, key: EffectKey, complete_by: datetime) -> Json:
         """Make the resource be as `body` says, under idempotency key `key`; give the answer's JSON.
 
@@ -120,10 +128,10 @@ class RemoteService:
             raise TransientError(f"{self._name}: left alone, it failed too often") from opened
 
     async def _attempt(
-        self, method: Literal["PUT", "DELETE"], resource: str, content: bytes, key: EffectKey
+        self, method: Literal["GET", "PUT", "DELETE"], resource: str, content: bytes, key: EffectKey | None
     ) -> Json:
         url = f"{self._address}/{resource}"
-        headers = {"Idempotency-Key": key, "Content-Type": "application/json"}
+        headers = {"Content-Type": "application/json"} | ({"Idempotency-Key": key} if key else {})
         try:
             async with self._session().request(
                 method, url, data=content, headers=headers, allow_redirects=False, timeout=_ATTEMPT_TIMEOUT

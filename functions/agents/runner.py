@@ -15,9 +15,9 @@ from functions.pattern.identity import Epoch, SchedulerId, StepName, TaskId, eff
 from functions.pattern.planning import ready_steps
 from functions.pattern.ports import Agent, AgentCall, Clock, StateStore, Stored
 from functions.pattern.records import TaskRecord
+from functions.pattern.registry import Registry
 from functions.pattern.states import Direction, Outcome, ProcessState
 from functions.pattern.steps import DONE
-from functions.workflows.registry import Registry
 
 _log = logging.getLogger(__name__)
 

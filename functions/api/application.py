@@ -12,7 +12,7 @@ from functions.api.routes import resource_routes
 from functions.http.bodies import BodyLimits
 from functions.http.problems import install_problems
 from functions.pattern.messages import MAX_PAYLOAD_BYTES
-from functions.workflows.registry import Registry
+from functions.pattern.registry import Registry
 
 
 class Health(BaseModel):

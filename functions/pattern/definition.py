@@ -12,13 +12,16 @@ from pydantic import BaseModel
 
 from functions.pattern.errors import DefinitionError
 from functions.pattern.identity import StepName
-from functions.pattern.states import Remedy
+from functions.pattern.states import Remedy, Way
 
 #: A step's request or result: a JSON object.
 Json = Mapping[str, Any]
 
 #: Makes the Agent's request out of the order's payload and the results of the steps it needs.
 RequestMaker = Callable[[Any, Mapping[StepName, Json]], Json]
+
+#: Tells whether the order needs the step, by its payload and the results of the steps it needs.
+Condition = Callable[[Any, Mapping[StepName, Json]], bool]
 
 #: The fields a submission carries beside the payload; a payload can't use their names.
 ENVELOPE_FIELDS = frozenset({"id", "reply_to", "correlation_id"})
@@ -33,8 +36,10 @@ _MOST_STEPS = 90
 class Step:
     """One unit of work, done by one Agent. `complete_within` is in seconds.
 
-    `undo` says that the Agent can undo it. A step that is not `idempotent` is never run twice: if its
-    outcome is unknown, the task goes to `Error`.
+    `request` and `when` are pure: given the same, they answer the same. A step whose `when` is false is
+    `Skipped`; what needs it goes on. `undo` says that the Agent can undo it. A step that is not
+    `idempotent` is never run twice: if its outcome is unknown, the task goes to `Error`. `via` is how its
+    Agent is reached.
     """
 
     name: StepName
@@ -44,6 +49,8 @@ class Step:
     needs: frozenset[StepName] = field(default_factory=frozenset)
     undo: bool = False
     idempotent: bool = True
+    when: Condition | None = None
+    via: Way = Way.ACTIVITY
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -31,10 +31,21 @@ class StepState(StrEnum):
     COMPLETED = "Completed"
     #: Refused by the remote service for good.
     FAILED = "Failed"
+    #: Not needed for this task, as its `when` told; never dispatched.
+    SKIPPED = "Skipped"
     #: Its undo was dispatched to its Agent, whose outcome is not known yet.
     UNDOING = "Undoing"
     #: Undone at the remote service, which refuses it from now on.
     UNDONE = "Undone"
+
+
+class Way(StrEnum):
+    """How the Scheduler reaches an Agent."""
+
+    #: An activity function of this application, which calls the remote service and waits for it.
+    ACTIVITY = "activity"
+    #: A request on the Agent's queue, which any process in any language answers on `agent-replies`.
+    QUEUE = "queue"
 
 
 class Direction(StrEnum):
@@ -71,12 +82,16 @@ class EpochEnd(StrEnum):
 
 
 class Outcome(StrEnum):
-    """What an Agent reports of one step; only the first two ever change the record."""
+    """What came of one turn at a step."""
 
     #: The remote service did it, and the result is recorded.
     COMPLETED = "completed"
     #: The remote service refused it for good, and the reason is recorded.
     FAILED = "failed"
+    #: It is not needed for this task, which is recorded.
+    SKIPPED = "skipped"
+    #: It is recorded as running, and the request for it is on the Agent's queue.
+    REQUESTED = "requested"
     #: Its complete-by time passed, or its outcome stayed unknown: nothing was recorded.
     EXPIRED = "expired"
     #: Another epoch or another Scheduler holds the task: nothing was recorded.

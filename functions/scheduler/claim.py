@@ -10,7 +10,7 @@ from functions.pattern.events import Claimed, Refused
 from functions.pattern.identity import Epoch, StepName, TaskId, scheduler_id
 from functions.pattern.planning import ready_steps
 from functions.pattern.ports import Clock, StateStore
-from functions.workflows.registry import Registry
+from functions.pattern.registry import Registry
 
 _log = logging.getLogger(__name__)
 

@@ -13,9 +13,9 @@ from functions.pattern.identity import FIRST_EPOCH
 from functions.pattern.messages import SUBMISSIONS_QUEUE, SubmissionMessage, order_of
 from functions.pattern.ports import Admission, Clock, RejectedMessages, Schedulers, StateStore, Stored
 from functions.pattern.records import TaskRecord
+from functions.pattern.registry import Registry
 from functions.pattern.states import ProcessState
 from functions.pattern.transitions import admit
-from functions.workflows.registry import Registry
 
 _log = logging.getLogger(__name__)
 

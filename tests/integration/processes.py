@@ -14,9 +14,9 @@ from functions.figures import StoreFigures
 from functions.pattern.events import Event
 from functions.pattern.identity import TaskId
 from functions.pattern.ports import Stored
+from functions.pattern.registry import Registry
 from functions.store.keys import OUTBOX
 from functions.store.state_store import TableStateStore
-from functions.workflows.registry import Registry
 from tests.fakes.announcer import RecordingAnnouncer
 from tests.fakes.clock import FakeClock
 from tests.fakes.workflows import DIAMOND, LINE

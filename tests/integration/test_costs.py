@@ -7,10 +7,10 @@ import pytest
 from functions.agents.runner import AgentRunner
 from functions.pattern.definition import Json
 from functions.pattern.ports import AgentCall
+from functions.pattern.registry import Registry
 from functions.pattern.states import Outcome, ProcessState
 from functions.scheduler.claim import Claimer
 from functions.submission.intake import Intake
-from functions.workflows.registry import Registry
 from tests.fakes.queues import RecordedRejections, RecordedSchedulers
 from tests.fakes.tasks import FIRST
 from tests.fakes.workflows import TASK, step, submission, workflow

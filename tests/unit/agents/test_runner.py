@@ -13,8 +13,8 @@ from functions.pattern.errors import PermanentError, TransientError
 from functions.pattern.identity import StepName, TaskId
 from functions.pattern.ports import AgentCall
 from functions.pattern.records import StepRecord
+from functions.pattern.registry import Registry
 from functions.pattern.states import Outcome, ProcessState, StepState
-from functions.workflows.registry import Registry
 from tests.fakes.clock import FakeClock
 from tests.fakes.interventions import recovered
 from tests.fakes.store import MemoryStateStore

@@ -6,8 +6,8 @@ from functions.agents.runner import AgentRunner, StepReport
 from functions.pattern.definition import Workflow
 from functions.pattern.errors import PermanentError
 from functions.pattern.identity import StepName
+from functions.pattern.registry import Registry
 from functions.pattern.states import Outcome, ProcessState, StepState
-from functions.workflows.registry import Registry
 from tests.fakes.clock import FakeClock
 from tests.fakes.interventions import done
 from tests.fakes.store import MemoryStateStore

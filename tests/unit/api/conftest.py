@@ -8,8 +8,8 @@ import pytest
 
 from functions.api.acceptance import Acceptance
 from functions.api.application import callers_application
+from functions.pattern.registry import Registry
 from functions.workflows.orders.definition import ORDERS
-from functions.workflows.registry import Registry
 from tests.fakes.asgi import AsgiClient
 from tests.fakes.clock import FakeClock
 from tests.fakes.queues import RecordedSubmissions

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from functions.agents.runner import AgentRunner
+from functions.pattern.registry import Registry
 from functions.scheduler.blueprint import scheduler_blueprint
 from functions.scheduler.claim import Claimer
 from functions.scheduler.requests import RequestTaker
-from functions.workflows.registry import Registry
 from tests.fakes.clock import FakeClock
 from tests.fakes.queues import RecordedRejections
 from tests.fakes.store import MemoryStateStore

@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from functions.pattern.identity import StepName, TaskId
+from functions.pattern.registry import Registry
 from functions.scheduler.claim import Claim, Claimer
-from functions.workflows.registry import Registry
 from tests.fakes.clock import FakeClock
 from tests.fakes.interventions import recovered
 from tests.fakes.store import MemoryStateStore

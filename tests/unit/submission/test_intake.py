@@ -12,9 +12,9 @@ from pydantic import BaseModel
 
 from functions.pattern.definition import Workflow
 from functions.pattern.errors import TransientError
+from functions.pattern.registry import Registry
 from functions.pattern.states import ProcessState
 from functions.submission.intake import Intake
-from functions.workflows.registry import Registry
 from tests.fakes.clock import FakeClock
 from tests.fakes.interventions import recovered
 from tests.fakes.queues import RecordedRejections, RecordedSchedulers, Rejection

@@ -8,7 +8,8 @@ import pytest
 
 from functions.pattern.errors import DefinitionError
 from functions.pattern.identity import StepName
-from functions.workflows.registry import WORKFLOWS, Registry
+from functions.pattern.registry import Registry
+from functions.workflows.registry import WORKFLOWS
 from tests.fakes.workflows import DIAMOND, LINE
 
 
