@@ -10,7 +10,7 @@ from functions.wiring import Wiring, remotes_of
 from functions.workflows.registry import WORKFLOWS
 
 settings = load_settings()
-wiring = Wiring(settings, WORKFLOWS, remotes_of(settings))
+wiring = Wiring(settings, WORKFLOWS, remotes_of(settings, WORKFLOWS))
 wiring.prepare()
 
 app = df.DFApp(http_auth_level=func.AuthLevel.FUNCTION)

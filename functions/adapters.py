@@ -9,6 +9,7 @@ import aiohttp
 
 from functions.announcing.announcer import Announcer
 from functions.bus import connect as service_bus
+from functions.bus.agent_messages import QueuedAgentReplies, QueuedAgentRequests
 from functions.bus.announcements import QueuedAnnouncements
 from functions.bus.scheduler_requests import QueuedSchedulerRequests
 from functions.bus.sender import QueueSender
@@ -18,6 +19,7 @@ from functions.figures import BusFigures, StoreFigures
 from functions.pattern.messages import SCHEDULER_REQUESTS_QUEUE, SUBMISSIONS_QUEUE
 from functions.settings import Settings
 from functions.store import connect as table_storage
+from functions.store.breakers import TableBreakerRows
 from functions.store.heartbeat import TableHeartbeat
 from functions.store.index_rows import TableIndexRows
 from functions.store.lease import TableLeaseRow
@@ -70,10 +72,13 @@ class Adapters:
                 requests=QueuedSchedulerRequests(self._sender(SCHEDULER_REQUESTS_QUEUE)),
             ),
         )
+        self.agent_requests = QueuedAgentRequests(self._sender, clock=self.clock)
+        self.agent_replies = QueuedAgentReplies(self._sender)
         self.submissions = QueuedSubmissions(self._sender(SUBMISSIONS_QUEUE))
         self.rejected = TableRejectedMessages(rejected, clock=self.clock)
         self.index = TableTaskIndex(tasks, shards=shards, figures=figures)
         self.index_rows = TableIndexRows(tasks, shards=shards, new_id=new_id, figures=figures)
+        self.breaker_rows = TableBreakerRows(tasks, new_id=new_id, figures=figures)
         self.lease_row = TableLeaseRow(tasks, figures=figures)
         self.heartbeat = TableHeartbeat(tasks, figures=figures)
         self.task_retention = TableTaskRetention(tasks, shards=shards, figures=figures)

@@ -7,12 +7,12 @@ an identity (Azure), user-assigned when `NAME__clientId` is set.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, HttpUrl, ValidationError
+from pydantic import BeforeValidator, Field, HttpUrl, ValidationError, create_model
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 #: The time that a step may take, in seconds; no task waits longer than a day for one answer.
@@ -52,10 +52,14 @@ def _limits(text: object) -> object:
     return dict(part.split("=", 1) for part in parts) if isinstance(parts, tuple) else parts
 
 
-class Settings(BaseSettings):
-    """The application's settings. Times are in seconds; each description is the fix for its error."""
+class _Environment(BaseSettings):
+    """Reads settings from the environment; one that is empty is not set."""
 
     model_config = SettingsConfigDict(frozen=True, extra="ignore", env_ignore_empty=True)
+
+
+class Settings(_Environment):
+    """The application's settings. Times are in seconds; each description is the fix for its error."""
 
     state_store: str | None = Field(None, validation_alias="StateStore")
     state_store_uri: str | None = Field(None, validation_alias="StateStore__tableServiceUri")
@@ -89,9 +93,10 @@ class Settings(BaseSettings):
         validation_alias="STEP_SECONDS",
         description="set it to the complete-by limits to change, such as orders.payment=30,other.step=5",
     )
-    payment_url: HttpUrl = Field(
-        validation_alias="PAYMENT_URL",
-        description="set it to the address of the payment service, such as https://pay.example.com/payments",
+    agents_elsewhere: Annotated[frozenset[str], NoDecode, BeforeValidator(_parts)] = Field(
+        frozenset(),
+        validation_alias="AGENTS_ELSEWHERE",
+        description="set it to the Agents behind queues that other processes serve, with commas between",
     )
     breaker_failures: int = Field(
         5,
@@ -164,12 +169,34 @@ class Settings(BaseSettings):
         return Connection(self.service_bus, self.service_bus_namespace, self.service_bus_client_id)
 
 
+def agent_url_setting(agent: str) -> str:
+    """Name the setting that holds the address of the service behind an Agent, such as `PAYMENT_URL`."""
+    return f"{agent.upper().replace('-', '_')}_URL"
+
+
+def load_agent_urls(agents: Iterable[str]) -> dict[str, str]:
+    """Read the address of the remote service behind each Agent. Raises `SettingsError`."""
+    names = {agent.replace("-", "_"): agent for agent in sorted(agents)}
+    fields: dict[str, Any] = {
+        name: (HttpUrl, Field(validation_alias=agent_url_setting(agent))) for name, agent in names.items()
+    }
+    try:
+        read = create_model("AgentUrls", __base__=_Environment, **fields)()
+    except ValidationError as error:
+        name, what = _first_fault(error)
+        raise SettingsError(
+            f"setting {name} {what}: set it to the address of the service, such as https://pay.example.com/payments"
+        ) from None
+    return {agent: str(getattr(read, name)) for name, agent in names.items()}
+
+
 def load_settings() -> Settings:
     """Read the settings from the environment. Raises `SettingsError` on the first that is wrong."""
     try:
         settings = Settings()
     except ValidationError as error:
-        raise SettingsError(_first_fault(error)) from None
+        name, what = _first_fault(error)
+        raise SettingsError(f"setting {name} {what}{_fix_of(name)}") from None
     if settings.state_store is None and settings.state_store_uri is None:
         raise SettingsError(
             "setting StateStore is missing: set it to a storage connection string (UseDevelopmentStorage=true"
@@ -183,11 +210,15 @@ def load_settings() -> Settings:
     return settings
 
 
-def _first_fault(error: ValidationError) -> str:
+def _first_fault(error: ValidationError) -> tuple[str, str]:
+    """Name the setting, and what is the matter with it."""
     fault: Any = error.errors(include_url=False, include_input=False)[0]
-    name = str(fault["loc"][0])
     what = "is missing" if fault["type"] == "missing" else f"is wrong ({fault['msg'].lower()})"
+    return str(fault["loc"][0]), what
+
+
+def _fix_of(name: str) -> str:
     for field in Settings.model_fields.values():
         if field.validation_alias == name:
-            return f"setting {name} {what}: {field.description}"
-    return f"setting {name} {what}"
+            return f": {field.description}"
+    return ""

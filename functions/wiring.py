@@ -8,15 +8,20 @@ from datetime import timedelta
 from random import SystemRandom
 
 import azure.durable_functions as df
-from purgatory import AsyncCircuitBreakerFactory
 
 from functions.adapters import Adapters, http_session, new_id
-from functions.agents.payment import PaymentAgent
+from functions.agents.blueprint import queued_agents_blueprint
+from functions.agents.catalog import AGENTS, check_agents
+from functions.agents.outcomes import Outcomes
+from functions.agents.queued import QueuedAgent
 from functions.agents.remote import RemoteService
+from functions.agents.rest import RestAgent
 from functions.agents.runner import AgentRunner
 from functions.api.acceptance import Acceptance
 from functions.api.application import callers_application
 from functions.api.blueprint import api_blueprint
+from functions.breaking.breaker import Breaker
+from functions.breaking.record import BreakerPolicy
 from functions.operations.actions import Actions
 from functions.operations.alert_formats import AlertFormat
 from functions.operations.alerts import Alerts
@@ -39,10 +44,11 @@ from functions.pattern.registry import Registry
 from functions.pattern.supervision import SupervisionPolicy
 from functions.scheduler.blueprint import scheduler_blueprint
 from functions.scheduler.claim import Claimer
+from functions.scheduler.replies import ReplyTaker
 from functions.scheduler.requests import RequestTaker
+from functions.services.application import SERVICE_TABLES, services_application
 from functions.services.blueprint import services_blueprint
-from functions.services.payments import PAYMENTS_TABLE, Payments, payments_application
-from functions.settings import Settings
+from functions.settings import Settings, load_agent_urls
 from functions.submission.blueprint import submission_blueprint
 from functions.submission.intake import Intake
 from functions.supervisor.blueprint import supervisor_blueprint
@@ -60,9 +66,13 @@ class Remote:
     agent: Callable[[RemoteService], Agent]
 
 
-def remotes_of(settings: Settings) -> dict[str, Remote]:
-    """Name the remote services of the workflows that are registered."""
-    return {"payment": Remote(str(settings.payment_url), PaymentAgent)}
+def remotes_of(settings: Settings, workflows: tuple[Workflow, ...]) -> dict[str, Remote]:
+    """Find the remote service behind each Agent, but of those that are served elsewhere.
+
+    An Agent whose name is not in the catalog is the REST Agent. Raises `SettingsError`.
+    """
+    agents = {step.agent for workflow in workflows for step in workflow.steps} - settings.agents_elsewhere
+    return {name: Remote(url, AGENTS.get(name, RestAgent)) for name, url in load_agent_urls(agents).items()}
 
 
 class Wiring:
@@ -75,12 +85,14 @@ class Wiring:
         self._remotes = remotes
         self._registry = Registry(workflows, settings.step_seconds)
         self._adapters = Adapters(settings)
+        self._agents = self._make_agents()
+        check_agents(workflows, self._agents)
         self._instance = new_id()
         self._alerts = Alerts(self._webhook())
 
     def prepare(self) -> None:
         """Make sure that the tables are there. Raises `SettingsError` when they can't be used."""
-        self._adapters.prepare_tables(*([PAYMENTS_TABLE] if self._settings.sample_services else []))
+        self._adapters.prepare_tables(*(SERVICE_TABLES if self._settings.sample_services else ()))
 
     def blueprints(self) -> list[df.Blueprint]:
         """Give every function of the application."""
@@ -89,7 +101,10 @@ class Wiring:
             self._operations(),
             api_blueprint(callers_application(registry, self._acceptance(), adapters.store.check)),
             submission_blueprint(self._intake()),
-            scheduler_blueprint(self._claimer(), self._runner(), RequestTaker(adapters.rejected)),
+            scheduler_blueprint(
+                self._claimer(), self._runner(), RequestTaker(adapters.rejected), self._reply_taker()
+            ),
+            queued_agents_blueprint(self._queued_agents()),
             supervisor_blueprint(
                 self._sweep(), self._full_sweep(), schedule=self._settings.supervisor_schedule
             ),
@@ -100,8 +115,8 @@ class Wiring:
             housekeeping_blueprint(self._housekeeping()),
         ]
         if self._settings.sample_services:
-            payments = Payments(adapters.tables.get_table_client(PAYMENTS_TABLE), clock=adapters.clock)
-            blueprints.append(services_blueprint(payments_application(payments)))
+            services = services_application(adapters.tables.get_table_client, adapters.clock)
+            blueprints.append(services_blueprint(services))
         return blueprints
 
     def _acceptance(self) -> Acceptance:
@@ -131,32 +146,68 @@ class Wiring:
             start_within=self._settings.pick_up_seconds,
         )
 
-    def _runner(self) -> AgentRunner:
-        return AgentRunner(
+    def _outcomes(self) -> Outcomes:
+        return Outcomes(
             store=self._adapters.store,
-            agents=self._agents(),
-            registry=self._registry,
             clock=self._adapters.clock,
             start_within=self._settings.pick_up_seconds,
         )
 
-    def _agents(self) -> dict[str, Agent]:
-        breakers = AsyncCircuitBreakerFactory(
-            default_threshold=self._settings.breaker_failures, default_ttl=self._settings.breaker_open_seconds
+    def _runner(self) -> AgentRunner:
+        return AgentRunner(
+            store=self._adapters.store,
+            outcomes=self._outcomes(),
+            agents=self._agents,
+            requests=self._adapters.agent_requests,
+            registry=self._registry,
+            clock=self._adapters.clock,
+            new_token=new_id,
         )
+
+    def _reply_taker(self) -> ReplyTaker:
+        return ReplyTaker(
+            store=self._adapters.store,
+            outcomes=self._outcomes(),
+            registry=self._registry,
+            rejected=self._adapters.rejected,
+        )
+
+    def _queued_agents(self) -> list[QueuedAgent]:
+        """Serve the Agents behind queues whose remote service we know; others are served elsewhere."""
+        adapters = self._adapters
+        return [
+            QueuedAgent(
+                name,
+                agent,
+                replies=adapters.agent_replies,
+                rejected=adapters.rejected,
+                clock=adapters.clock,
+            )
+            for name, agent in self._agents.items()
+            if name in self._registry.queued_agents
+        ]
+
+    def _make_agents(self) -> dict[str, Agent]:
         return {
             name: remote.agent(
                 RemoteService(
                     name,
                     remote.address,
                     session=http_session,
-                    breakers=breakers,
+                    breaker=self._breaker(name),
                     clock=self._adapters.clock,
                     random=SystemRandom(),
                 )
             )
             for name, remote in self._remotes.items()
         }
+
+    def _breaker(self, service: str) -> Breaker:
+        policy = BreakerPolicy(
+            failures=self._settings.breaker_failures,
+            open_for=timedelta(seconds=self._settings.breaker_open_seconds),
+        )
+        return Breaker(service, rows=self._adapters.breaker_rows, policy=policy, clock=self._adapters.clock)
 
     def _sweep(self) -> Sweep:
         adapters, clock = self._adapters, self._adapters.clock
@@ -193,7 +244,12 @@ class Wiring:
             clock=adapters.clock,
             start_within=self._settings.pick_up_seconds,
         )
-        overview = Overview(index=adapters.index, heartbeats=adapters.heartbeat, clock=adapters.clock)
+        overview = Overview(
+            index=adapters.index,
+            heartbeats=adapters.heartbeat,
+            breakers=adapters.breaker_rows,
+            clock=adapters.clock,
+        )
         routes = operator_routes(tasks, actions, overview)
         return operations_blueprint(
             operators_application(adapters.store_figures, adapters.bus_figures, routes)

@@ -12,24 +12,22 @@ from random import Random
 from typing import Literal
 
 import aiohttp
-from purgatory import AsyncCircuitBreakerFactory
-from purgatory.domain.model import OpenedState
 from pydantic_core import from_json
 from tenacity import (
     AsyncRetrying,
     RetryCallState,
-    retry_if_exception_type,
+    retry_if_exception,
     stop_after_attempt,
 )
 
 from functions.agents.retries import backoff_seconds, retry_after_seconds
+from functions.breaking.breaker import Breaker, ServiceLeftAloneError
 from functions.pattern.definition import Json
 from functions.pattern.errors import PermanentError, TransientError
 from functions.pattern.identity import EffectKey
 from functions.pattern.ports import Clock
+from functions.pattern.records import MAX_RESULT_BYTES
 
-#: A result is kept in the step's row, at most 24 KiB of it.
-_MOST_ANSWER_BYTES = 24 * 1024
 _MOST_ATTEMPTS = 100
 _ATTEMPT_TIMEOUT = aiohttp.ClientTimeout(total=10)
 _TRANSIENT_STATUSES = frozenset({408, 425, 429})
@@ -46,8 +44,8 @@ class RemoteService:
     """One remote service, reached below one address that comes from the settings.
 
     Redirects are not followed. Answers of 408, 425, 429 and 5xx, timeouts and lost connections are
-    transient: they are tried again until complete-by, and counted by the circuit breaker. Any other
-    answer that is not 2xx is a refusal, for good.
+    transient: they are tried again until complete-by, and counted by the circuit breaker; once that is
+    open, nothing is tried again. Any other answer that is not 2xx is a refusal, for good.
     """
 
     def __init__(
@@ -56,14 +54,14 @@ class RemoteService:
         address: str,
         *,
         session: Callable[[], aiohttp.ClientSession],
-        breakers: AsyncCircuitBreakerFactory,
+        breaker: Breaker,
         clock: Clock,
         random: Random,
     ) -> None:
         self._name = name
         self._address = address.rstrip("/")
         self._session = session
-        self._breakers = breakers
+        self._breaker = breaker
         self._clock = clock
         self._random = random
 
@@ -79,7 +77,8 @@ class RemoteService:
         """Make the resource be as `body` says, under idempotency key `key`; give the answer's JSON.
 
         `resource` is a task id, so it needs no quoting. Raises `PermanentError` on refusal, and
-        `TransientError` when the service still fails at `complete_by` or its breaker is open.
+        `TransientError` when the service still fails at `complete_by`, or at once (as
+        `ServiceLeftAloneError`) when its breaker is open.
         """
         content = json.dumps(body).encode()
 
@@ -105,27 +104,22 @@ class RemoteService:
         await self._persist(attempt, complete_by)
 
     async def _persist(self, attempt: Attempt, complete_by: datetime) -> Json:
+        late = TransientError(f"{self._name} did not do it by complete-by")
         seconds = (complete_by - self._clock.now()).total_seconds()
+        if seconds <= 0:  # nothing is asked of the service any more, nor is that held against it
+            raise late
         retrying = AsyncRetrying(
-            retry=retry_if_exception_type(TransientError),
+            retry=retry_if_exception(_is_worth_another_try),
             stop=stop_after_attempt(_MOST_ATTEMPTS),
             wait=self._wait,
             before_sleep=_say_again,
             reraise=True,
         )
         try:
-            async with asyncio.timeout(max(0.0, seconds)):
-                return await retrying(self._guarded, attempt)
+            async with asyncio.timeout(seconds):
+                return await retrying(self._breaker.call, attempt)
         except TimeoutError:
-            raise TransientError(f"{self._name} did not do it by complete-by") from None
-
-    async def _guarded(self, attempt: Attempt) -> Json:
-        breaker = await self._breakers.get_breaker(self._name, exclude=[PermanentError])
-        try:
-            async with breaker:
-                return await attempt()
-        except OpenedState as opened:
-            raise TransientError(f"{self._name}: left alone, it failed too often") from opened
+            raise late from None
 
     async def _attempt(
         self, method: Literal["GET", "PUT", "DELETE"], resource: str, content: bytes, key: EffectKey | None
@@ -146,8 +140,8 @@ class RemoteService:
             raise TransientError(f"{self._name} answered {answer.status}", retry_after=retry_after)
         if answer.status >= _REFUSALS:
             raise PermanentError(f"{self._name} answered {answer.status}", status=answer.status)
-        if len(body) > _MOST_ANSWER_BYTES:
-            raise PermanentError(f"{self._name} answered more than {_MOST_ANSWER_BYTES} bytes")
+        if len(body) > MAX_RESULT_BYTES:
+            raise PermanentError(f"{self._name} answered more than {MAX_RESULT_BYTES} bytes")
         try:
             parsed = from_json(body, allow_inf_nan=False) if body else {}
         except ValueError:
@@ -162,6 +156,10 @@ class RemoteService:
         return asked if asked is not None else backoff_seconds(state.attempt_number, self._random)
 
 
+def _is_worth_another_try(fault: BaseException) -> bool:
+    return isinstance(fault, TransientError) and not isinstance(fault, ServiceLeftAloneError)
+
+
 def _say_again(state: RetryCallState) -> None:
     fault = state.outcome.exception() if state.outcome else None
     _log.warning("%s; attempt %d follows in %.1f s", fault, state.attempt_number + 1, state.upcoming_sleep)
@@ -172,6 +170,6 @@ async def _body_of(answer: aiohttp.ClientResponse) -> bytes:
     body = b""
     async for piece in answer.content.iter_any():
         body += piece
-        if len(body) > _MOST_ANSWER_BYTES:
+        if len(body) > MAX_RESULT_BYTES:
             break
     return body

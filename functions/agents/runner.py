@@ -1,70 +1,56 @@
-"""Runs one step: check, record it running, call the Agent, record the outcome."""
+"""Runs one step: check, record it running, call the Agent or send it a request, record the outcome."""
 
 from __future__ import annotations
 
-import json
 import logging
-from collections.abc import Mapping
-from dataclasses import dataclass
-from datetime import datetime, timedelta
+from collections.abc import Callable, Mapping
+from datetime import timedelta
+from typing import assert_never
 
-from functions.pattern.definition import Json, Step, Workflow
+from functions.agents.outcomes import Outcomes, StepReport
+from functions.agents.turn import Turn
+from functions.pattern.agent_messages import AgentRequest
+from functions.pattern.definition import Json
 from functions.pattern.errors import PermanentError, TransientError
-from functions.pattern.events import Refused, StepCompleted, StepFailed, StepStarted
-from functions.pattern.identity import Epoch, SchedulerId, StepName, TaskId, effect_key, scheduler_id
-from functions.pattern.planning import ready_steps
-from functions.pattern.ports import Agent, AgentCall, Clock, StateStore, Stored
-from functions.pattern.records import TaskRecord
+from functions.pattern.events import Refused, StepStarted
+from functions.pattern.identity import Epoch, StepName, TaskId
+from functions.pattern.ports import (
+    Agent,
+    AgentCall,
+    AgentRequests,
+    Clock,
+    StateStore,
+    Stored,
+    UndoingAgent,
+)
 from functions.pattern.registry import Registry
-from functions.pattern.states import Direction, Outcome, ProcessState
+from functions.pattern.states import Direction, Outcome, Way
 from functions.pattern.steps import DONE
 
 _log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class StepReport:
-    """What the Scheduler needs to know of a step: its outcome, and what follows in the task."""
-
-    outcome: Outcome
-    ready: tuple[StepName, ...] = ()
-    state: ProcessState | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class _Turn:
-    """One step of one attempt at a task."""
-
-    task: TaskId
-    epoch: Epoch
-    step: Step
-    workflow: Workflow
-
-    @property
-    def scheduler(self) -> SchedulerId:
-        return scheduler_id(self.task, self.epoch)
-
-
 class AgentRunner:
-    """Does for every Agent what the pattern asks of it.
-
-    `start_within` is the time, in seconds, in which the Scheduler must start what follows a step.
-    """
+    """Does for every Agent what the pattern asks of it."""
 
     def __init__(
         self,
         *,
         store: StateStore,
+        outcomes: Outcomes,
         agents: Mapping[str, Agent],
+        requests: AgentRequests,
         registry: Registry,
         clock: Clock,
-        start_within: float,
+        new_token: Callable[[], str],
     ) -> None:
         self._store = store
+        self._outcomes = outcomes
         self._agents = agents
+        self._requests = requests
         self._registry = registry
         self._clock = clock
-        self._start_within = timedelta(seconds=start_within)
+        self._new_token = new_token
 
     async def run(self, task: TaskId, epoch: Epoch, step: StepName) -> StepReport:
         """Run the step and report. Late or superseded, it reports and changes nothing."""
@@ -76,84 +62,77 @@ class AgentRunner:
             raise LookupError(
                 f"task {task} is of workflow '{stored.record.order.workflow}', which is not registered"
             )
-        turn = _Turn(task, epoch, workflow.step(step), workflow)
+        turn = Turn(task, epoch, workflow.step(step), workflow)
+        if not turn.may_judge(stored.record):
+            stored = await self._store.load(task) or stored  # what it needs was recorded elsewhere
+        if not turn.is_needed(stored.record):
+            return await self._outcomes.skipped(turn, stored)
+        return await self._begin(turn, stored)
+
+    async def _begin(self, turn: Turn, stored: Stored) -> StepReport:
         complete_by = self._clock.now() + timedelta(seconds=turn.step.complete_within)
-        started = await self._start(turn, stored, complete_by)
-        if isinstance(started, Refused):
-            _log.info("task %s step %s: refused (%s)", task, step, started.reason)
-            return StepReport(Outcome.STALE)
-        record = started.record.step(step)
-        if record.state is DONE[started.record.task.direction]:
-            return self._report(turn, started.record)
-        if record.complete_by != complete_by and not record.idempotent:
-            _log.warning("task %s step %s: begun before, and it must not run twice", task, step)
-            return StepReport(Outcome.EXPIRED)
-        return await self._call(turn, started)
-
-    async def _start(self, turn: _Turn, stored: Stored, complete_by: datetime) -> Stored | Refused:
-        return await self._store.change(
-            stored,
-            StepStarted(
-                epoch=turn.epoch, scheduler=turn.scheduler, step=turn.step.name, complete_by=complete_by
-            ),
+        event = StepStarted(
+            epoch=turn.epoch,
+            scheduler=turn.scheduler,
+            step=turn.step.name,
+            complete_by=complete_by,
+            token=self._new_token() if turn.step.via is Way.QUEUE else None,
         )
+        started = await self._store.change(stored, event)
+        if isinstance(started, Refused):
+            _log.info("task %s step %s: refused (%s)", turn.task, turn.step.name, started.reason)
+            return StepReport(Outcome.STALE)
+        record = started.record.step(turn.step.name)
+        if record.state is DONE[started.record.task.direction]:
+            return self._outcomes.known(turn, started)
+        if record.complete_by != complete_by and not record.idempotent:
+            _log.warning("task %s step %s: begun before, and it must not run twice", turn.task, record.name)
+            return StepReport(Outcome.EXPIRED)
+        return await self._carry_out(turn, started)
 
-    async def _call(self, turn: _Turn, started: Stored) -> StepReport:
-        agent = self._agents[turn.step.agent]
-        call = self._agent_call(turn, started.record)
+    async def _carry_out(self, turn: Turn, started: Stored) -> StepReport:
         try:
-            if started.record.task.direction is Direction.DO:
-                result = await agent.do(call)
-            else:
-                await agent.undo(call)
-                result = {}
-        except PermanentError as refusal:
-            return await self._record_failure(turn, started, str(refusal))
+            match turn.step.via:
+                case Way.ACTIVITY:
+                    return await self._call(turn, started)
+                case Way.QUEUE:
+                    return await self._request(turn, started)
+                case _:
+                    assert_never(turn.step.via)
         except TransientError as fault:
             _log.warning("task %s step %s: expired (%s)", turn.task, turn.step.name, fault)
             return StepReport(Outcome.EXPIRED)
-        return await self._record_result(turn, started, result)
 
-    def _agent_call(self, turn: _Turn, record: TaskRecord) -> AgentCall:
-        payload = turn.workflow.payload.model_validate_json(record.order.payload)
-        results: dict[StepName, Json] = {
-            step.name: json.loads(step.result) for step in record.steps if step.result is not None
-        }
-        complete_by = record.step(turn.step.name).complete_by
-        if complete_by is None:
-            raise ValueError(f"task {turn.task} step {turn.step.name} runs without a complete-by")
-        return AgentCall(
-            task=turn.task,
-            effect_key=effect_key(turn.task, turn.step.name, record.task.direction),
-            request=turn.step.request(payload, results),
-            complete_by=complete_by,
-        )
+    async def _call(self, turn: Turn, started: Stored) -> StepReport:
+        direction = started.record.task.direction
+        try:
+            result = await carry_out(self._agents[turn.step.agent], direction, turn.call(started.record))
+        except PermanentError as refusal:
+            return await self._outcomes.failed(turn, started, str(refusal))
+        return await self._outcomes.completed(turn, started, result)
 
-    async def _record_result(self, turn: _Turn, started: Stored, result: Json) -> StepReport:
-        event = StepCompleted(
-            epoch=turn.epoch,
-            scheduler=turn.scheduler,
+    async def _request(self, turn: Turn, started: Stored) -> StepReport:
+        """Send the request; run a second time, it sends the same again, with the same token."""
+        call = turn.call(started.record)
+        request = AgentRequest(
+            task_id=turn.task,
             step=turn.step.name,
-            result=json.dumps(dict(result), separators=(",", ":"), ensure_ascii=False).encode(),
-            start_by=self._clock.now() + self._start_within,
-        )
-        recorded = await self._store.change(started, event)
-        if isinstance(recorded, Refused):
-            return StepReport(Outcome.STALE)
-        return self._report(turn, recorded.record)
-
-    async def _record_failure(self, turn: _Turn, started: Stored, reason: str) -> StepReport:
-        event = StepFailed(
             epoch=turn.epoch,
-            scheduler=turn.scheduler,
-            step=turn.step.name,
-            error=reason,
-            start_by=self._clock.now() + self._start_within,
+            token=started.record.step(turn.step.name).token or "",
+            direction=started.record.task.direction,
+            effect_key=call.effect_key,
+            complete_by=call.complete_by,
+            request=dict(call.request),
         )
-        recorded = await self._store.change(started, event)
-        if isinstance(recorded, Refused):
-            return StepReport(Outcome.STALE)
-        return StepReport(Outcome.FAILED, state=recorded.record.task.process_state)
+        await self._requests.send(turn.step.agent, request)
+        return StepReport(Outcome.REQUESTED, complete_by=call.complete_by)
 
-    def _report(self, turn: _Turn, record: TaskRecord) -> StepReport:
-        return StepReport(Outcome.COMPLETED, ready_steps(turn.workflow, record), record.task.process_state)
+
+async def carry_out(agent: Agent, direction: Direction, call: AgentCall) -> Json:
+    """Have the Agent do the step, or undo it. Raises as the Agent does."""
+    if direction is Direction.DO:
+        return await agent.do(call)
+    if not isinstance(agent, UndoingAgent):
+        raise PermanentError("its Agent can't undo")
+    await agent.undo(call)
+    return {}

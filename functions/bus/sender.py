@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from azure.core.exceptions import AzureError
 from azure.servicebus import ServiceBusMessage
@@ -26,7 +26,7 @@ _SEND_SECONDS = 10
 class Outgoing:
     """One message. `message_id` is what duplicate detection knows it by.
 
-    It is delivered not before `not_before` (UTC), when that is given.
+    It is delivered not before `not_before` (UTC), and dies after `seconds_to_live`, where those are given.
     """
 
     message_id: str
@@ -34,6 +34,7 @@ class Outgoing:
     subject: str
     correlation_id: str | None = None
     not_before: datetime | None = None
+    seconds_to_live: float | None = None
 
     @property
     def key(self) -> int:
@@ -85,4 +86,5 @@ def _wire(message: Outgoing) -> ServiceBusMessage:
         correlation_id=message.correlation_id,
         subject=message.subject,
         scheduled_enqueue_time_utc=message.not_before,
+        time_to_live=None if message.seconds_to_live is None else timedelta(seconds=message.seconds_to_live),
     )

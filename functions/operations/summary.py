@@ -1,14 +1,15 @@
-"""The whole at a glance: how many tasks are under way, overdue and in `Error`, and the last sweep."""
+"""The whole at a glance: tasks under way, overdue and in `Error`, the last sweep, circuit breakers."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Protocol
 
-from pydantic import BaseModel
+from pydantic import BaseModel, ConfigDict
 
+from functions.breaking.record import BreakerRecord, BreakerState
 from functions.pattern.ports import Clock, Index, IndexPage, TaskIndex
 
 #: Entries that are counted in each shard, in one request.
@@ -22,6 +23,13 @@ class Heartbeats(Protocol):
         """Read the figures of the last sweep, or None when there was none. Raises `TransientError`."""
 
 
+class Breakers(Protocol):
+    """The circuit breakers of the remote services, of which each has a record once it was open."""
+
+    async def every(self) -> Sequence[BreakerRecord]:
+        """Read all records, in one request. Raises `TransientError`."""
+
+
 class Tally(BaseModel):
     """A count that was not carried further than it is worth: `more` says that there are more than that."""
 
@@ -29,34 +37,53 @@ class Tally(BaseModel):
     more: bool
 
 
+class BreakerView(BaseModel):
+    """How one remote service is doing: `probe_at` is when it may be tried again, null while it is called."""
+
+    model_config = ConfigDict(from_attributes=True)
+
+    service: str
+    state: BreakerState
+    since: datetime
+    failures: int
+    probe_at: datetime | None
+    last_error: str | None
+
+
 class Summary(BaseModel):
-    """How the tasks are, and the Supervisor."""
+    """How the tasks are, the Supervisor, and the remote services that were ever left alone."""
 
     under_way: Tally
     overdue: Tally
     in_error: Tally
     supervisor: dict[str, Any] | None
+    breakers: list[BreakerView]
 
 
 class Overview:
     """Counts tasks by their indexes, with one request for each shard and index."""
 
-    def __init__(self, *, index: TaskIndex, heartbeats: Heartbeats, clock: Clock) -> None:
+    def __init__(self, *, index: TaskIndex, heartbeats: Heartbeats, breakers: Breakers, clock: Clock) -> None:
         self._index = index
         self._heartbeats = heartbeats
+        self._breakers = breakers
         self._clock = clock
 
     async def read(self) -> Summary:
         """Count. Raises `TransientError`."""
         now = self._clock.now()
-        due, errors, heartbeat = await asyncio.gather(
-            self._pages(Index.DUE), self._pages(Index.ERROR), self._heartbeats.latest()
+        due, errors, heartbeat, breakers = await asyncio.gather(
+            self._pages(Index.DUE),
+            self._pages(Index.ERROR),
+            self._heartbeats.latest(),
+            self._breakers.every(),
         )
         return Summary(
             under_way=_tally(due),
             overdue=_tally(_until(page, now) for page in due),
             in_error=_tally(errors),
             supervisor=None if heartbeat is None else dict(heartbeat),
+            breakers=[BreakerView.model_validate(record) for record in breakers],
         )
 
     async def _pages(self, index: Index) -> list[IndexPage]:

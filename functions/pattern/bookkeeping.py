@@ -62,7 +62,7 @@ def next_epoch(
         process_state=task.process_state,
         direction=task.direction,
         locked_by=task.locked_by,
-        steps=tuple(replace(step, result=None) for step in record.steps),
+        steps=tuple(replace(step, result=None, token=None) for step in record.steps),
     )
     opened = replace(
         task,

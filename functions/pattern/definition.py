@@ -26,7 +26,9 @@ Condition = Callable[[Any, Mapping[StepName, Json]], bool]
 #: The fields a submission carries beside the payload; a payload can't use their names.
 ENVELOPE_FIELDS = frozenset({"id", "reply_to", "correlation_id"})
 
-_NAME = re.compile(r"[a-z][a-z0-9-]{0,31}")
+#: What names of workflows, resources, steps and Agents look like; they become part of keys, URLs and queues.
+NAME_PATTERN = "[a-z][a-z0-9-]{0,31}"
+_NAME = re.compile(NAME_PATTERN)
 
 #: An entity group transaction takes 100 operations; a task's other rows need up to seven of them.
 _MOST_STEPS = 90
@@ -87,7 +89,8 @@ class Workflow:
         if not 1 <= len(self.steps) <= _MOST_STEPS:
             raise self._error(f"it has {len(self.steps)} steps; 1 to {_MOST_STEPS} are possible")
         seen = set[str]()
-        for name in (self.name, self.resource, *(step.name for step in self.steps)):
+        agents = (step.agent for step in self.steps)
+        for name in (self.name, self.resource, *(step.name for step in self.steps), *agents):
             if not _NAME.fullmatch(name):
                 raise self._error(f"name '{name}' must match {_NAME.pattern}")
         for step in self.steps:

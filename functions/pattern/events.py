@@ -23,6 +23,8 @@ class Reason(StrEnum):
     FINISHED = "finished"
     #: It came after the step's complete-by time.
     LATE = "late"
+    #: It does not carry the token of the request that it claims to answer.
+    WRONG_TOKEN = "wrong token"  # noqa: S105 - a reason, no secret
     #: Only a task in `Error` waits for an operator.
     NOT_IN_ERROR = "not in error"
     #: The task went on since the Supervisor judged it.
@@ -49,12 +51,26 @@ class Claimed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepStarted:
-    """An Agent is about to call its remote service, to do or to undo as the task's direction says."""
+    """An Agent is about to call its remote service, to do or to undo as the task's direction says.
+
+    `token` is a secret that goes with a request over a queue; the reply has to show it.
+    """
 
     epoch: Epoch
     scheduler: SchedulerId
     step: StepName
     complete_by: datetime
+    token: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepSkipped:
+    """The order does not need the step; `start_by` is when what follows must have started."""
+
+    epoch: Epoch
+    scheduler: SchedulerId
+    step: StepName
+    start_by: datetime
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,6 +82,7 @@ class StepCompleted:
     step: StepName
     result: bytes
     start_by: datetime
+    token: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,6 +94,7 @@ class StepFailed:
     step: StepName
     error: str
     start_by: datetime
+    token: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,7 +150,7 @@ class UndoRequested:
     start_by: datetime
 
 
-StepEvent = StepStarted | StepCompleted | StepFailed
+StepEvent = StepStarted | StepSkipped | StepCompleted | StepFailed
 SchedulerEvent = Claimed | StepEvent
 SupervisorEvent = Postponed | Recovered | GivenUp
 OperatorEvent = Resubmitted | UndoRequested

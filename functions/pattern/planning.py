@@ -20,11 +20,11 @@ def ready_steps(workflow: Workflow, record: TaskRecord) -> tuple[StepName, ...]:
         return ()
     if record.task.direction is Direction.UNDO:
         return _next_undo(record)
-    completed = {step.name for step in record.steps if step.state is StepState.COMPLETED}
+    settled = {step.name for step in record.steps if step.settled}
     return tuple(
         step.name
         for step in workflow.steps
-        if step.needs <= completed and record.step(step.name).state in _UNFINISHED
+        if step.needs <= settled and record.step(step.name).state in _UNFINISHED
     )
 
 

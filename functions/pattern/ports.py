@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
+from functions.pattern.agent_messages import AgentReply, AgentRequest
 from functions.pattern.announcements import Announcement
 from functions.pattern.definition import Json
 from functions.pattern.events import Event, Refused
@@ -181,8 +182,27 @@ class Agent(Protocol):
         fails at complete-by.
         """
 
+
+@runtime_checkable
+class UndoingAgent(Agent, Protocol):
+    """Wraps a remote service that can undo what it did."""
+
     async def undo(self, call: AgentCall) -> None:
         """Undo the step, whether or not it was ever done, and keep a late `do` from being done.
 
         Raises as `do` does. Called only for steps that are defined with `undo`.
         """
+
+
+class AgentRequests(Protocol):
+    """The way to Agents behind queues."""
+
+    async def send(self, agent: str, request: AgentRequest) -> None:
+        """Put the request on the Agent's queue, where it lives until complete-by. Raises `TransientError`."""
+
+
+class AgentReplies(Protocol):
+    """The way back from Agents behind queues."""
+
+    async def send(self, reply: AgentReply) -> None:
+        """Put the reply on the Schedulers' queue. Raises `TransientError`."""

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from functions.pattern.identity import Epoch, SchedulerId, StepName, TaskId
 from functions.pattern.states import Direction, EpochEnd, ProcessState, Remedy, StepState
+
+#: A step's result is kept in one property of its row, which holds 64 KiB (Table Storage) at most.
+MAX_RESULT_BYTES = 24 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +55,8 @@ class Task:
 class StepRecord:
     """How far one step is. `result` is JSON bytes; `epoch` is the one that dispatched it last.
 
+    `token` is the secret that a reply over a queue has to show.
+
     `undo` and `idempotent` are the definition's at the time of submission, so that whoever has the
     record needs no definition.
     """
@@ -66,6 +71,12 @@ class StepRecord:
     epoch: Epoch | None = None
     result: bytes | None = None
     error: str | None = None
+    token: str | None = field(default=None, repr=False)
+
+    @property
+    def settled(self) -> bool:
+        """Tell whether what needs it can start: it is done, or not needed itself."""
+        return self.state in {StepState.COMPLETED, StepState.SKIPPED}
 
     @property
     def needs_undo(self) -> bool:

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from functions.pattern.definition import Workflow
 from functions.pattern.errors import DefinitionError
+from functions.pattern.states import Way
 
 
 class Registry:
@@ -28,6 +29,12 @@ class Registry:
 
     def __iter__(self) -> Iterator[Workflow]:
         return iter(self._workflows.values())
+
+    @property
+    def queued_agents(self) -> frozenset[str]:
+        """Name the Agents that are reached over queues."""
+        steps = (step for workflow in self for step in workflow.steps)
+        return frozenset(step.agent for step in steps if step.via is Way.QUEUE)
 
     def find(self, name: str) -> Workflow | None:
         """Give the workflow of that name, or None."""

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import hmac
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import assert_never
 
 from functions.pattern.bookkeeping import finished, moved, next_epoch, turned_back
 from functions.pattern.errors import IllegalTransitionError
-from functions.pattern.events import Reason, Refused, StepCompleted, StepEvent, StepFailed, StepStarted
+from functions.pattern.events import (
+    Reason,
+    Refused,
+    StepCompleted,
+    StepEvent,
+    StepFailed,
+    StepSkipped,
+    StepStarted,
+)
 from functions.pattern.records import StepRecord, TaskRecord
 from functions.pattern.states import Direction, EpochEnd, ProcessState, Remedy, StepState
 
@@ -19,12 +28,16 @@ DONE = {Direction.DO: StepState.COMPLETED, Direction.UNDO: StepState.UNDONE}
 
 def step_changed(record: TaskRecord, event: StepEvent, now: datetime) -> TaskRecord | Refused:
     """Apply an Agent's event to a task that its Scheduler holds."""
-    done = record.step(event.step).state is DONE[record.task.direction]
-    if done and not isinstance(event, StepFailed):
+    step = record.step(event.step)
+    if isinstance(event, StepCompleted | StepFailed) and is_forged(step, event):
+        return Refused(Reason.WRONG_TOKEN)
+    if step.state is DONE[record.task.direction] and not isinstance(event, StepFailed):
         return record  # told again
     match event:
         case StepStarted():
             return _start(record, event, now)
+        case StepSkipped():
+            return _skip(record, event, now)
         case StepCompleted():
             return _outcome(record, event, now) or _complete(record, event, now)
         case StepFailed():
@@ -38,7 +51,9 @@ def _start(record: TaskRecord, event: StepStarted, now: datetime) -> TaskRecord 
     under_way = _UNDER_WAY[record.task.direction]
     if step.state is under_way and step.epoch == event.epoch:
         return record  # the activity runs a second time: the first complete-by time stands
-    started = replace(step, state=under_way, complete_by=event.complete_by, epoch=event.epoch)
+    started = replace(
+        step, state=under_way, complete_by=event.complete_by, epoch=event.epoch, token=event.token
+    )
     if record.task.direction is Direction.DO:
         if step.never_twice:
             return Refused(Reason.NEVER_TWICE)
@@ -52,6 +67,27 @@ def _dispatched_at(record: TaskRecord, now: datetime) -> datetime:
     """Put a dispatch after those before it, whatever the hosts' clocks say: undo goes by this order."""
     before = [step.started_at for step in record.steps if step.started_at is not None]
     return max([now, *(time + timedelta(microseconds=1) for time in before)])
+
+
+def is_forged(step: StepRecord, event: StepCompleted | StepFailed) -> bool:
+    """Tell whether an outcome lacks the token that went with the step's request."""
+    return not hmac.compare_digest((step.token or "").encode(), (event.token or "").encode())
+
+
+def _skip(record: TaskRecord, event: StepSkipped, now: datetime) -> TaskRecord:
+    """Leave out a step that was never dispatched; one that was has had its condition judged."""
+    step = record.step(event.step)
+    if step.state is StepState.SKIPPED:
+        return record  # told again
+    if record.task.direction is Direction.UNDO or step.state is not StepState.NOT_STARTED:
+        raise illegal(record, event)
+    return _advanced(record.with_step(_ended(step, StepState.SKIPPED, now)), now, event.start_by)
+
+
+def _advanced(record: TaskRecord, now: datetime, start_by: datetime) -> TaskRecord:
+    if all(step.settled for step in record.steps):
+        return finished(record, ProcessState.PROCESSED, now, error=None)
+    return moved(record, now, start_by)
 
 
 def _outcome(record: TaskRecord, event: StepCompleted | StepFailed, now: datetime) -> Refused | None:
@@ -68,9 +104,7 @@ def _complete(record: TaskRecord, event: StepCompleted, now: datetime) -> TaskRe
     if record.task.direction is Direction.UNDO:
         return _undone(record.with_step(_ended(step, StepState.UNDONE, now)), event, now)
     completed = record.with_step(replace(_ended(step, StepState.COMPLETED, now), result=event.result))
-    if all(each.state is StepState.COMPLETED for each in completed.steps):
-        return finished(completed, ProcessState.PROCESSED, now, error=None)
-    return moved(completed, now, event.start_by)
+    return _advanced(completed, now, event.start_by)
 
 
 def _undone(record: TaskRecord, event: StepCompleted, now: datetime) -> TaskRecord:

@@ -21,13 +21,14 @@ from functions.pattern.events import (
     StepCompleted,
     StepEvent,
     StepFailed,
+    StepSkipped,
     StepStarted,
     UndoRequested,
 )
 from functions.pattern.identity import FIRST_EPOCH
 from functions.pattern.records import Order, StepRecord, Task, TaskRecord
-from functions.pattern.states import Direction, ProcessState
-from functions.pattern.steps import DONE, illegal, step_changed
+from functions.pattern.states import Direction, ProcessState, StepState
+from functions.pattern.steps import DONE, illegal, is_forged, step_changed
 
 
 def admit(order: Order, workflow: Workflow, *, pick_up_by: datetime) -> TaskRecord:
@@ -61,7 +62,7 @@ def apply(record: TaskRecord, event: Event, now: datetime) -> TaskRecord | Refus
     match event:
         case Claimed():
             return _claim(record, event, now)
-        case StepStarted() | StepCompleted() | StepFailed():
+        case StepStarted() | StepSkipped() | StepCompleted() | StepFailed():
             return _step(record, event, now)
         case Postponed() | Recovered() | GivenUp():
             is_final = record.task.process_state in FINAL
@@ -92,5 +93,11 @@ def _step(record: TaskRecord, event: StepEvent, now: datetime) -> TaskRecord | R
 
 def _after_the_end(record: TaskRecord, event: StepEvent) -> TaskRecord | Refused:
     """Accept the last outcome told again (its answer was lost), and nothing else."""
-    done = record.step(event.step).state is DONE[record.task.direction]
-    return record if isinstance(event, StepCompleted) and done else Refused(Reason.FINISHED)
+    step = record.step(event.step)
+    match event:
+        case StepCompleted() if step.state is DONE[record.task.direction] and not is_forged(step, event):
+            return record
+        case StepSkipped() if step.state is StepState.SKIPPED:
+            return record
+        case _:
+            return Refused(Reason.FINISHED)

@@ -10,7 +10,9 @@ from typing import Any
 import azure.durable_functions as df
 import azure.functions as func
 
-from functions.agents.runner import AgentRunner, StepReport
+from functions.agents.outcomes import StepReport
+from functions.agents.runner import AgentRunner
+from functions.pattern.agent_messages import AGENT_REPLIES_QUEUE
 from functions.pattern.identity import Epoch, StepName, TaskId
 from functions.pattern.messages import SCHEDULER_REQUESTS_QUEUE
 from functions.pattern.states import Outcome
@@ -25,14 +27,18 @@ from functions.scheduler.orchestrator import (
     Turn,
     run_task,
 )
+from functions.scheduler.progress import progress_of
+from functions.scheduler.replies import ReplyTaker
 from functions.scheduler.requests import RequestTaker
-from functions.scheduler.start import DurableSchedulers
+from functions.scheduler.schedulers import DurableSchedulers
 
 _log = logging.getLogger(__name__)
 
 
-def scheduler_blueprint(claimer: Claimer, runner: AgentRunner, requests: RequestTaker) -> df.Blueprint:
-    """Register the orchestrator, its activities, and the function that takes requests for it.
+def scheduler_blueprint(
+    claimer: Claimer, runner: AgentRunner, requests: RequestTaker, replies: ReplyTaker
+) -> df.Blueprint:
+    """Register the orchestrator, its activities, and the functions that take requests and replies for it.
 
     An activity never raises: what goes wrong inside is logged, and the task is found by its
     complete-by time (the traps of raising activities: Durable SDK 1.7, `task_all` and retries).
@@ -62,7 +68,7 @@ def scheduler_blueprint(claimer: Claimer, runner: AgentRunner, requests: Request
         except Exception:  # noqa: BLE001 - an activity never raises
             _log.exception("task %s step %s: failed inside", turn["task"], turn["step"])
             report = StepReport(Outcome.EXPIRED)
-        return Progress(outcome=report.outcome, ready=list(report.ready))
+        return progress_of(StepName(turn["step"]), report)
 
     @blueprint.function_name("scheduler_requests")
     @blueprint.service_bus_queue_trigger(
@@ -74,5 +80,14 @@ def scheduler_blueprint(claimer: Claimer, runner: AgentRunner, requests: Request
     ) -> None:
         schedulers = DurableSchedulers(client)
         await patiently(partial(requests.take, message.message_id, message.get_body(), schedulers))
+
+    @blueprint.function_name("agent_replies")
+    @blueprint.service_bus_queue_trigger(
+        arg_name="message", queue_name=AGENT_REPLIES_QUEUE, connection="ServiceBusConnection"
+    )
+    @blueprint.durable_client_input(client_name="client")
+    async def agent_replies(message: func.ServiceBusMessage, client: df.DurableOrchestrationClient) -> None:
+        schedulers = DurableSchedulers(client)
+        await patiently(partial(replies.take, message.message_id, message.get_body(), schedulers))
 
     return blueprint

@@ -77,6 +77,7 @@ def step_entity(task: TaskId, number: int, step: StepRecord) -> Entity:
         Epoch=step.epoch,
         Result=step.result,
         Error=step.error,
+        Token=step.token,
     )
 
 
@@ -192,6 +193,7 @@ def _step(entity: Mapping[str, Any]) -> StepRecord:
         epoch=None if epoch is None else Epoch(epoch),
         result=entity.get("Result"),
         error=entity.get("Error"),
+        token=entity.get("Token"),
     )
 
 

@@ -21,6 +21,9 @@ SHARDS_ROW = "shards"
 #: What begins the row keys of what is to be told.
 OUTBOX = "!send"
 
+#: What begins the row keys of the circuit breakers, in the settings' partition.
+BREAKERS = "breaker"
+
 
 def shard_of(task: TaskId, shards: int) -> str:
     """Give the partition key of a task."""
@@ -69,6 +72,11 @@ def outbox_row(announcement: Announcement) -> str:
     """Give the row key of what is to be told: alerts before notices, and each by time."""
     order = 0 if announcement.kind is AnnouncementKind.ALERT else 1
     return f"{OUTBOX}|{order}|{sortable(announcement.at)}|{announcement.message_id}"
+
+
+def breaker_row(service: str) -> str:
+    """Give the row key of a remote service's circuit breaker."""
+    return f"{BREAKERS}|{service}"
 
 
 def sortable(time: datetime) -> str:

@@ -11,7 +11,7 @@ import azure.functions as func
 
 from functions.pattern.messages import SUBMISSIONS_QUEUE
 from functions.redelivery import patiently
-from functions.scheduler.start import DurableSchedulers
+from functions.scheduler.schedulers import DurableSchedulers
 from functions.submission.intake import Intake
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functions.workflows.deliveries.definition import DELIVERIES
 from functions.workflows.orders.definition import ORDERS
 
-WORKFLOWS = (ORDERS,)
+WORKFLOWS = (ORDERS, DELIVERIES)

@@ -13,7 +13,13 @@ import aiohttp
 from local.chaos.faults import Fault, FaultKind
 
 #: Queues that the application receives from.
-_QUEUES = ("submissions", "submissions", "scheduler-requests", "operator-alerts")
+_QUEUES = (
+    "submissions",
+    "agent-payment-requests",
+    "agent-replies",
+    "scheduler-requests",
+    "operator-alerts",
+)
 _BUSY_ANSWERS = 8
 _MOST_TWICE = 20
 _MILLISECONDS = (300, 3_000)

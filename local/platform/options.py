@@ -59,9 +59,9 @@ class Addresses:
         return f"{self.host}/api/health"
 
     @property
-    def payments(self) -> str:
-        """Address of the sample payment service, which the same host serves."""
-        return f"{self.host}/api/services/payments"
+    def services(self) -> str:
+        """Address of the sample remote services, which the same host serves."""
+        return f"{self.host}/api/services"
 
     @property
     def service_bus(self) -> str:

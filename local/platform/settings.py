@@ -13,6 +13,9 @@ from local.platform.options import Addresses
 
 _SAMPLE = "local.settings.sample.json"
 _OWN = "local.settings.json"
+_SERVICES = "SAMPLE_SERVICES"
+#: Where the sample file has the host, and so the sample services.
+_SAMPLE_HOST = "http://127.0.0.1:7071/"
 
 
 class _SettingsFile(BaseModel):
@@ -28,7 +31,7 @@ def application_settings(
 ) -> dict[str, str]:
     """Return the application's settings.
 
-    From weak to strong: the sample file; the sample services' addresses; what the developer has *changed*
+    From weak to strong: the sample file, with the host's real address; what the developer has *changed*
     from the sample, in `local.settings.json` or, stronger (as with Core Tools), in the environment; the
     connections to the running parts, which are never anybody's choice; `settings`.
 
@@ -36,21 +39,22 @@ def application_settings(
     """
     sample = _values(app / _SAMPLE)
     own = _values(app / _OWN)
-    own |= {
-        name: environment[name] for name in {*sample, *own, *_sample_services(addresses)} & {*environment}
-    }
+    own |= {name: environment[name] for name in {*sample, *own, _SERVICES} & {*environment}}
     changed = {name: value for name, value in own.items() if sample.get(name) != value}
     return {
-        **sample,
-        **_sample_services(addresses),
+        _SERVICES: "1",
+        **{name: _on_this_host(value, addresses) for name, value in sample.items()},
         **changed,
         **_connections(addresses),
         **settings,
     }
 
 
-def _sample_services(addresses: Addresses) -> dict[str, str]:
-    return {"PAYMENT_URL": addresses.payments, "SAMPLE_SERVICES": "1"}
+def _on_this_host(value: str, addresses: Addresses) -> str:
+    """Move an address on the sample's host to the port in use."""
+    if not value.startswith(_SAMPLE_HOST):
+        return value
+    return f"{addresses.host}/{value.removeprefix(_SAMPLE_HOST)}"
 
 
 def _connections(addresses: Addresses) -> dict[str, str]:

@@ -10,15 +10,16 @@ from functions.pattern.records import Order
 
 
 class RecordedSubmissions:
-    """Keeps the orders that were submitted."""
+    """Keeps the orders that were submitted. With a `failure` set, it raises it, for some ids or for all."""
 
     def __init__(self) -> None:
         self.messages: list[SubmissionMessage] = []
         self.failure: Exception | None = None
+        self.fails_for: set[TaskId] | None = None
 
     async def submit(self, message: SubmissionMessage, order: Order) -> None:  # noqa: ARG002 - the port's
         """Keep the message, or raise what the test has set."""
-        if self.failure is not None:
+        if self.failure is not None and (self.fails_for is None or message.task_id in self.fails_for):
             raise self.failure
         self.messages.append(message)
 

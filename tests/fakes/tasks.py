@@ -5,7 +5,15 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 
 from functions.pattern.definition import Workflow
-from functions.pattern.events import Claimed, Event, Refused, StepCompleted, StepFailed, StepStarted
+from functions.pattern.events import (
+    Claimed,
+    Event,
+    Refused,
+    StepCompleted,
+    StepFailed,
+    StepSkipped,
+    StepStarted,
+)
 from functions.pattern.identity import Epoch, StepName, TaskId, scheduler_id
 from functions.pattern.records import TaskRecord
 from functions.pattern.transitions import admit, apply
@@ -31,18 +39,39 @@ def claimed(epoch: Epoch = FIRST, *, task: TaskId = TASK, start_by: float = 30) 
     return Claimed(epoch=epoch, scheduler=scheduler_id(task, epoch), start_by=after(start_by))
 
 
-def started(step: str, epoch: Epoch = FIRST, *, task: TaskId = TASK, complete_by: float = 20) -> StepStarted:
+def started(
+    step: str,
+    epoch: Epoch = FIRST,
+    *,
+    task: TaskId = TASK,
+    complete_by: float = 20,
+    token: str | None = None,
+) -> StepStarted:
     """Make the event that an Agent is about to call its service."""
     return StepStarted(
         epoch=epoch,
         scheduler=scheduler_id(task, epoch),
         step=StepName(step),
         complete_by=after(complete_by),
+        token=token,
+    )
+
+
+def skipped(step: str, epoch: Epoch = FIRST, *, task: TaskId = TASK) -> StepSkipped:
+    """Make the event that the order does not need a step."""
+    return StepSkipped(
+        epoch=epoch, scheduler=scheduler_id(task, epoch), step=StepName(step), start_by=after(30)
     )
 
 
 def completed(
-    step: str, epoch: Epoch = FIRST, *, task: TaskId = TASK, result: bytes = b"{}", start_by: float = 30
+    step: str,
+    epoch: Epoch = FIRST,
+    *,
+    task: TaskId = TASK,
+    result: bytes = b"{}",
+    start_by: float = 30,
+    token: str | None = None,
 ) -> StepCompleted:
     """Make the event that a service did its part."""
     return StepCompleted(
@@ -51,10 +80,18 @@ def completed(
         step=StepName(step),
         result=result,
         start_by=after(start_by),
+        token=token,
     )
 
 
-def failed(step: str, epoch: Epoch = FIRST, *, task: TaskId = TASK, error: str = "no money") -> StepFailed:
+def failed(
+    step: str,
+    epoch: Epoch = FIRST,
+    *,
+    task: TaskId = TASK,
+    error: str = "no money",
+    token: str | None = None,
+) -> StepFailed:
     """Make the event that a service refused for good."""
     return StepFailed(
         epoch=epoch,
@@ -62,6 +99,7 @@ def failed(step: str, epoch: Epoch = FIRST, *, task: TaskId = TASK, error: str =
         step=StepName(step),
         error=error,
         start_by=after(30),
+        token=token,
     )
 
 

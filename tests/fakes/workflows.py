@@ -6,11 +6,11 @@ from collections.abc import Mapping
 
 from pydantic import BaseModel, ConfigDict
 
-from functions.pattern.definition import Json, Step, Workflow
+from functions.pattern.definition import Condition, Json, Step, Workflow
 from functions.pattern.identity import StepName, TaskId
 from functions.pattern.messages import SubmissionMessage, order_of
 from functions.pattern.records import Order
-from functions.pattern.states import Remedy
+from functions.pattern.states import Remedy, Way
 from tests.fakes.clock import START
 
 
@@ -27,7 +27,13 @@ def _request(parcel: Parcel, results: Mapping[StepName, Json]) -> Json:
 
 
 def step(
-    name: str, *needs: str, complete_within: float = 10, undo: bool = False, idempotent: bool = True
+    name: str,
+    *needs: str,
+    complete_within: float = 10,
+    undo: bool = False,
+    idempotent: bool = True,
+    when: Condition | None = None,
+    via: Way = Way.ACTIVITY,
 ) -> Step:
     """Make a step that is done by the agent of its own name."""
     return Step(
@@ -38,6 +44,8 @@ def step(
         needs=frozenset(map(StepName, needs)),
         undo=undo,
         idempotent=idempotent,
+        when=when,
+        via=via,
     )
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from functions.agents.runner import AgentRunner
 from functions.pattern.definition import Json
 from functions.pattern.ports import AgentCall
 from functions.pattern.registry import Registry
@@ -12,6 +11,7 @@ from functions.pattern.states import Outcome, ProcessState
 from functions.scheduler.claim import Claimer
 from functions.submission.intake import Intake
 from tests.fakes.queues import RecordedRejections, RecordedSchedulers
+from tests.fakes.runners import make_runner
 from tests.fakes.tasks import FIRST
 from tests.fakes.workflows import TASK, step, submission, workflow
 from tests.integration.conftest import MakeProcess
@@ -52,13 +52,7 @@ async def _claim(process: Process) -> None:
 
 
 async def _pay(process: Process) -> None:
-    runner = AgentRunner(
-        store=process.store,
-        agents={"pay": Agent()},
-        registry=REGISTRY,
-        clock=process.clock,
-        start_within=30,
-    )
+    runner = make_runner(process.store, {"pay": Agent()}, REGISTRY, process.clock)
     assert (await runner.run(TASK, FIRST, ONE_STEP.steps[0].name)).outcome is Outcome.COMPLETED
 
 

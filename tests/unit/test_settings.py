@@ -7,12 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from functions.settings import Connection, Settings, SettingsError, load_settings
+from functions.settings import Connection, Settings, SettingsError, load_agent_urls, load_settings
 
 COMPLETE = {
     "StateStore": "UseDevelopmentStorage=true",
     "ServiceBusConnection": "Endpoint=sb://127.0.0.1;SharedAccessKeyName=local;SharedAccessKey=local",
-    "PAYMENT_URL": "http://127.0.0.1:7071/api/services/payments",
 }
 
 
@@ -34,13 +33,12 @@ def _refusal() -> str:
 
 
 def test_defaults_are_those_of_the_documentation() -> None:
-    """Three settings are enough."""
+    """Two settings are enough, beside the addresses of remote services."""
     settings = load_settings()
     assert (settings.state_shards, settings.pick_up_seconds) == (16, 60)
     assert (settings.breaker_failures, settings.breaker_open_seconds) == (5, 15)
     assert (settings.reply_queues, settings.step_seconds) == (frozenset(), {})
     assert settings.sample_services is False
-    assert str(settings.payment_url) == COMPLETE["PAYMENT_URL"]
 
 
 @pytest.mark.parametrize(
@@ -51,7 +49,6 @@ def test_defaults_are_those_of_the_documentation() -> None:
             "ServiceBusConnection",
             "ServiceBusConnection__fullyQualifiedNamespace to the namespace's host name",
         ),
-        ("PAYMENT_URL", "such as https://pay.example.com/payments"),
     ],
 )
 @pytest.mark.parametrize("value", ["", None], ids=["empty", "missing"])
@@ -82,8 +79,6 @@ def test_missing_setting_is_named_with_its_fix(
         ("PICK_UP_SECONDS", "soon"),
         ("PICK_UP_SECONDS", "nan"),
         ("PICK_UP_SECONDS", "inf"),
-        ("PAYMENT_URL", "pay.example.com"),
-        ("PAYMENT_URL", "ftp://pay.example.com"),
         ("STEP_SECONDS", "orders.payment"),
         ("STEP_SECONDS", "orders.payment=long"),
         ("STEP_SECONDS", "orders.payment=0"),
@@ -132,3 +127,29 @@ def test_services_can_be_reached_by_identity(monkeypatch: pytest.MonkeyPatch) ->
         None, "https://account.table.core.windows.net", "client"
     )
     assert settings.service_bus_connection == Connection(None, "bus.servicebus.windows.net", None)
+
+
+def test_each_agent_has_the_address_of_its_service(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The setting is named after the Agent."""
+    monkeypatch.setenv("PAYMENT_URL", "https://pay.example.com/payments")
+    monkeypatch.setenv("CAR_RENTAL_URL", "https://cars.example.com")
+    assert load_agent_urls(["payment", "car-rental"]) == {
+        "payment": "https://pay.example.com/payments",
+        "car-rental": "https://cars.example.com/",
+    }
+
+
+@pytest.mark.parametrize("value", ["", None, "pay.example.com", "ftp://pay.example.com"])
+def test_missing_or_wrong_address_is_named_with_its_fix(
+    value: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One line names the setting, and what an address looks like."""
+    monkeypatch.delenv("PAYMENT_URL", raising=False)
+    if value is not None:
+        monkeypatch.setenv("PAYMENT_URL", value)
+    with pytest.raises(SettingsError) as refusal:
+        load_agent_urls(["payment"])
+    text = str(refusal.value)
+    assert text.startswith("setting PAYMENT_URL is ")
+    assert "set it to the address of the service, such as https://pay.example.com/payments" in text
+    assert "\n" not in text

@@ -1,4 +1,4 @@
-"""The workflow `orders`: a task is processed when its payment is made."""
+"""The workflow `orders`: a task is processed when its payment is made, by an Agent behind a queue."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from functions.pattern.definition import Json, Step, Workflow
 from functions.pattern.identity import StepName
-from functions.pattern.states import Remedy
+from functions.pattern.states import Remedy, Way
 from functions.workflows.orders.models import OrderPayload
 
 PAYMENT = StepName("payment")
@@ -22,5 +22,14 @@ ORDERS = Workflow(
     payload=OrderPayload,
     on_failure=Remedy.HOLD,
     on_exhausted=Remedy.COMPENSATE,
-    steps=(Step(PAYMENT, agent="payment", request=_payment_request, complete_within=60, undo=True),),
+    steps=(
+        Step(
+            PAYMENT,
+            agent="payment",
+            request=_payment_request,
+            complete_within=60,
+            undo=True,
+            via=Way.QUEUE,
+        ),
+    ),
 )

@@ -13,6 +13,7 @@ import aiohttp
 
 from local.platform import ANY_PORTS, Platform, PlatformOptions
 from tests.e2e.recovery.remote import RemoteService
+from tests.e2e.recovery.workflows import CARGO, STEPS
 
 #: Seconds after which what a test waits for will never come, on any machine.
 PATIENCE = 60.0
@@ -40,9 +41,9 @@ class Bench:
     session: aiohttp.ClientSession
     remote: RemoteService
 
-    async def submit(self, task: str, resource: str = "undone") -> None:
+    async def submit(self, task: str, resource: str = "undone", content: Mapping[str, Any] = CARGO) -> None:
         """Submit an order under an id of ours."""
-        async with self.session.put(f"/api/{resource}/{task}", json={"weight": 3}) as answer:
+        async with self.session.put(f"/api/{resource}/{task}", json=content) as answer:
             assert answer.status == 202, await answer.text()
 
     async def look_at(self, task: str) -> Task | None:
@@ -105,29 +106,35 @@ async def until(true: Callable[[], bool]) -> None:
 
 @asynccontextmanager
 async def running(data: Path, settings: Mapping[str, str]) -> AsyncIterator[Bench]:
-    """Run a platform whose remote service is ours."""
+    """Run a platform with the tests' workflows, whose remote service is ours."""
     async with RemoteService().serving() as remote:
         chosen = {
             **_SETTINGS,
             **settings,
-            "REMOTE_URL": remote.url,
+            **{f"{step.upper()}_URL": f"{remote.url}/{step}" for step in STEPS},
             "PAYMENT_URL": f"{remote.url}/payments",
-            "ALERT_WEBHOOK_URL": f"{remote.url}/alerts",
         }
-        options = PlatformOptions(
-            ports=ANY_PORTS,
-            data=data,
-            app=_APP,
-            settings=chosen,
-            in_memory_storage=True,
-        )
-        async with Platform(options) as platform:
-            remote.payments_url = platform.addresses.payments
-            async with aiohttp.ClientSession(platform.addresses.host) as session:
-                yield Bench({**chosen, **_connections(platform)}, platform, session, remote)
+        async with serving(remote, data, chosen, app=_APP) as bench:
+            remote.payments_url = f"{bench.platform.addresses.services}/payments"
+            yield bench
 
 
-def _connections(platform: Platform) -> dict[str, str]:
+@asynccontextmanager
+async def serving(
+    remote: RemoteService, data: Path, settings: Mapping[str, str], *, app: Path
+) -> AsyncIterator[Bench]:
+    """Run a platform whose operator is heard of at a remote service of ours."""
+    chosen = {**settings, "ALERT_WEBHOOK_URL": f"{remote.url}/alerts"}
+    options = PlatformOptions(ports=ANY_PORTS, data=data, app=app, settings=chosen, in_memory_storage=True)
+    async with (
+        Platform(options) as platform,
+        aiohttp.ClientSession(platform.addresses.host) as session,
+    ):
+        yield Bench({**chosen, **connections(platform)}, platform, session, remote)
+
+
+def connections(platform: Platform) -> dict[str, str]:
+    """Give the settings by which an application finds this platform's storage and broker."""
     addresses = platform.addresses
     return {
         "StateStore": addresses.storage_connection,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -12,7 +12,8 @@ from typing import Any
 
 from aiohttp import ClientSession, web
 
-_DIRECTIONS = {"PUT": "do", "DELETE": "undo"}
+#: What a call asks for, by its method.
+_ASKED = {"PUT": "do", "DELETE": "undo", "GET": "show"}
 
 
 class Turn(Enum):
@@ -22,6 +23,10 @@ class Turn(Enum):
     ANSWERS = "answers"
     #: It does what is asked, and never says so.
     FORGETS = "forgets"
+    #: It does what is asked, and the connection breaks before it says so.
+    BREAKS_OFF = "breaks off"
+    #: It does what is asked, and says that it refuses.
+    BLUNDERS = "blunders"
     #: It does nothing, and never answers.
     HANGS = "hangs"
     #: It does what is asked, and says so when the test lets it.
@@ -32,16 +37,31 @@ class Turn(Enum):
     REFUSES = "refuses"
 
 
+_DOES = frozenset({Turn.ANSWERS, Turn.FORGETS, Turn.BREAKS_OFF, Turn.BLUNDERS, Turn.WAITS})
+
+
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One call as it arrived: the effect it asked for, and when (UTC)."""
+    """One call as it arrived: the effect it asked for, when (UTC), and by which road.
+
+    The address of a service can have a road in it, from which a test learns who called.
+    """
 
     effect: str
     at: datetime
+    road: str
+
+    @property
+    def step(self) -> str:
+        """Name the step that called."""
+        return self.effect.split("/")[1]
 
 
 class RemoteService:
-    """Serves the steps, the alert webhook, and a slow road to the sample payment service."""
+    """Serves the steps, the alert webhook, and a slow road to the sample payment service.
+
+    What was undone has a tombstone. `down` names the steps whose service is down, whatever scripts say.
+    """
 
     def __init__(self) -> None:
         self.url = ""
@@ -49,6 +69,7 @@ class RemoteService:
         self.calls: list[Call] = []
         self.done: list[str] = []
         self.alerts: list[dict[str, Any]] = []
+        self.down: set[str] = set()
         self._scripts: dict[str, list[Turn]] = {}
         self._released: dict[str, list[asyncio.Event]] = {}
 
@@ -83,6 +104,7 @@ class RemoteService:
         app.router.add_post("/alerts", self._alert)
         app.router.add_route("*", "/payments/{task}", self._pass_on)
         app.router.add_route("*", "/{step}/{task}", self._step)
+        app.router.add_route("*", "/{road}/{step}/{task}", self._step)
         runner = web.AppRunner(app, shutdown_timeout=0.1)
         await runner.setup()
         site = web.TCPSite(runner, "127.0.0.1", 0)
@@ -98,39 +120,62 @@ class RemoteService:
         self.alerts.append(await request.json())
         return web.Response()
 
-    async def _step(self, request: web.Request) -> web.Response:
-        effect = request.headers["Idempotency-Key"]
-        step, task = request.match_info["step"], request.match_info["task"]
-        if effect != f"{task}/{step}/{_DIRECTIONS[request.method]}":
-            return web.Response(status=400)
-        turn = self._take(effect)
-        if turn in {Turn.ANSWERS, Turn.FORGETS, Turn.WAITS} and effect not in self.done:
-            self.done.append(effect)
-        return await self._answer(effect, turn)
+    def shown(self, step: str, task: str) -> Mapping[str, Any] | None:
+        """Give what a step's service shows of a task; None when there is nothing, as here."""
 
-    def _take(self, effect: str) -> Turn:
-        self.calls.append(Call(effect, datetime.now(UTC)))
+    async def _step(self, request: web.Request) -> web.Response:
+        step, task = request.match_info["step"], request.match_info["task"]
+        asked = _ASKED[request.method]
+        effect = f"{task}/{step}/{asked}"
+        if request.headers.get("Idempotency-Key") != (None if asked == "show" else effect):
+            return web.Response(status=400)
+        turn = self._take(effect, request.match_info.get("road", ""))
+        if turn not in _DOES:
+            return await self._answer(request, effect, turn, {})
+        if asked == "do" and f"{task}/{step}/undo" in self.done:
+            return web.Response(status=410)
+        if asked != "show" and effect not in self.done:
+            self.done.append(effect)
+        content = self.shown(step, task) if asked == "show" else {}
+        if content is None:
+            return web.Response(status=404)
+        return await self._answer(request, effect, turn, content)
+
+    def _take(self, effect: str, road: str = "") -> Turn:
+        call = Call(effect, datetime.now(UTC), road)
+        self.calls.append(call)
+        if call.step in self.down:
+            return Turn.IS_DOWN
         script = self._scripts.get(effect, [Turn.ANSWERS])
         return script.pop(0) if len(script) > 1 else script[0]
 
-    async def _answer(self, effect: str, turn: Turn) -> web.Response:
+    async def _answer(
+        self, request: web.Request, effect: str, turn: Turn, content: Mapping[str, Any]
+    ) -> web.Response:
         match turn:
             case Turn.IS_DOWN:
                 return web.Response(status=503)
-            case Turn.REFUSES:
+            case Turn.REFUSES | Turn.BLUNDERS:
                 return web.Response(status=422)
+            case Turn.BREAKS_OFF:
+                assert request.transport
+                request.transport.abort()
             case Turn.FORGETS | Turn.HANGS:
                 await asyncio.Event().wait()
             case Turn.WAITS:
-                released = asyncio.Event()
-                waiting = self._released.setdefault(effect, [])
-                waiting.append(released)
-                number = len(waiting)
-                await released.wait()
-                return web.json_response({"call": number})
+                return web.json_response({"call": await self._until_released(effect)})
             case Turn.ANSWERS:
                 pass
-        return web.json_response({})
+        return web.json_response(content)
+
+    async def _until_released(self, effect: str) -> int:
+        """Wait, and give the number of the call among those that waited (from 1)."""
+        released = asyncio.Event()
+        waiting = self._released.setdefault(effect, [])
+        waiting.append(released)
+        number = len(waiting)
+        await released.wait()
+        return number
 
     async def _pass_on(self, request: web.Request) -> web.Response:
         """Pass a request on to the sample payment service, unless its script keeps it on the way."""

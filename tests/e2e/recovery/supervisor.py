@@ -45,7 +45,7 @@ async def sweep(settings: Mapping[str, str], *options: str) -> Swept:
 
 async def _sweep_once() -> None:
     settings = load_settings()
-    wiring = Wiring(settings, WORKFLOWS, remotes_of(settings))
+    wiring = Wiring(settings, WORKFLOWS, remotes_of(settings, WORKFLOWS))
     figures = await wiring._sweep()._sweep()
     sys.stdout.write(str(figures.recovered))
     sys.stdout.flush()

@@ -16,6 +16,9 @@ STEPS = ("a", "b", "c")
 #: Seconds that a step may take: long enough for a busy machine, and the rhythm of the tests.
 COMPLETE_WITHIN = 3.0
 
+#: What is ordered in these tests.
+CARGO = {"weight": 3}
+
 
 class Cargo(BaseModel):
     """A payload as small as can be."""

@@ -43,7 +43,8 @@ def test_every_port_and_folder_can_be_chosen(asked: list[PlatformOptions], tmp_p
     [
         (["up", "--port", "65536"], "'65536' is not a port"),
         (["up", "--azurite-ports", "1,2"], "give three ports"),
-        (["demo", "--orders", "0"], "'0' is not a number above 0"),
+        (["chaos", "--orders", "0"], "'0' is not a number above 0"),
+        (["demo", "--deliveries", "all"], "'all' is not a number of 0 or more"),
         ([], "COMMAND"),
     ],
 )

@@ -58,10 +58,10 @@ def test_connections_are_always_those_of_the_running_parts(app: Path) -> None:
     assert settings["ServiceBusConnection"].startswith("Endpoint=sb://127.0.0.1:5772;")
 
 
-def test_the_payment_service_follows_the_hosts_port(app: Path) -> None:
+def test_sample_services_follow_the_hosts_port(app: Path) -> None:
     """A file that was copied from the sample says nothing about the port in use."""
     _write(app / "local.settings.json", PAYMENT_URL="http://127.0.0.1:7071/payments")
-    assert _settings(app)["PAYMENT_URL"] == "http://127.0.0.1:7171/api/services/payments"
+    assert _settings(app)["PAYMENT_URL"] == "http://127.0.0.1:7171/payments"
     assert _settings(app)["SAMPLE_SERVICES"] == "1"
 
 

@@ -74,7 +74,7 @@ def test_everything_answers_when_it_says_ready_and_nothing_is_left_after_ctrl_c(
     """The addresses are told, the application gets them as settings, and the log names each part."""
     platform = up()
     table, host = _until_ready(platform)
-    assert _get(f"{host}/api/health?setting=PAYMENT_URL") == f"{host}/api/services/payments"
+    assert _get(f"{host}/api/health?setting=SAMPLE_SERVICES") == "1"
     service_bus = next(line.split()[1] for line in table if "Service Bus" in line)
     assert _get(f"{host}/api/health?setting=ServiceBusConnection").startswith(f"Endpoint={service_bus};")
     figures = next(line.split()[0] for line in table if "figures" in line)

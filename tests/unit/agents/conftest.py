@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
+from datetime import timedelta
 from random import Random
 
 import aiohttp
 import pytest
-from purgatory import AsyncCircuitBreakerFactory
 
 from functions.agents.remote import RemoteService
+from functions.breaking.breaker import Breaker
+from functions.breaking.record import BreakerPolicy
+from tests.fakes.breaker_rows import MemoryBreakerRows
 from tests.fakes.clock import FakeClock
 from tests.fakes.remote_service import RemoteServiceFake
 
@@ -31,17 +34,24 @@ async def service() -> AsyncIterator[RemoteServiceFake]:
 
 
 @pytest.fixture
-async def make_remote(service: RemoteServiceFake) -> AsyncIterator[MakeRemote]:
+def clock() -> FakeClock:
+    """Give the time of the test."""
+    return FakeClock()
+
+
+@pytest.fixture
+async def make_remote(service: RemoteServiceFake, clock: FakeClock) -> AsyncIterator[MakeRemote]:
     """Give a maker of callers of the service, with the breaker's limits as its arguments."""
     async with aiohttp.ClientSession() as session:
 
         def make(*, threshold: int = 100, open_seconds: float = 60, address: str = "") -> RemoteService:
+            policy = BreakerPolicy(failures=threshold, open_for=timedelta(seconds=open_seconds))
             return RemoteService(
                 "payment",
                 address or f"{service.address}/payments/",
                 session=lambda: session,
-                breakers=AsyncCircuitBreakerFactory(default_threshold=threshold, default_ttl=open_seconds),
-                clock=FakeClock(),
+                breaker=Breaker("payment", rows=MemoryBreakerRows(), policy=policy, clock=clock),
+                clock=clock,
                 random=_Shortest(),
             )
 

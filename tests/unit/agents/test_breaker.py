@@ -3,69 +3,101 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import timedelta
 
 import pytest
 
 from functions.agents.remote import RemoteService
+from functions.breaking.breaker import ServiceLeftAloneError
 from functions.pattern.errors import PermanentError, TransientError
 from functions.pattern.identity import EffectKey
+from tests.fakes.clock import FakeClock
 from tests.fakes.remote_service import Answer, RemoteServiceFake
 from tests.fakes.tasks import after
 from tests.unit.agents.conftest import MakeRemote
 
 
-async def _fails(remote: RemoteService, *, within: float) -> None:
-    with pytest.raises(TransientError):
-        await remote.put("task-1", {}, EffectKey("key"), after(within))
+async def _put(remote: RemoteService, clock: FakeClock, *, within: float = 60) -> None:
+    async with asyncio.timeout(5):
+        await remote.put("task-1", {}, EffectKey("key"), clock.now() + timedelta(seconds=within))
 
 
-async def test_failing_service_is_left_alone(service: RemoteServiceFake, make_remote: MakeRemote) -> None:
-    """After the threshold no call reaches it, neither of this task nor of another."""
+async def _is_left_alone(remote: RemoteService, clock: FakeClock) -> None:
+    with pytest.raises(ServiceLeftAloneError, match=r"^payment: left alone until "):
+        await _put(remote, clock)
+
+
+async def test_failing_service_is_left_alone(
+    service: RemoteServiceFake, make_remote: MakeRemote, clock: FakeClock
+) -> None:
+    """After the threshold no call reaches it, neither of this task nor of another, and none waits."""
     service.answers = [Answer(503)]
     remote = make_remote(threshold=2)
-    await _fails(remote, within=0.4)
-    await _fails(remote, within=0.1)
+    await _is_left_alone(remote, clock)
+    for _ in range(3):
+        await _is_left_alone(remote, clock)
     assert len(service.received) == 2
 
 
-async def test_hanging_service_counts_as_failing(service: RemoteServiceFake, make_remote: MakeRemote) -> None:
+async def test_hanging_service_counts_as_failing(
+    service: RemoteServiceFake, make_remote: MakeRemote, clock: FakeClock
+) -> None:
     """Each call that complete-by ends is a failure."""
     service.answers = [Answer(hangs=True)]
     remote = make_remote(threshold=2)
-    for _ in range(4):
-        await _fails(remote, within=0.1)
+    for _ in range(2):
+        with pytest.raises(TransientError, match="payment did not do it by complete-by"):
+            await _put(remote, clock, within=0.1)
+    await _is_left_alone(remote, clock)
     assert len(service.received) == 2
 
 
 async def test_service_is_tried_again_when_its_time_is_over(
-    service: RemoteServiceFake, make_remote: MakeRemote
+    service: RemoteServiceFake, make_remote: MakeRemote, clock: FakeClock
 ) -> None:
-    """One call that succeeds closes the breaker, within the same complete-by."""
+    """One call that succeeds closes the breaker, and transient faults are tried again as before."""
     service.answers = [Answer(503), Answer(503), Answer(200), Answer(503), Answer(200)]
-    remote = make_remote(threshold=2, open_seconds=0.2)
-    async with asyncio.timeout(5):
-        await remote.put("task-1", {}, EffectKey("key"), after(5))
-        await remote.put("task-2", {}, EffectKey("key"), after(5))
+    remote = make_remote(threshold=2, open_seconds=10)
+    await _is_left_alone(remote, clock)
+    clock.advance(10)
+    await _put(remote, clock)
+    await _put(remote, clock)
     assert len(service.received) == 5
 
 
-async def test_half_open_breaker_closes_at_the_first_failure(
-    service: RemoteServiceFake, make_remote: MakeRemote
+async def test_half_open_breaker_opens_at_the_first_failure(
+    service: RemoteServiceFake, make_remote: MakeRemote, clock: FakeClock
 ) -> None:
-    """The trial call fails: the service is left alone again."""
+    """The probe fails: the service is left alone again, and the probe is not tried again."""
     service.answers = [Answer(503)]
-    remote = make_remote(threshold=3, open_seconds=0.3)
-    await _fails(remote, within=0.5)
+    remote = make_remote(threshold=3, open_seconds=10)
+    await _is_left_alone(remote, clock)
     assert len(service.received) == 3
-    await _fails(remote, within=0.2)
+    clock.advance(10)
+    await _is_left_alone(remote, clock)
     assert len(service.received) == 4
 
 
-async def test_refusals_do_not_open_the_breaker(service: RemoteServiceFake, make_remote: MakeRemote) -> None:
+async def test_refusals_do_not_open_the_breaker(
+    service: RemoteServiceFake, make_remote: MakeRemote, clock: FakeClock
+) -> None:
     """A service that refuses an order is well."""
     service.answers = [Answer(400)]
     remote = make_remote(threshold=2)
     for _ in range(4):
         with pytest.raises(PermanentError):
-            await remote.put("task-1", {}, EffectKey("key"), after(1))
+            await _put(remote, clock)
     assert len(service.received) == 4
+
+
+async def test_what_is_too_late_to_be_called_is_not_held_against_the_service(
+    service: RemoteServiceFake, make_remote: MakeRemote, clock: FakeClock
+) -> None:
+    """It had no part in it."""
+    remote = make_remote(threshold=2)
+    await _put(remote, clock)
+    for _ in range(3):
+        with pytest.raises(TransientError, match="payment did not do it by complete-by"):
+            await remote.put("task-1", {}, EffectKey("key"), after(0))
+    await _put(remote, clock)
+    assert len(service.received) == 2

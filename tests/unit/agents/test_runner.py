@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from functions.agents.runner import AgentRunner, StepReport
+from functions.agents.outcomes import StepReport
 from functions.pattern.definition import Json
 from functions.pattern.errors import PermanentError, TransientError
 from functions.pattern.identity import StepName, TaskId
@@ -17,6 +17,7 @@ from functions.pattern.registry import Registry
 from functions.pattern.states import Outcome, ProcessState, StepState
 from tests.fakes.clock import FakeClock
 from tests.fakes.interventions import recovered
+from tests.fakes.runners import make_runner
 from tests.fakes.store import MemoryStateStore
 from tests.fakes.tasks import FIRST, SECOND, after, claimed, completed, pending, started, told
 from tests.fakes.workflows import DIAMOND, LINE, TASK
@@ -49,12 +50,11 @@ class Bench:
         self.clock = FakeClock()
         self.store = MemoryStateStore(self.clock)
         self.agent = ScriptedAgent()
-        self.runner = AgentRunner(
-            store=self.store,
-            agents=dict.fromkeys(("pick", "send", "open", "left", "right", "close"), self.agent),
-            registry=Registry((LINE, DIAMOND), {}),
-            clock=self.clock,
-            start_within=30,
+        self.runner = make_runner(
+            self.store,
+            dict.fromkeys(("pick", "send", "open", "left", "right", "close"), self.agent),
+            Registry((LINE, DIAMOND), {}),
+            self.clock,
         )
         self.store.put(told(pending(LINE), claimed()))
 
@@ -80,7 +80,7 @@ async def test_step_is_done_and_its_result_recorded(bench: Bench) -> None:
     """The report names what can start now."""
     bench.agent.behaviour = lambda: {"bin": "Ä7"}
     report = await bench.runner.run(TASK, FIRST, PICK)
-    assert report == StepReport(Outcome.COMPLETED, (SEND,), ProcessState.PROCESSING)
+    assert report == StepReport(Outcome.COMPLETED, (SEND,))
     assert bench.step().state is StepState.COMPLETED
     assert bench.step().result == '{"bin":"Ä7"}'.encode()
 
@@ -117,15 +117,15 @@ async def test_agent_gets_request_key_and_deadline(bench: Bench) -> None:
 async def test_last_step_makes_the_task_processed(bench: Bench) -> None:
     """Nothing is ready after it."""
     await bench.runner.run(TASK, FIRST, PICK)
-    assert await bench.runner.run(TASK, FIRST, SEND) == StepReport(
-        Outcome.COMPLETED, (), ProcessState.PROCESSED
-    )
+    assert await bench.runner.run(TASK, FIRST, SEND) == StepReport(Outcome.COMPLETED)
+    assert bench.store.record(TASK).task.process_state is ProcessState.PROCESSED
 
 
 async def test_refusal_makes_the_task_an_error_with_the_reason(bench: Bench) -> None:
     """The reason is the service's."""
     bench.agent.behaviour = _raising(PermanentError("pick answered 400"))
-    assert await bench.runner.run(TASK, FIRST, PICK) == StepReport(Outcome.FAILED, state=ProcessState.ERROR)
+    assert await bench.runner.run(TASK, FIRST, PICK) == StepReport(Outcome.FAILED)
+    assert bench.store.record(TASK).task.process_state is ProcessState.ERROR
     assert bench.store.record(TASK).task.last_error == "pick: pick answered 400"
     assert bench.step().state is StepState.FAILED
 

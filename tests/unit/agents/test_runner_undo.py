@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functions.agents.runner import AgentRunner, StepReport
+from functions.agents.outcomes import StepReport
 from functions.pattern.definition import Workflow
 from functions.pattern.errors import PermanentError
 from functions.pattern.identity import StepName
@@ -10,6 +10,7 @@ from functions.pattern.registry import Registry
 from functions.pattern.states import Outcome, ProcessState, StepState
 from tests.fakes.clock import FakeClock
 from tests.fakes.interventions import done
+from tests.fakes.runners import make_runner
 from tests.fakes.store import MemoryStateStore
 from tests.fakes.tasks import FIRST, SECOND, claimed, failed, pending, started, told
 from tests.fakes.workflows import TASK, trip
@@ -26,12 +27,8 @@ class Undoing:
         self.store = MemoryStateStore(self.clock)
         self.agent = ScriptedAgent()
         names = [step.agent for step in workflow.steps]
-        self.runner = AgentRunner(
-            store=self.store,
-            agents=dict.fromkeys(names, self.agent),
-            registry=Registry((workflow,), {}),
-            clock=self.clock,
-            start_within=30,
+        self.runner = make_runner(
+            self.store, dict.fromkeys(names, self.agent), Registry((workflow,), {}), self.clock
         )
 
 
@@ -49,7 +46,8 @@ async def test_undo_is_asked_for_under_its_own_key() -> None:
     first = await bench.runner.run(TASK, SECOND, CAR)
     report = await bench.runner.run(TASK, SECOND, FLIGHT)
     assert first.ready == (FLIGHT,)
-    assert report == StepReport(Outcome.COMPLETED, (), ProcessState.COMPENSATED)
+    assert report == StepReport(Outcome.COMPLETED)
+    assert bench.store.record(TASK).task.process_state is ProcessState.COMPENSATED
     assert [call.effect_key for call in bench.agent.calls] == ["task-1/car/undo", "task-1/flight/undo"]
     assert bench.store.record(TASK).step(FLIGHT).state is StepState.UNDONE
 
@@ -63,7 +61,8 @@ async def test_refused_undo_makes_the_task_an_error_that_names_the_step() -> Non
 
     bench.agent.behaviour = refuse
     report = await bench.runner.run(TASK, SECOND, CAR)
-    assert (report.outcome, report.state) == (Outcome.FAILED, ProcessState.ERROR)
+    assert report == StepReport(Outcome.FAILED)
+    assert bench.store.record(TASK).task.process_state is ProcessState.ERROR
     assert bench.store.record(TASK).task.last_error == "undo of car: no refunds"
 
 

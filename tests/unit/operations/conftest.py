@@ -16,6 +16,7 @@ from functions.operations.tasks import Tasks
 from functions.pattern.identity import TaskId
 from functions.pattern.records import TaskRecord
 from tests.fakes.asgi import AsgiClient, HttpAnswer
+from tests.fakes.breaker_rows import MemoryBreakerRows
 from tests.fakes.clock import FakeClock
 from tests.fakes.store import MemoryStateStore
 from tests.fakes.task_index import MemoryTaskIndex
@@ -31,10 +32,11 @@ class Desk:
         self.store = MemoryStateStore(self.clock)
         self.index = MemoryTaskIndex(self.store)
         self.heartbeat: Mapping[str, Any] | None = None
+        self.breaker_rows = MemoryBreakerRows()
         self.bus_figures = BusFigures()
         tasks = Tasks(store=self.store, index=self.index)
         actions = Actions(tasks=tasks, store=self.store, clock=self.clock, start_within=30)
-        overview = Overview(index=self.index, heartbeats=self, clock=self.clock)
+        overview = Overview(index=self.index, heartbeats=self, breakers=self.breaker_rows, clock=self.clock)
         routes = operator_routes(tasks, actions, overview)
         self._client = AsgiClient(operators_application(StoreFigures(), self.bus_figures, routes))
 

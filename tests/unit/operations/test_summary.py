@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
+from functions.breaking.record import BreakerPolicy, after_failure, after_success, as_probe, new_record
+from functions.pattern.errors import TransientError
 from functions.pattern.identity import TaskId
 from functions.pattern.ports import Index, IndexEntry
 from functions.pattern.states import ProcessState
 from tests.fakes.clock import START
-from tests.fakes.tasks import pending
+from tests.fakes.tasks import after, pending
 from tests.fakes.workflows import LINE
 from tests.unit.operations.conftest import Desk, in_error, processed
 
@@ -46,3 +50,33 @@ async def test_last_sweep_is_shown(desk: Desk) -> None:
     desk.heartbeat = {"instance": "host-1", "finished_at": START, "recovered": 3}
     shown = (await desk.get("/summary")).json["supervisor"]
     assert shown == {"instance": "host-1", "finished_at": "2026-11-21T10:00:00.123456Z", "recovered": 3}
+
+
+async def test_services_that_are_left_alone_are_shown(desk: Desk) -> None:
+    """With since when, why and until when; those that are back are shown too, for they were away."""
+    assert (await desk.get("/summary")).json["breakers"] == []
+    policy = BreakerPolicy(failures=1, open_for=timedelta(seconds=15))
+    failing = after_failure(new_record("drone", START), "drone answered 503", after(1), policy)
+    back = after_success(
+        as_probe(after_failure(new_record("pay", START), "", START, policy), START, policy), START
+    )
+    for record in (failing, back):
+        await desk.breaker_rows.swap(record, None)
+    shown = (await desk.get("/summary")).json["breakers"]
+    assert shown[0] == {
+        "service": "drone",
+        "state": "open",
+        "since": "2026-11-21T10:00:01.123456Z",
+        "failures": 1,
+        "probe_at": "2026-11-21T10:00:16.123456Z",
+        "last_error": "drone answered 503",
+    }
+    assert [(each["service"], each["state"], each["probe_at"]) for each in shown[1:]] == [
+        ("pay", "closed", None)
+    ]
+
+
+async def test_summary_without_the_breakers_is_none(desk: Desk) -> None:
+    """As with any other part of the state store that fails."""
+    desk.breaker_rows.failure = TransientError("Table Storage: ServiceRequestError")
+    assert (await desk.get("/summary")).status == 503

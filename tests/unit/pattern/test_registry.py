@@ -9,8 +9,9 @@ import pytest
 from functions.pattern.errors import DefinitionError
 from functions.pattern.identity import StepName
 from functions.pattern.registry import Registry
+from functions.pattern.states import Way
 from functions.workflows.registry import WORKFLOWS
-from tests.fakes.workflows import DIAMOND, LINE
+from tests.fakes.workflows import DIAMOND, LINE, step, workflow
 
 
 def test_workflows_are_found_by_name() -> None:
@@ -42,6 +43,13 @@ def test_names_and_resources_belong_to_one_workflow(other: object) -> None:
     """Two workflows can't share a name or a resource."""
     with pytest.raises(DefinitionError, match="two workflows have the same name or resource"):
         Registry((DIAMOND, other), {})  # type: ignore[arg-type]  # parametrize has no types
+
+
+def test_agents_behind_queues_are_named() -> None:
+    """Of all workflows, each once; those that are called by activities are not among them."""
+    fly, pay = step("fly"), step("pay", via=Way.QUEUE)
+    registry = Registry((workflow(fly, pay), workflow(pay, name="bills", resource="bills")), {})
+    assert registry.queued_agents == {"pay"}
 
 
 def test_served_workflows_can_be_registered() -> None:

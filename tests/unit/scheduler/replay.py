@@ -13,6 +13,8 @@ from functions.scheduler.orchestrator import run_task
 from tests.fakes.workflows import TASK
 
 _TIME = "2026-11-21T10:00:00.1234567Z"
+#: Kinds of actions of the SDK.
+_TIMER, _WAIT = 5, 6
 _ATTEMPT = {"task": TASK, "epoch": 1}
 
 
@@ -24,10 +26,13 @@ def _event(kind: int, number: int = -1, **fields: Any) -> dict[str, Any]:
 class Instance:
     """One instance of the orchestrator `scheduler`.
 
-    `scheduled` names the activities, a step's by the step, in the order in which they were asked for.
+    `scheduled` names the activities, a step's by the step, and the timers, in the order in which they were
+    asked for; `awaited` names the events that are waited for.
     """
 
     scheduled: list[str] = field(default_factory=list)
+    awaited: list[str] = field(default_factory=list)
+    timers: list[dict[str, Any]] = field(default_factory=list)
     inputs: list[dict[str, Any]] = field(default_factory=list)
     output: str | None = None
     _history: list[dict[str, Any]] = field(default_factory=list)
@@ -51,18 +56,36 @@ class Instance:
             )
         )
 
+    def reply(self, event: str, **result: Any) -> list[str]:
+        """Let an event be raised, as the client of the SDK raises it: with JSON text as its content."""
+        return self._episode(_event(15, Name=event, Input=json.dumps(json.dumps(result))))
+
+    def fire_timer(self) -> list[str]:
+        """Let the timer's time come."""
+        return self._episode(_event(11, TimerId=self.scheduled.index("timer"), FireAt=_TIME))
+
     def _episode(self, *news: dict[str, Any]) -> list[str]:
         self._history += [_event(12), *news]
         state = self._replay()
-        actions = [action for batch in state["actions"] for action in _activities(batch)]
+        actions = [action for batch in state["actions"] for action in _single(batch)]
+        self.awaited = [each["externalEventName"] for each in actions if each["actionType"] == _WAIT]
+        self.timers = [each for each in actions if each["actionType"] == _TIMER]
+        actions = [each for each in actions if each["actionType"] != _WAIT]
         new = actions[len(self.scheduled) :]
         for number, action in enumerate(new, start=len(self.scheduled)):
-            self._history.append(_event(4, number, Name=action["functionName"], Version="", Input=None))
-            self.inputs.append(json.loads(action["input"]))
-            self.scheduled.append(self.inputs[-1].get("step", action["functionName"]))
+            self._schedule(number, action)
         self._history.append(_event(13))
         self.output = state["output"] if state["isDone"] else None
         return self.scheduled[len(self.scheduled) - len(new) :]
+
+    def _schedule(self, number: int, action: dict[str, Any]) -> None:
+        if action["actionType"] == _TIMER:
+            self._history.append(_event(10, number, FireAt=action["fireAt"]))
+            self.scheduled.append("timer")
+            return
+        self._history.append(_event(4, number, Name=action["functionName"], Version="", Input=None))
+        self.inputs.append(json.loads(action["input"]))
+        self.scheduled.append(self.inputs[-1].get("step", action["functionName"]))
 
     def _replay(self) -> dict[str, Any]:
         context = {
@@ -78,9 +101,10 @@ class Instance:
         return state
 
 
-def _activities(actions: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Take the activities out of a list of actions, in which `task_any` nests them."""
+def _single(actions: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Take the single actions out of a list, in which `task_any` nests them."""
     found = []
     for action in actions:
-        found += [action] if action["actionType"] == 0 else _activities(action.get("compoundActions", []))
+        nested = action.get("compoundActions")
+        found += [action] if nested is None else _single(nested)
     return found

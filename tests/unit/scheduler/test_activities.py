@@ -7,13 +7,14 @@ from typing import Any
 
 import pytest
 
-from functions.agents.runner import AgentRunner
 from functions.pattern.registry import Registry
 from functions.scheduler.blueprint import scheduler_blueprint
 from functions.scheduler.claim import Claimer
+from functions.scheduler.replies import ReplyTaker
 from functions.scheduler.requests import RequestTaker
 from tests.fakes.clock import FakeClock
 from tests.fakes.queues import RecordedRejections
+from tests.fakes.runners import make_outcomes, make_runner
 from tests.fakes.store import MemoryStateStore
 from tests.fakes.tasks import pending
 from tests.fakes.workflows import DIAMOND, TASK
@@ -47,8 +48,14 @@ def activities(store: MemoryStateStore) -> dict[str, Activity]:
     clock, registry = FakeClock(), Registry((DIAMOND,), {})
     blueprint = scheduler_blueprint(
         Claimer(store=store, registry=registry, clock=clock, start_within=30),
-        AgentRunner(store=store, agents={"open": Agent()}, registry=registry, clock=clock, start_within=30),
+        make_runner(store, {"open": Agent()}, registry, clock),
         RequestTaker(RecordedRejections()),
+        ReplyTaker(
+            store=store,
+            outcomes=make_outcomes(store, clock),
+            registry=registry,
+            rejected=RecordedRejections(),
+        ),
     )
     functions = [builder.build() for builder in blueprint._function_builders]
     return {each.get_function_name(): each.get_user_function() for each in functions}

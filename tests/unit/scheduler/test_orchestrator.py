@@ -79,3 +79,59 @@ def test_step_that_does_not_complete_stops_dispatch_but_waits_for_the_running(
     assert instance.output is None
     assert instance.answer("right", outcome="stale", ready=[]) == []
     assert instance.output == "stale"
+
+
+REQUESTED = {"outcome": "requested", "ready": [], "step": "pay", "complete_by": "2026-11-21T10:00:30+00:00"}
+
+
+@pytest.fixture
+def requesting(instance: Instance) -> Instance:
+    """Make an instance whose only step is requested of an Agent behind a queue."""
+    instance.begin()
+    instance.answer("claim", outcome="claimed", ready=["pay"])
+    instance.answer("pay", **REQUESTED)
+    return instance
+
+
+def test_reply_is_waited_for_until_complete_by(requesting: Instance) -> None:
+    """By an event whose name no other attempt has."""
+    assert requesting.awaited == ["reply:pay:1"]
+    assert [timer["fireAt"][:19] for timer in requesting.timers] == ["2026-11-21T10:00:30"]
+    assert requesting.output is None
+
+
+def test_reply_makes_what_follows_ready_and_cancels_its_timer(requesting: Instance) -> None:
+    """A timer that is not cancelled keeps the instance running."""
+    assert requesting.reply("reply:pay:1", outcome="completed", ready=["send"]) == ["send"]
+    assert [timer["isCanceled"] for timer in requesting.timers] == [True]
+    requesting.answer("send", outcome="completed", ready=[])
+    assert requesting.output == "completed"
+
+
+def test_reply_that_does_not_come_ends_the_wait(requesting: Instance) -> None:
+    """The Supervisor decides what happens next."""
+    assert requesting.fire_timer() == []
+    assert requesting.output == "expired"
+
+
+def test_reply_may_come_before_it_is_waited_for(instance: Instance) -> None:
+    """The Agent was quicker than the Scheduler's own activity."""
+    instance.begin()
+    instance.answer("claim", outcome="claimed", ready=["pay"])
+    with pytest.warns(UserWarning, match="duplicate"):
+        instance.reply("reply:pay:1", outcome="completed", ready=[])
+    with pytest.warns(UserWarning, match="duplicate"):
+        instance.answer("pay", **REQUESTED)
+    assert instance.output == "completed"
+
+
+def test_requested_step_holds_up_only_what_needs_it(instance: Instance) -> None:
+    """Beside it, activities go on."""
+    instance.begin()
+    instance.answer("claim", outcome="claimed", ready=["pay", "pack"])
+    instance.answer("pay", **REQUESTED)
+    assert instance.answer("pack", outcome="completed", ready=["label"]) == ["label"]
+    instance.answer("label", outcome="completed", ready=[])
+    assert instance.output is None
+    instance.reply("reply:pay:1", outcome="completed", ready=[])
+    assert instance.output == "completed"

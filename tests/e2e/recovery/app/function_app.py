@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import os
-
 import azure.durable_functions as df
 import azure.functions as func
 
-from functions.agents.payment import PaymentAgent
 from functions.settings import load_settings
-from functions.wiring import Remote, Wiring, remotes_of
-from tests.e2e.recovery.workflows import STEPS, WORKFLOWS
+from functions.wiring import Wiring, remotes_of
+from tests.e2e.recovery.workflows import WORKFLOWS
 
 settings = load_settings()
-remotes = {name: Remote(f"{os.environ['REMOTE_URL']}/{name}", PaymentAgent) for name in STEPS}
-wiring = Wiring(settings, WORKFLOWS, {**remotes_of(settings), **remotes})
+wiring = Wiring(settings, WORKFLOWS, remotes_of(settings, WORKFLOWS))
 wiring.prepare()
 
 app = df.DFApp(http_auth_level=func.AuthLevel.FUNCTION)

@@ -1,0 +1,68 @@
+"""An Agent behind a queue: takes requests, carries them out, replies."""
+
+from __future__ import annotations
+
+import logging
+
+from pydantic import ValidationError
+
+from functions.agents.runner import carry_out
+from functions.pattern.agent_messages import AgentReply, AgentRequest, reply_to, requests_queue
+from functions.pattern.errors import PermanentError, TransientError
+from functions.pattern.ports import Agent, AgentCall, AgentReplies, Clock, RejectedMessages
+from functions.pattern.states import Outcome
+
+_log = logging.getLogger(__name__)
+
+
+class QueuedAgent:
+    """Puts an Agent behind its queue. It may run anywhere; of the task it knows the request only."""
+
+    def __init__(
+        self, name: str, agent: Agent, *, replies: AgentReplies, rejected: RejectedMessages, clock: Clock
+    ) -> None:
+        self._name = name
+        self._agent = agent
+        self._replies = replies
+        self._rejected = rejected
+        self._clock = clock
+
+    @property
+    def name(self) -> str:
+        """The Agent's name, as workflows have it."""
+        return self._name
+
+    async def take(self, message_id: str, body: bytes) -> None:
+        """Carry out one request and reply; late, or failed in a way that passes, it is silent.
+
+        A message that can't be understood is kept aside. Raises `TransientError` when the reply can't be
+        sent: the request comes again then, and its effect key keeps the effect single.
+        """
+        try:
+            request = AgentRequest.model_validate_json(body)
+        except ValidationError as error:
+            _log.warning("message %s rejected: %s", message_id, error.title)
+            await self._rejected.reject(requests_queue(self._name), message_id, body, "not a request")
+            return
+        if self._clock.now() >= request.complete_by:
+            _log.info("task %s step %s: request is late", request.task_id, request.step)
+            return
+        reply = await self._carry_out(request)
+        if reply is not None and self._clock.now() < request.complete_by:
+            await self._replies.send(reply)
+
+    async def _carry_out(self, request: AgentRequest) -> AgentReply | None:
+        call = AgentCall(
+            task=request.task_id,
+            effect_key=request.effect_key,
+            request=request.request,
+            complete_by=request.complete_by,
+        )
+        try:
+            result = await carry_out(self._agent, request.direction, call)
+        except PermanentError as refusal:
+            return reply_to(request, Outcome.FAILED, error=str(refusal))
+        except TransientError as fault:
+            _log.warning("task %s step %s: expired (%s)", request.task_id, request.step, fault)
+            return None
+        return reply_to(request, Outcome.COMPLETED, result=dict(result))

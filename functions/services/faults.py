@@ -1,0 +1,57 @@
+"""What can be made wrong with the calls of one resource of a sample service."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated, Self
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+#: In place of a resource's id: every resource of the service.
+EVERY_ID = "*"
+
+
+class FaultKind(StrEnum):
+    """How a call goes wrong."""
+
+    #: It is held first, and its work is done late.
+    SLOW = "slow"
+    #: Nothing is done, and the answer is 503.
+    FAIL = "fail"
+    #: Nothing is done, and the answer is 504.
+    HANG = "hang"
+    #: The work is done, but the caller gets 504 in place of its answer.
+    LOSE_ANSWER = "lose-answer"
+    #: Nothing is done, and all but an undo is refused for good with 422.
+    REFUSE = "refuse"
+    #: Nothing is done, and an undo (`DELETE`) is refused for good with 422.
+    REFUSE_UNDO = "refuse-undo"
+
+
+class Fault(BaseModel):
+    """One fault switch: what goes wrong, for how many calls (null: for all), held for how many seconds."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    kind: FaultKind
+    times: Annotated[int, Field(ge=1, le=1_000)] | None = None
+    seconds: Annotated[float, Field(ge=0, le=120)] = 0
+
+    @model_validator(mode="after")
+    def _is_felt(self) -> Self:
+        if self.kind in {FaultKind.SLOW, FaultKind.HANG} and self.seconds == 0:
+            raise ValueError(f"kind '{self.kind}' needs seconds")
+        return self
+
+    def concerns(self, method: str) -> bool:
+        """Tell whether a call with this HTTP method meets the fault."""
+        if self.kind is FaultKind.REFUSE:
+            return method != "DELETE"
+        return self.kind is not FaultKind.REFUSE_UNDO or method == "DELETE"
+
+
+class FaultView(Fault):
+    """A fault switch that is set; `times` is how many calls will still meet it."""
+
+    service: str
+    id: str

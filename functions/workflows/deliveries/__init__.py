@@ -1,0 +1,1 @@
+"""Drone deliveries: five remote services, of which three can be undone."""

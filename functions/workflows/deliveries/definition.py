@@ -1,0 +1,102 @@
+"""The workflow `deliveries`: a task is processed when its delivery is scheduled.
+
+The account is checked; then the package is labelled and, for a dropoff outside of our service area, a
+carrier's transport is quoted, side by side; then a drone is assigned, and its delivery scheduled. A step
+that is refused, or fails for good, has everything undone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from functions.pattern.definition import Json, Step, Workflow
+from functions.pattern.identity import StepName
+from functions.pattern.states import Remedy
+from functions.workflows.deliveries.models import Delivery
+
+ACCOUNT = StepName("account")
+PACKAGE = StepName("package")
+TRANSPORT = StepName("transport")
+DRONE = StepName("drone")
+DELIVERY = StepName("delivery")
+
+#: Our drones carry a package so far; for the rest of the way, a third party's transport is needed.
+SERVICE_AREA_KM = 30
+
+
+def crosses_service_area(delivery: Delivery, _results: Mapping[StepName, Json]) -> bool:
+    """Tell whether the dropoff is more than `SERVICE_AREA_KM` from the pickup."""
+    return delivery.distance_km > SERVICE_AREA_KM
+
+
+def _account_request(delivery: Delivery, _results: Mapping[StepName, Json]) -> Json:
+    return {"account": delivery.account}
+
+
+def _package_request(delivery: Delivery, _results: Mapping[StepName, Json]) -> Json:
+    return delivery.package.model_dump(mode="json")
+
+
+def _transport_request(delivery: Delivery, _results: Mapping[StepName, Json]) -> Json:
+    return {"weight_kg": delivery.package.weight_kg, "distance_km": f"{delivery.distance_km:.1f}"}
+
+
+def _drone_request(delivery: Delivery, _results: Mapping[StepName, Json]) -> Json:
+    wanted = delivery.model_dump(mode="json", include={"pickup", "pickup_at"})
+    return wanted | {"weight_kg": delivery.package.weight_kg}
+
+
+def _delivery_request(delivery: Delivery, results: Mapping[StepName, Json]) -> Json:
+    """Name what the steps before it were given; there is no carrier when the transport was skipped."""
+    ordered = delivery.model_dump(
+        mode="json", include={"account", "pickup", "pickup_at", "dropoff", "expedited"}
+    )
+    return ordered | {
+        "tracking_number": results[PACKAGE]["tracking_number"],
+        "drone": results[DRONE]["drone"],
+        "carrier": results[TRANSPORT]["carrier"] if TRANSPORT in results else None,
+    }
+
+
+DELIVERIES = Workflow(
+    name="delivery",
+    resource="deliveries",
+    payload=Delivery,
+    on_failure=Remedy.COMPENSATE,
+    on_exhausted=Remedy.COMPENSATE,
+    steps=(
+        Step(ACCOUNT, agent="account", request=_account_request, complete_within=10),
+        Step(
+            PACKAGE,
+            agent="package",
+            request=_package_request,
+            complete_within=15,
+            needs=frozenset({ACCOUNT}),
+            undo=True,
+        ),
+        Step(
+            TRANSPORT,
+            agent="transport",
+            request=_transport_request,
+            complete_within=15,
+            needs=frozenset({ACCOUNT}),
+            when=crosses_service_area,
+        ),
+        Step(
+            DRONE,
+            agent="drone",
+            request=_drone_request,
+            complete_within=20,
+            needs=frozenset({PACKAGE, TRANSPORT}),
+            undo=True,
+        ),
+        Step(
+            DELIVERY,
+            agent="delivery",
+            request=_delivery_request,
+            complete_within=15,
+            needs=frozenset({PACKAGE, TRANSPORT, DRONE}),
+            undo=True,
+        ),
+    ),
+)

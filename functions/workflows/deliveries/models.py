@@ -1,0 +1,75 @@
+"""What a caller sends to have a package delivered by drone.
+
+The fields follow the Drone Delivery application of Azure's guidance on microservices
+(https://learn.microsoft.com/azure/architecture/microservices/design/).
+"""
+
+from __future__ import annotations
+
+from math import asin, cos, radians, sin, sqrt
+from typing import Annotated, Literal
+
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
+
+_EARTH_RADIUS_KM = 6_371.0
+
+Text = Annotated[str, Field(min_length=1, max_length=100)]
+
+
+class Location(BaseModel):
+    """A place on earth, in degrees (WGS 84)."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    latitude: Annotated[float, Field(strict=True, ge=-90, le=90)]
+    longitude: Annotated[float, Field(strict=True, ge=-180, le=180)]
+
+    def kilometres_to(self, other: Location) -> float:
+        """Give the distance as the crow flies, by the haversine formula on a round earth."""
+        north = sin(radians(other.latitude - self.latitude) / 2) ** 2
+        east = sin(radians(other.longitude - self.longitude) / 2) ** 2
+        chord = north + cos(radians(self.latitude)) * cos(radians(other.latitude)) * east
+        return 2 * _EARTH_RADIUS_KM * asin(sqrt(min(1.0, chord)))
+
+
+class Package(BaseModel):
+    """What is to be carried; `tag` is the sender's own mark on it."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    weight_kg: Annotated[float, Field(strict=True, gt=0, le=50)]
+    size: Literal["small", "medium", "large"]
+    tag: Text
+
+
+class Delivery(BaseModel):
+    """A package to be fetched at `pickup_at` and carried from `pickup` to `dropoff`, on an account."""
+
+    model_config = ConfigDict(
+        frozen=True,
+        extra="forbid",
+        json_schema_extra={
+            "examples": [
+                {
+                    "account": "A-1042",
+                    "package": {"weight_kg": 2.5, "size": "small", "tag": "spare parts"},
+                    "pickup": {"latitude": 47.6423, "longitude": -122.1391},
+                    "dropoff": {"latitude": 47.6205, "longitude": -122.3493},
+                    "pickup_at": "2026-11-21T12:00:00Z",
+                    "expedited": False,
+                }
+            ]
+        },
+    )
+
+    account: Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,64}$")]
+    package: Package
+    pickup: Location
+    dropoff: Location
+    pickup_at: AwareDatetime
+    expedited: Annotated[bool, Field(strict=True)] = False
+
+    @property
+    def distance_km(self) -> float:
+        """Give the distance from pickup to dropoff, in kilometres."""
+        return self.pickup.kilometres_to(self.dropoff)

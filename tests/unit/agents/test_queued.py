@@ -1,0 +1,161 @@
+"""An Agent behind its queue: it replies with what its request gave it, or is silent."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from functions.agents.queued import QueuedAgent
+from functions.pattern.agent_messages import AgentReply
+from functions.pattern.definition import Json
+from functions.pattern.errors import PermanentError, TransientError
+from functions.pattern.identity import EffectKey, TaskId
+from functions.pattern.ports import AgentCall
+from tests.fakes.clock import FakeClock
+from tests.fakes.queues import RecordedRejections
+from tests.fakes.runners import RecordedReplies
+from tests.fakes.tasks import after
+from tests.unit.agents.test_runner import ScriptedAgent
+
+REQUEST: dict[str, Any] = {
+    "schema_version": 1,
+    "task_id": "task-1",
+    "step": "payment",
+    "epoch": 2,
+    "token": "token-of-this-request",
+    "direction": "do",
+    "effect_key": "task-1/payment/do",
+    "complete_by": after(10).isoformat(),
+    "request": {"amount": "9.80"},
+}
+ECHO = {name: REQUEST[name] for name in ("task_id", "step", "epoch", "token")}
+
+
+class OneWayAgent:
+    """Can't undo."""
+
+    async def do(self, call: AgentCall) -> Json:  # noqa: ARG002 - an Agent's interface
+        """Do it."""
+        return {}
+
+
+class Bench:
+    """An Agent behind its queue."""
+
+    def __init__(self, agent: ScriptedAgent | OneWayAgent | None = None) -> None:
+        self.clock = FakeClock()
+        self.script = ScriptedAgent()
+        self.replies = RecordedReplies()
+        self.rejections = RecordedRejections()
+        self.agent = QueuedAgent(
+            "payment",
+            agent or self.script,
+            replies=self.replies,
+            rejected=self.rejections,
+            clock=self.clock,
+        )
+
+    async def take(self, **changes: Any) -> None:
+        """Take a request."""
+        await self.agent.take("m-1", _json(REQUEST | changes))
+
+
+def _json(body: dict[str, Any]) -> bytes:
+    return json.dumps(body).encode()
+
+
+@pytest.fixture
+def bench() -> Bench:
+    """Make a bench."""
+    return Bench()
+
+
+async def test_request_is_carried_out_and_its_reply_echoes_it(bench: Bench) -> None:
+    """The remote service gets the effect key and the deadline."""
+    bench.script.behaviour = lambda: {"paid": True}
+    await bench.take()
+    assert bench.script.calls == [
+        AgentCall(
+            task=TaskId("task-1"),
+            effect_key=EffectKey("task-1/payment/do"),
+            request={"amount": "9.80"},
+            complete_by=after(10),
+        )
+    ]
+    assert bench.replies.sent == [AgentReply(**ECHO, outcome="completed", result={"paid": True})]
+
+
+async def test_undo_is_carried_out(bench: Bench) -> None:
+    """Its reply has no result."""
+    await bench.take(direction="undo", effect_key="task-1/payment/undo")
+    assert bench.replies.sent == [AgentReply(**ECHO, outcome="completed")]
+
+
+async def test_refusal_is_replied_with_its_reason(bench: Bench) -> None:
+    """However long the reason is."""
+    bench.script.behaviour = _raising(PermanentError("no money " * 500))
+    await bench.take()
+    [reply] = bench.replies.sent
+    assert (reply.outcome, len(reply.error)) == ("failed", 1_000)
+
+
+async def test_undo_by_an_agent_that_cannot_is_refused() -> None:
+    """It is a defect of the definition, told to the operator."""
+    bench = Bench(OneWayAgent())
+    await bench.take(direction="undo")
+    assert [reply.error for reply in bench.replies.sent] == ["its Agent can't undo"]
+
+
+async def test_passing_failure_is_silent(bench: Bench) -> None:
+    """Late work is silent: the Supervisor finds the step by its complete-by."""
+    bench.script.behaviour = _raising(TransientError("no answer"))
+    await bench.take()
+    assert bench.replies.sent == []
+
+
+async def test_late_request_is_not_carried_out(bench: Bench) -> None:
+    """Not even when the queue still delivers it."""
+    bench.clock.advance(10)
+    await bench.take()
+    assert (bench.script.calls, bench.replies.sent) == ([], [])
+
+
+async def test_what_was_done_too_late_is_not_replied(bench: Bench) -> None:
+    """Its reply would count for nothing."""
+
+    def slowly() -> Json:
+        bench.clock.advance(11)
+        return {}
+
+    bench.script.behaviour = slowly
+    await bench.take()
+    assert (len(bench.script.calls), bench.replies.sent) == (1, [])
+
+
+async def test_reply_that_cannot_be_sent_brings_the_request_again(bench: Bench) -> None:
+    """The remote service knows the effect key, so that doing it again is harmless."""
+    bench.replies.failing = True
+    with pytest.raises(TransientError):
+        await bench.take()
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"token": "short"}, {"complete_by": "2026-11-21T10:00:00"}, {"direction": "sideways"}, {"more": 1}],
+    ids=["token", "time without a zone", "direction", "unknown field"],
+)
+async def test_message_that_is_no_request_is_kept_aside(bench: Bench, changes: dict[str, Any]) -> None:
+    """Nothing is done, and nothing else is lost."""
+    await bench.take(**changes)
+    [rejection] = bench.rejections.all
+    assert (rejection.queue, rejection.reason) == ("agent-payment-requests", "not a request")
+    assert bench.script.calls == []
+
+
+def _raising(error: Exception) -> Any:
+    def behave() -> Json:
+        raise error
+
+    return behave

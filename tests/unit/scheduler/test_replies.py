@@ -1,0 +1,151 @@
+"""Replies of Agents behind queues: the right one counts once, any other for nothing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from functions.pattern.agent_messages import AgentReply
+from functions.pattern.errors import TransientError
+from functions.pattern.identity import Epoch, StepName, TaskId
+from functions.pattern.registry import Registry
+from functions.pattern.states import Outcome, ProcessState, StepState
+from functions.scheduler.orchestrator import Progress
+from functions.scheduler.replies import ReplyTaker
+from tests.fakes.clock import FakeClock
+from tests.fakes.interventions import recovered
+from tests.fakes.queues import RecordedRejections
+from tests.fakes.runners import make_outcomes
+from tests.fakes.store import MemoryStateStore
+from tests.fakes.tasks import FIRST, SECOND, claimed, pending, started, told
+from tests.fakes.workflows import LINE, TASK
+
+PICK, SEND = StepName("pick"), StepName("send")
+TOKEN = "token-of-this-request"
+
+
+@dataclass(slots=True)
+class WokenSchedulers:
+    """Keeps who was told what; fails while `failing`."""
+
+    woken: list[tuple[TaskId, Epoch, StepName, Progress]] = field(default_factory=list)
+    failing: bool = False
+
+    async def wake(self, task: TaskId, epoch: Epoch, step: StepName, progress: Progress) -> None:
+        """Keep it."""
+        if self.failing:
+            raise TransientError("no Durable Functions")
+        self.woken.append((task, epoch, step, progress))
+
+
+class Bench:
+    """A taker of replies, and a task whose first step is requested."""
+
+    def __init__(self) -> None:
+        self.clock = FakeClock()
+        self.store = MemoryStateStore(self.clock)
+        self.rejections = RecordedRejections()
+        self.schedulers = WokenSchedulers()
+        self.taker = ReplyTaker(
+            store=self.store,
+            outcomes=make_outcomes(self.store, self.clock),
+            registry=Registry((LINE,), {}),
+            rejected=self.rejections,
+        )
+        self.store.put(told(pending(LINE), claimed(), started("pick", token=TOKEN)))
+
+    async def take(self, **changes: Any) -> None:
+        """Take a reply; without changes it is the right one."""
+        right = {"task_id": TASK, "step": PICK, "epoch": FIRST, "token": TOKEN, "outcome": Outcome.COMPLETED}
+        reply = AgentReply.model_validate(right | changes)
+        await self.taker.take("m-1", reply.model_dump_json().encode(), self.schedulers)
+
+    @property
+    def state(self) -> StepState:
+        """Look at the step."""
+        return self.store.record(TASK).step(PICK).state
+
+
+@pytest.fixture
+def bench() -> Bench:
+    """Make a bench."""
+    return Bench()
+
+
+async def test_right_reply_is_recorded_and_its_scheduler_told(bench: Bench) -> None:
+    """It hears what can start now."""
+    await bench.take(result={"bin": "A7"})
+    assert bench.store.record(TASK).step(PICK).result == b'{"bin":"A7"}'
+    assert bench.schedulers.woken == [(TASK, FIRST, PICK, {"outcome": "completed", "ready": ["send"]})]
+
+
+async def test_refusal_is_recorded_with_its_reason(bench: Bench) -> None:
+    """The Scheduler hears that nothing follows."""
+    await bench.take(outcome=Outcome.FAILED, error="no such bin")
+    assert bench.store.record(TASK).task.process_state is ProcessState.ERROR
+    assert bench.store.record(TASK).task.last_error == "pick: no such bin"
+    assert bench.schedulers.woken == [(TASK, FIRST, PICK, {"outcome": "failed", "ready": []})]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"token": "a-token-that-was-guessed"},
+        {"epoch": SECOND},
+        {"step": SEND},
+        {"step": StepName("fly")},
+        {"task_id": TaskId("another")},
+    ],
+    ids=["token", "epoch", "step", "no such step", "no such task"],
+)
+@pytest.mark.parametrize("outcome", [Outcome.COMPLETED, Outcome.FAILED])
+async def test_forged_reply_counts_for_nothing(
+    bench: Bench, changes: dict[str, Any], outcome: Outcome
+) -> None:
+    """Nothing is written, and nobody is told."""
+    writes = bench.store.writes
+    await bench.take(outcome=outcome, **changes)
+    assert (bench.store.writes, bench.schedulers.woken, bench.rejections.all) == (writes, [], [])
+
+
+async def test_late_reply_is_refused(bench: Bench) -> None:
+    """After complete-by the Supervisor decides."""
+    bench.clock.advance(20.1)
+    await bench.take()
+    assert (bench.state, bench.schedulers.woken) == (StepState.RUNNING, [])
+
+
+async def test_reply_of_an_older_epoch_is_refused(bench: Bench) -> None:
+    """The step is requested anew; only the new request's reply counts."""
+    again = told(recovered(bench.store.record(TASK)), claimed(SECOND))
+    bench.store.put(told(again, started("pick", SECOND, token="another-token-of-it", complete_by=900)))
+    await bench.take()
+    assert (bench.state, bench.schedulers.woken) == (StepState.RUNNING, [])
+
+
+async def test_doubled_reply_is_recorded_once_and_told_twice(bench: Bench) -> None:
+    """It may be the second delivery because the first could not tell the Scheduler."""
+    bench.schedulers.failing = True
+    with pytest.raises(TransientError):
+        await bench.take()
+    writes, bench.schedulers.failing = bench.store.writes, False
+    await bench.take()
+    assert bench.store.writes == writes
+    assert [woken[3]["ready"] for woken in bench.schedulers.woken] == [["send"]]
+
+
+async def test_result_that_no_row_can_hold_is_a_refusal(bench: Bench) -> None:
+    """The step fails with a reason, instead of the message dying."""
+    await bench.take(result={"text": "x" * 25_000})
+    assert bench.store.record(TASK).task.last_error == "pick: its result has more than 24576 bytes"
+
+
+@pytest.mark.parametrize("body", [b"{", b"{}", b"\xff", b'{"task_id": "task-1", "token": "short"}'])
+async def test_message_that_is_no_reply_is_kept_aside(bench: Bench, body: bytes) -> None:
+    """It is no reason to lose any other."""
+    await bench.taker.take("m-9", body, bench.schedulers)
+    [rejection] = bench.rejections.all
+    assert (rejection.queue, rejection.message_id) == ("agent-replies", "m-9")
+    assert rejection.reason == "not a reply"
