@@ -20,7 +20,7 @@ setup: $(PYTHON_PACKAGES) $(NODE_PACKAGES) ## Make the environment and install t
 run: setup ## Start everything, show one order on its way, and stay until Ctrl-C
 	@$(VENV)/python -m local run
 
-demo: setup ## Start everything, send 50 orders, print a summary, and stop
+demo: setup ## Start everything, send 50 orders and 50 deliveries, sum up, and stop
 	@$(VENV)/python -m local demo
 
 up: setup ## Start everything, and stay until Ctrl-C

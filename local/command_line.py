@@ -1,7 +1,7 @@
 """What can be typed after `python -m local`, and what the exit code means.
 
-0: done, or stopped as asked. 1: a part failed, an order was not processed, or an invariant of a chaos run
-does not hold. 2: refused, nothing started.
+0: done, or stopped as asked. 1: a part failed, the demo did not end as expected, or an invariant of a
+chaos run does not hold. 2: refused, nothing started.
 """
 
 from __future__ import annotations
@@ -52,9 +52,9 @@ def _command(chosen: argparse.Namespace) -> Coroutine[None, None, int]:
         case "run":
             return commands.run(_options(chosen))
         case "demo" if chosen.url:
-            return commands.demo_at(chosen.url, chosen.orders)
+            return commands.demo_at(chosen.url, chosen.orders, chosen.deliveries)
         case "demo":
-            return commands.demo(_options(chosen), chosen.orders)
+            return commands.demo(_options(chosen), chosen.orders, chosen.deliveries)
         case "chaos":
             return chaos(chosen.seed, chosen.orders, chosen.minutes)
         case _:
@@ -69,8 +69,11 @@ def _parser() -> argparse.ArgumentParser:
     subcommands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     _add_platform_options(subcommands.add_parser("up", help="start everything and stay until Ctrl-C"))
     _add_platform_options(subcommands.add_parser("run", help="the same, and show one order on its way"))
-    demo = subcommands.add_parser("demo", help="start everything, send many orders, print a summary, stop")
-    demo.add_argument("--orders", type=_positive, default=50, metavar="N", help="how many (default: 50)")
+    demo = subcommands.add_parser(
+        "demo", help="start everything, send many orders and deliveries, sum up, stop"
+    )
+    demo.add_argument("--orders", type=_count, default=50, metavar="N", help="how many (default: 50)")
+    demo.add_argument("--deliveries", type=_count, default=50, metavar="M", help="how many (default: 50)")
     demo.add_argument("--url", help="use the application that runs there, and start nothing")
     _add_platform_options(demo)
     _add_chaos_options(
@@ -156,6 +159,12 @@ def _azurite_ports(text: str) -> tuple[int, ...]:
     if len(ports) != _AZURITE_SERVICES:
         raise argparse.ArgumentTypeError("give three ports, as in 10000,10001,10002, or 0")
     return ports
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of 0 or more")
+    return int(text)
 
 
 def _positive(text: str) -> int:

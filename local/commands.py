@@ -37,24 +37,24 @@ async def run(options: PlatformOptions) -> int:
     return await _on_platform(options, show_and_stay)
 
 
-async def demo(options: PlatformOptions, orders: int) -> int:
-    """Run the platform for some orders, and stop it. Returns 0 only if all were processed."""
+async def demo(options: PlatformOptions, orders: int, deliveries: int) -> int:
+    """Run the platform for some of each, and stop it. Returns 0 only if all came as expected."""
 
     async def show(platform: Platform) -> int:
         addresses = platform.addresses
         return await platform.unless_a_part_fails(
-            demo_at(addresses.host, orders, addresses.service_bus_connection)
+            demo_at(addresses.host, orders, deliveries, addresses.service_bus_connection)
         )
 
     return await _on_platform(options, show)
 
 
-async def demo_at(url: str, orders: int, service_bus: str | None = None) -> int:
-    """Send some orders to an application that is running. Returns 0 only if all were processed."""
+async def demo_at(url: str, orders: int, deliveries: int, service_bus: str | None = None) -> int:
+    """Send some of each to an application that is running. Returns 0 only if all came as expected."""
     console = Console()
-    result = await run_demo(url, orders, console, service_bus)
+    result = await run_demo(url, console, orders=orders, deliveries=deliveries, service_bus=service_bus)
     console.print(summary(result))
-    return _DONE if result.all_processed else _FAILED
+    return _DONE if result.all_as_expected else _FAILED
 
 
 async def forget(data: Path) -> int:

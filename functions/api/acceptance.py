@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from dataclasses import dataclass
 from http import HTTPStatus
 
 from pydantic import BaseModel
@@ -12,10 +13,22 @@ from functions.pattern.definition import ENVELOPE_FIELDS, Workflow
 from functions.pattern.identity import TaskId
 from functions.pattern.messages import SubmissionMessage, order_of
 from functions.pattern.ports import Clock, StateStore, Submissions
-from functions.pattern.records import TaskRecord
+from functions.pattern.records import Order, TaskRecord
+
+#: What a caller is told whose order is not the one that stands under its id.
+ID_IS_TAKEN = "Another order is known under this id."
 
 #: Who submits, as long as function keys are all that callers show.
 _KEY_HOLDER = "function-key"
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """An order that is valid, and not submitted yet. One whose id is new can't be known."""
+
+    message: SubmissionMessage
+    order: Order
+    id_is_new: bool
 
 
 class Acceptance:
@@ -38,23 +51,18 @@ class Acceptance:
 
     async def create(self, workflow: Workflow, body: BaseModel) -> TaskId:
         """Submit an order under a new id."""
-        task = TaskId(self._new_id())
-        message = self._message(task, workflow, body)
-        await self._submissions.submit(message, order_of(message, workflow))
-        return task
+        draft = self.draft(workflow, None, body)
+        await self.submit_unless_known(draft)
+        return draft.order.task
 
     async def put(self, workflow: Workflow, task: TaskId, body: BaseModel) -> None:
         """Submit an order under the caller's id; the same order again is accepted again.
 
         Raises `ProblemError` 409 when another order is recorded under that id.
         """
-        message = self._message(task, workflow, body)
-        order = order_of(message, workflow)
-        known = await self._store.load(task)
-        if known is None:
-            await self._submissions.submit(message, order)
-        elif known.record.order.digest != order.digest:
-            raise ProblemError(HTTPStatus.CONFLICT, "Another order is known under this id.")
+        draft = self.draft(workflow, task, body)
+        if await self.submit_unless_known(draft) != draft.order.digest:
+            raise ProblemError(HTTPStatus.CONFLICT, ID_IS_TAKEN)
 
     async def find(self, workflow: Workflow, task: TaskId) -> TaskRecord:
         """Read an order. Raises `ProblemError` 404 when there is none in this resource."""
@@ -62,6 +70,22 @@ class Acceptance:
         if stored is None or stored.record.order.workflow != workflow.name:
             raise ProblemError(HTTPStatus.NOT_FOUND, "No order is recorded under this id (yet).")
         return stored.record
+
+    def draft(self, workflow: Workflow, task: TaskId | None, body: BaseModel) -> Draft:
+        """Make the order that a body asks for, under a new id when there is none.
+
+        Raises `ProblemError` and `PayloadTooLargeError`.
+        """
+        message = self._message(task or TaskId(self._new_id()), workflow, body)
+        return Draft(message, order_of(message, workflow), id_is_new=task is None)
+
+    async def submit_unless_known(self, draft: Draft) -> str:
+        """Give the digest of the order under this id: one that is recorded, or this, submitted now."""
+        known = None if draft.id_is_new else await self._store.load(draft.order.task)
+        if known is not None:
+            return known.record.order.digest
+        await self._submissions.submit(draft.message, draft.order)
+        return draft.order.digest
 
     def _message(self, task: TaskId, workflow: Workflow, body: BaseModel) -> SubmissionMessage:
         fields = body.model_dump(mode="json")

@@ -6,34 +6,24 @@ from http import HTTPStatus
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Body, Path, Response
-from pydantic import BaseModel, Field, create_model
 
 from functions.api.acceptance import Acceptance
-from functions.api.views import Accepted, OrderView
+from functions.api.submissions import submission_model
+from functions.api.views import Accepted, OrderView, location_of
 from functions.http.problems import documented_problems
 from functions.pattern.definition import Workflow
 from functions.pattern.identity import TASK_ID_PATTERN, TaskId
-from functions.pattern.messages import CorrelationId
 
 OrderId = Annotated[str, Path(pattern=TASK_ID_PATTERN, description="The order's id, as its caller names it")]
-
-
-class Envelope(BaseModel):
-    """What a submission carries beside the order itself."""
-
-    reply_to: Annotated[str | None, Field(max_length=260)] = None
-    correlation_id: CorrelationId | None = None
 
 
 def resource_routes(workflow: Workflow, acceptance: Acceptance) -> APIRouter:
     """Make the routes by which orders of `workflow` are submitted and followed."""
     router = APIRouter(prefix=f"/api/{workflow.resource}", tags=[workflow.resource])
-    submission: Any = create_model(
-        f"{workflow.payload.__name__}Submission", __base__=(workflow.payload, Envelope)
-    )
+    submission: Any = submission_model(workflow)
 
     def accepted(task: TaskId, response: Response) -> Accepted:
-        location = f"{router.prefix}/{task}"
+        location = location_of(workflow, task)
         response.headers["Location"] = location
         return Accepted(id=task, location=location)
 

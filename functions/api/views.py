@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from pydantic import BaseModel
+from pydantic import BaseModel, ConfigDict
 
+from functions.http.problems import Problem
+from functions.pattern.definition import Workflow
+from functions.pattern.identity import TaskId
 from functions.pattern.records import StepRecord, TaskRecord
 from functions.pattern.states import ProcessState, StepState
 
@@ -60,8 +63,52 @@ class OrderView(BaseModel):
         )
 
 
+def location_of(workflow: Workflow, task: TaskId) -> str:
+    """Give the path at which an order can be followed."""
+    return f"/api/{workflow.resource}/{task}"
+
+
 class Accepted(BaseModel):
     """The order is taken; `location` tells how far it is."""
 
     id: str
     location: str
+
+
+class OrderAnswer(BaseModel):
+    """What became of one order of a batch; `index` counts from 0. Either `location` or `problem` is there."""
+
+    index: int
+    status: int
+    id: str | None = None
+    location: str | None = None
+    problem: Problem | None = None
+
+
+class BatchAnswer(BaseModel):
+    """What became of each order of a batch, in the batch's order."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {
+                    "results": [
+                        {"index": 0, "status": 202, "id": "order-1", "location": "/api/orders/order-1"},
+                        {
+                            "index": 1,
+                            "status": 422,
+                            "problem": {
+                                "type": "about:blank",
+                                "title": "Unprocessable Content",
+                                "status": 422,
+                                "detail": "Some fields are wrong.",
+                                "errors": [{"field": "items.0.quantity", "reason": "Field required"}],
+                            },
+                        },
+                    ]
+                }
+            ]
+        }
+    )
+
+    results: list[OrderAnswer]

@@ -2,48 +2,58 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from http import HTTPStatus
 
 from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from functions.http.problems import problem_response
+from functions.http.problems import problem, problem_response
 
 _WITH_BODY = frozenset({"POST", "PUT", "PATCH"})
 
 
-class BodyLimits:
-    """Refuses bodies over `most_bytes` with 413, and other types than JSON with 415."""
+#: The limits of single routes, in bytes, by method and path.
+RouteLimits = Mapping[tuple[str, str], int]
 
-    def __init__(self, app: ASGIApp, *, most_bytes: int) -> None:
+
+class BodyLimits:
+    """Refuses bodies over `most_bytes` with 413, and other types than JSON with 415.
+
+    `larger` are the routes that take more.
+    """
+
+    def __init__(self, app: ASGIApp, *, most_bytes: int, larger: RouteLimits | None = None) -> None:
         self._app = app
         self._most_bytes = most_bytes
+        self._larger = larger or {}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Let the request through, or answer in the application's place."""
         if scope["type"] != "http" or scope["method"] not in _WITH_BODY:
             await self._app(scope, receive, send)
             return
-        body = await self._read(scope, receive)
+        most_bytes = self._larger.get((scope["method"], scope["path"]), self._most_bytes)
+        body = await _read(Request(scope, receive), most_bytes)
         if body is None:
-            text = f"A body holds at most {self._most_bytes} bytes."
-            refusal = problem_response(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, text)
+            text = f"A body holds at most {most_bytes} bytes here."
+            refusal = problem_response(problem(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, text))
             await refusal(scope, receive, send)
         elif not _is_json(scope):
-            refusal = problem_response(
-                HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "The body must be application/json."
-            )
+            text = "The body must be application/json."
+            refusal = problem_response(problem(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, text))
             await refusal(scope, receive, send)
         else:
             await self._app(scope, _replay(body), send)
 
-    async def _read(self, scope: Scope, receive: Receive) -> bytes | None:
-        body = b""
-        async for chunk in Request(scope, receive).stream():
-            body += chunk
-            if len(body) > self._most_bytes:
-                return None
-        return body
+
+async def _read(request: Request, most_bytes: int) -> bytes | None:
+    body = bytearray()
+    async for chunk in request.stream():
+        body += chunk
+        if len(body) > most_bytes:
+            return None
+    return bytes(body)
 
 
 def _is_json(scope: Scope) -> bool:

@@ -19,6 +19,9 @@ from functions.pattern.errors import PayloadTooLargeError, TransientError
 
 PROBLEM_TYPE = "application/problem+json"
 
+#: Nobody mends more at once, and a body full of faults must not make an answer many times its size.
+_MOST_FAULTS = 50
+
 _log = logging.getLogger(__name__)
 
 
@@ -27,6 +30,11 @@ class FieldFault(BaseModel):
 
     field: str
     reason: str
+
+    @classmethod
+    def at(cls, source: str, *path: str | int, reason: str) -> FieldFault:
+        """Name the field by its path; where that is empty, `source` as a whole is wrong."""
+        return cls(field=".".join(map(str, path)) or source, reason=reason)
 
 
 class Problem(BaseModel):
@@ -50,17 +58,52 @@ class ProblemError(Exception):
         self.errors = list(errors)
 
 
-def problem_response(
-    status: HTTPStatus, detail: str | None = None, *, errors: Sequence[FieldFault] = ()
-) -> JSONResponse:
+def problem(status: HTTPStatus, detail: str | None = None, *, errors: Sequence[FieldFault] = ()) -> Problem:
+    """Make a problem document."""
+    named = list(errors[:_MOST_FAULTS]) or None
+    return Problem(title=status.phrase, status=status, detail=detail, errors=named)
+
+
+def problem_response(document: Problem) -> JSONResponse:
     """Make the answer that carries a problem document."""
-    problem = Problem(
-        title=status.phrase, status=status, detail=detail, errors=list(errors) if errors else None
-    )
-    headers = {"Retry-After": "5"} if status is HTTPStatus.SERVICE_UNAVAILABLE else None
+    headers = {"Retry-After": "5"} if document.status == HTTPStatus.SERVICE_UNAVAILABLE else None
     return JSONResponse(
-        problem.model_dump(exclude_none=True), status, headers=headers, media_type=PROBLEM_TYPE
+        document.model_dump(exclude_none=True), document.status, headers=headers, media_type=PROBLEM_TYPE
     )
+
+
+def problem_of(error: Exception, *, doing: str) -> Problem:
+    """Tell a caller of an error. One that nobody expected is logged; its reference finds it there."""
+    match error:
+        case ProblemError():
+            return problem(error.status, error.detail, errors=error.errors)
+        case TransientError():
+            _log.warning("%s: unavailable: %s", doing, error)
+            text = "A service that is needed does not answer. Try again; the same id is safe to repeat."
+            return problem(HTTPStatus.SERVICE_UNAVAILABLE, text)
+        case PayloadTooLargeError():
+            return problem(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, str(error))
+        case HTTPException():
+            return problem(HTTPStatus(error.status_code), error.detail)
+        case RequestValidationError():
+            return _invalid(error.errors())
+        case _:
+            reference = uuid.uuid4().hex
+            _log.error("%s failed, reference %s", doing, reference, exc_info=error)
+            text = f"Something went wrong here. Name reference {reference}."
+            return problem(HTTPStatus.INTERNAL_SERVER_ERROR, text)
+
+
+def wrong_fields(faults: Sequence[FieldFault]) -> Problem:
+    """Tell a caller which fields are wrong, or the first of them."""
+    text = f"Some fields are wrong; errors names them, up to {_MOST_FAULTS}."
+    return problem(HTTPStatus.UNPROCESSABLE_ENTITY, text, errors=faults)
+
+
+def _invalid(faults: Sequence[Any]) -> Problem:
+    if any(fault["type"] == "json_invalid" for fault in faults):
+        return problem(HTTPStatus.BAD_REQUEST, "The body is not JSON.")
+    return wrong_fields([FieldFault.at(*fault["loc"], reason=fault["msg"]) for fault in faults])
 
 
 def documented_problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
@@ -78,39 +121,12 @@ def documented_problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
 def install_problems(app: FastAPI) -> None:
     """Make every error of `app` a problem document."""
     app.add_middleware(LastResort)
-
-    @app.exception_handler(ProblemError)
-    async def known(_request: Request, error: ProblemError) -> JSONResponse:
-        return problem_response(error.status, error.detail, errors=error.errors)
-
-    @app.exception_handler(TransientError)
-    async def unavailable(_request: Request, error: TransientError) -> JSONResponse:
-        _log.warning("unavailable: %s", error)
-        text = "A service that is needed does not answer. Try again; the same id is safe to repeat."
-        return problem_response(HTTPStatus.SERVICE_UNAVAILABLE, text)
-
-    @app.exception_handler(PayloadTooLargeError)
-    async def too_large(_request: Request, error: PayloadTooLargeError) -> JSONResponse:
-        return problem_response(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, str(error))
-
-    @app.exception_handler(HTTPException)
-    async def http(_request: Request, error: HTTPException) -> JSONResponse:
-        return problem_response(HTTPStatus(error.status_code), error.detail)
-
-    @app.exception_handler(RequestValidationError)
-    async def invalid(_request: Request, error: RequestValidationError) -> JSONResponse:
-        faults = error.errors()
-        if any(fault["type"] == "json_invalid" for fault in faults):
-            return problem_response(HTTPStatus.BAD_REQUEST, "The body is not JSON.")
-        return problem_response(
-            HTTPStatus.UNPROCESSABLE_ENTITY,
-            "Some fields are wrong; each is named in errors.",
-            errors=[_field_fault(fault) for fault in faults],
-        )
+    for kind in (ProblemError, TransientError, PayloadTooLargeError, HTTPException, RequestValidationError):
+        app.add_exception_handler(kind, _answer)
 
 
 class LastResort:
-    """Answers 500 for what nobody expected; the reference finds the error in the log."""
+    """Answers 500 for what nobody expected."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -119,13 +135,10 @@ class LastResort:
         """Pass the request on, and keep its failure from the caller."""
         try:
             await self._app(scope, receive, send)
-        except Exception:  # noqa: BLE001 - what nobody expected has no type
-            reference = uuid.uuid4().hex
-            _log.exception("request %s %s failed, reference %s", scope["method"], scope["path"], reference)
-            text = f"Something went wrong here. Name reference {reference}."
-            await problem_response(HTTPStatus.INTERNAL_SERVER_ERROR, text)(scope, receive, send)
+        except Exception as error:  # noqa: BLE001 - what nobody expected has no type
+            document = problem_of(error, doing=f"{scope['method']} {scope['path']}")
+            await problem_response(document)(scope, receive, send)
 
 
-def _field_fault(fault: dict[str, Any]) -> FieldFault:
-    _source, *path = fault["loc"]
-    return FieldFault(field=".".join(map(str, path)) or "body", reason=fault["msg"])
+async def _answer(request: Request, error: Exception) -> JSONResponse:
+    return problem_response(problem_of(error, doing=f"{request.method} {request.url.path}"))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime
 from enum import StrEnum
@@ -12,11 +12,22 @@ from http import HTTPStatus
 import aiohttp
 from pydantic import BaseModel, ConfigDict
 
+type Body = Mapping[str, object]
+
 #: What the samples order.
-SAMPLE_ORDER = {
+SAMPLE_ORDER: dict[str, object] = {
     "customer": "C-1042",
     "currency": "EUR",
     "items": [{"sku": "TEA-250", "quantity": 2, "unit_price": "4.90"}],
+}
+#: What the samples have delivered: across town, so within the service area.
+SAMPLE_DELIVERY: dict[str, object] = {
+    "account": "A-1042",
+    "package": {"weight_kg": 2.5, "size": "small", "tag": "spare parts"},
+    "pickup": {"latitude": 47.6423, "longitude": -122.1391},
+    "dropoff": {"latitude": 47.6205, "longitude": -122.3493},
+    "pickup_at": "2026-11-21T12:00:00Z",
+    "expedited": False,
 }
 _TIMEOUT = aiohttp.ClientTimeout(total=30)
 #: Seconds between two looks at an order.
@@ -76,6 +87,15 @@ class Order(BaseModel):
         return (self.finished_at - self.submitted_at).total_seconds() if self.finished_at else None
 
 
+class BatchResult(BaseModel):
+    """What the API says of one order of a batch."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+    status: int
+    problem: dict[str, object] | None = None
+
+
 class OrderClient:
     """Calls the API at one address."""
 
@@ -99,9 +119,19 @@ class OrderClient:
             if not response.ok:
                 raise OrderRefusedError(f"The order was refused: {response.status} {await response.text()}")
 
-    async def look_at(self, order_id: str) -> Order | None:
+    async def submit_batch(self, resource: str, orders: Sequence[Body]) -> None:
+        """Submit orders in one request. Raises `OrderRefusedError` unless all of them are taken."""
+        async with self._session.post(f"api/{resource}/batch", json={"orders": orders}) as response:
+            if not response.ok:
+                raise OrderRefusedError(f"The batch was refused: {response.status} {await response.text()}")
+            results = [BatchResult.model_validate(each) for each in (await response.json())["results"]]
+        for result in results:
+            if result.status != HTTPStatus.ACCEPTED:
+                raise OrderRefusedError(f"An order of the batch was refused: {result.problem}")
+
+    async def look_at(self, order_id: str, resource: str = "orders") -> Order | None:
         """Return the order as it is now, or `None` while it is still on the queue."""
-        async with self._session.get(f"api/orders/{order_id}") as response:
+        async with self._session.get(f"api/{resource}/{order_id}") as response:
             if response.status == HTTPStatus.NOT_FOUND:
                 return None
             if not response.ok:

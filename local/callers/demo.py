@@ -1,138 +1,154 @@
-"""`python -m local demo`: many orders at once, and how they fared."""
+"""`python -m local demo`: many orders and deliveries at once, and how they fared."""
 
 from __future__ import annotations
 
 import asyncio
-import sys
 import time
-import uuid
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Self
+from itertools import batched
 
 from rich.console import Console
-from rich.progress import MofNCompleteColumn, Progress, TimeElapsedColumn
 
-from local.callers.client import Order, OrderClient, OrderState
+from local.callers.bars import Bars
+from local.callers.cases import Case, Submission, submissions
+from local.callers.client import Order, OrderClient
 from local.callers.notices import REPLY_QUEUE, listening
+from local.callers.services import SampleServices
 
 #: Calls on their way at one time.
 _CONCURRENCY = 16
+#: The API takes so many in one batch.
+_BATCH = 500
 #: Seconds between two rounds of looks at the orders that are not finished.
 _LOOK_EVERY = 0.25
-#: Seconds that all orders get: a fixed part, and one for each, both far above what any machine needs.
+#: Seconds that all get: a fixed part, and one for each, both far above what any machine needs.
 _PATIENCE = 60.0
 _PATIENCE_PER_ORDER = 0.5
-#: What a caller is told of an order that succeeds: received, completed.
+#: What a caller is told of an order: received; completed, or compensated.
 _NOTICES_AN_ORDER = 2
 
 
 @dataclass(slots=True)
 class DemoResult:
-    """What was seen: seconds of each submission, and each order as last seen (`None`: never)."""
+    """What was seen of each submission: how it was last seen, and what a service still has of it."""
 
-    orders: dict[str, Order | None]
+    submissions: Sequence[Submission]
+    #: By id; one that is missing was never seen.
+    orders: dict[str, Order] = field(default_factory=dict)
+    #: By id, in words.
+    leftovers: dict[str, str] = field(default_factory=dict)
+    #: Seconds of each order's own request.
     submit_seconds: list[float] = field(default_factory=list)
+    #: Seconds of each batch's request.
+    batch_seconds: list[float] = field(default_factory=list)
     #: Notices on the reply queue, by kind; empty where nobody listened.
     notices: Counter[str] = field(default_factory=Counter)
 
-    @property
-    def all_processed(self) -> bool:
-        """Whether every order was carried out."""
-        return all(order and order.state is OrderState.PROCESSED for order in self.orders.values())
+    def unmet(self, submission: Submission) -> str | None:
+        """Say what came in place of what was expected, or `None` when it came as expected."""
+        seen = self.orders.get(submission.id)
+        return submission.case.expectation.unmet(seen) or self.leftovers.get(submission.id)
 
     @property
-    def unfinished(self) -> list[str]:
-        """Ids of the orders that have not been seen finished."""
-        return [order_id for order_id, order in self.orders.items() if not (order and order.is_finished)]
+    def all_as_expected(self) -> bool:
+        """Whether everything came as expected."""
+        return not any(self.unmet(each) for each in self.submissions)
+
+    @property
+    def unfinished(self) -> list[Submission]:
+        """The submissions that have not been seen finished."""
+        return [each for each in self.submissions if not self._is_finished(each.id)]
+
+    def _is_finished(self, order_id: str) -> bool:
+        order = self.orders.get(order_id)
+        return order is not None and order.is_finished
 
 
-async def run_demo(url: str, count: int, console: Console, service_bus: str | None = None) -> DemoResult:
-    """Submit `count` orders to the application at `url` and wait until all are finished.
+async def run_demo(
+    url: str, console: Console, *, orders: int, deliveries: int, service_bus: str | None = None
+) -> DemoResult:
+    """Submit so many of each to the application at `url` and wait until all are finished.
 
-    With `service_bus`, a connection string, it listens for the notices that callers get. Orders that
-    are not finished in time stay as they were last seen. Raises `OrderRefusedError`.
+    With `service_bus`, a connection string, it listens for the notices that callers get. What is not
+    finished in time stays as it was last seen. Raises `OrderRefusedError`.
     """
-    result = DemoResult(dict.fromkeys(f"demo-{uuid.uuid4().hex[:16]}" for _ in range(count)))
+    result = DemoResult(submissions(orders, deliveries))
     reply_to = None if service_bus is None else REPLY_QUEUE
-    async with listening(service_bus) as notices:
-        notices.watch(set(result.orders))
-        with _Bars(count, console) as bars:
-            async with OrderClient.at(url) as client:
-                await _submit_all(client, result, bars, reply_to)
-                await _until_finished(client, result, bars)
+    async with (
+        listening(service_bus) as notices,
+        SampleServices.at(url) as services,
+        OrderClient.at(url) as client,
+    ):
+        notices.watch({each.id for each in result.submissions})
+        await _for_each(result.submissions, services.prepare)
+        with Bars(len(result.submissions), console) as bars:
+            await _submit_all(client, result, bars, reply_to)
+            await _until_finished(client, result, bars)
+        await _look_for_leftovers(services, result)
         if reply_to is not None:
-            await notices.until(_NOTICES_AN_ORDER * count)
+            await notices.until(_NOTICES_AN_ORDER * len(result.submissions))
     result.notices = notices.counts
     return result
 
 
-class _Bars:
-    """Two progress bars; plain lines where there is no terminal."""
+async def _submit_all(client: OrderClient, result: DemoResult, bars: Bars, reply_to: str | None) -> None:
+    """Submit the deliveries in batches, and the orders one by one."""
+    submitted = 0
 
-    def __init__(self, total: int, console: Console) -> None:
-        self._total = total
-        self._console = console
-        self._last_line = ""
-        columns = (*Progress.get_default_columns()[:2], MofNCompleteColumn(), TimeElapsedColumn())
-        self._progress = Progress(
-            *columns, console=console, disable=not console.is_terminal, redirect_stderr=sys.stderr.isatty()
-        )
-        self._bars = {name: self._progress.add_task(name, total=total) for name in ("submitted", "finished")}
-
-    def __enter__(self) -> Self:
-        self._progress.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._progress.stop()
-
-    def show(self, name: str, completed: int) -> None:
-        self._progress.update(self._bars[name], completed=completed)
-
-    def say(self, name: str, completed: int) -> None:
-        """Show, and where there is no terminal print a line if it is a new one."""
-        self.show(name, completed)
-        line = f"{name} {completed} of {self._total}"
-        if line != self._last_line and not self._console.is_terminal:
-            self._console.print(line, highlight=False)
-            self._last_line = line
-
-
-async def _submit_all(client: OrderClient, result: DemoResult, bars: _Bars, reply_to: str | None) -> None:
-    async def submit(order_id: str) -> None:
+    async def submit(order: Submission) -> None:
+        nonlocal submitted
         start = time.perf_counter()
-        await client.submit(order_id, reply_to)
+        await client.submit(order.id, reply_to)
         result.submit_seconds.append(time.perf_counter() - start)
-        bars.show("submitted", len(result.submit_seconds))
+        submitted += 1
+        bars.show("submitted", submitted)
 
-    await _for_each(result.orders, submit)
-    bars.say("submitted", len(result.submit_seconds))
+    deliveries = [each for each in result.submissions if each.case is not Case.ORDER]
+    for batch in batched(deliveries, _BATCH, strict=False):
+        start = time.perf_counter()
+        await client.submit_batch("deliveries", [each.delivery(reply_to) for each in batch])
+        result.batch_seconds.append(time.perf_counter() - start)
+        submitted += len(batch)
+        bars.show("submitted", submitted)
+    await _for_each([each for each in result.submissions if each.case is Case.ORDER], submit)
+    bars.say("submitted", submitted)
 
 
-async def _until_finished(client: OrderClient, result: DemoResult, bars: _Bars) -> None:
-    async def look(order_id: str) -> None:
-        result.orders[order_id] = await client.look_at(order_id)
+async def _until_finished(client: OrderClient, result: DemoResult, bars: Bars) -> None:
+    async def look(submission: Submission) -> None:
+        order = await client.look_at(submission.id, submission.case.resource)
+        if order is not None:
+            result.orders[submission.id] = order
 
-    deadline = time.monotonic() + _PATIENCE + _PATIENCE_PER_ORDER * len(result.orders)
+    total = len(result.submissions)
+    deadline = time.monotonic() + _PATIENCE + _PATIENCE_PER_ORDER * total
     while (unfinished := result.unfinished) and time.monotonic() < deadline:
         await asyncio.sleep(_LOOK_EVERY)
         await _for_each(unfinished, look)
-        bars.say("finished", len(result.orders) - len(result.unfinished))
+        bars.say("finished", total - len(result.unfinished))
 
 
-async def _for_each(order_ids: Iterable[str], call: Callable[[str], Awaitable[None]]) -> None:
-    """Call for each order, a few at a time. Raises the first failure, after which no more are called."""
+async def _look_for_leftovers(services: SampleServices, result: DemoResult) -> None:
+    async def look(submission: Submission) -> None:
+        if (left := await services.what_stands(submission)) is not None:
+            result.leftovers[submission.id] = left
+
+    await _for_each(result.submissions, look)
+
+
+async def _for_each(each: Iterable[Submission], call: Callable[[Submission], Awaitable[None]]) -> None:
+    """Call for each, a few at a time. Raises the first failure, after which no more are called."""
     limit = asyncio.Semaphore(_CONCURRENCY)
 
-    async def limited(order_id: str) -> None:
+    async def limited(submission: Submission) -> None:
         async with limit:
-            await call(order_id)
+            await call(submission)
 
     try:
         async with asyncio.TaskGroup() as calls:
-            for order_id in order_ids:
-                calls.create_task(limited(order_id))
+            for submission in each:
+                calls.create_task(limited(submission))
     except ExceptionGroup as failures:
         raise failures.exceptions[0] from None

@@ -1,35 +1,26 @@
-"""The demo's result as a table: counts by state, percentiles, orders per second."""
+"""The demo's result as tables: what came of each case, and the figures."""
 
 from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
+from rich.console import Group
 from rich.table import Table
+from rich.text import Text
 
+from local.callers.cases import Case, Submission
 from local.callers.client import Order
 from local.callers.demo import DemoResult
 
-#: A state of the summary only: the order was accepted, but never seen in the state store.
-_NEVER_SEEN = "never seen"
+_TICK = Text("✓", style="green")
+_CROSS = Text("✗", style="red")
 
 
-def summary(result: DemoResult) -> Table:
-    """Return the table to print."""
-    table = Table("measure", "value", title=f"{len(result.orders)} orders")
-    for state, count in Counter(
-        order.state if order else _NEVER_SEEN for order in result.orders.values()
-    ).items():
-        table.add_row(state, str(count))
-    for kind, count in sorted(result.notices.items()):
-        table.add_row(f"notices: {kind}", str(count))
-    seen = [order for order in result.orders.values() if order]
-    end_to_end = [order.seconds for order in seen if order.seconds is not None]
-    table.add_row("submit p50 / p99", _percentiles(result.submit_seconds))
-    table.add_row("end to end p50 / p99", _percentiles(end_to_end))
-    table.add_row("orders/s", f"{rate:.1f}" if (rate := orders_per_second(seen)) else "-")
-    return table
+def summary(result: DemoResult) -> Group:
+    """Return the tables to print."""
+    return Group(_cases(result), _figures(result))
 
 
 def percentile(values: Sequence[float], percent: float) -> float:
@@ -37,13 +28,44 @@ def percentile(values: Sequence[float], percent: float) -> float:
     return sorted(values)[max(0, math.ceil(len(values) * percent / 100) - 1)]
 
 
-def orders_per_second(orders: Sequence[Order]) -> float | None:
+def orders_per_second(orders: Collection[Order]) -> float | None:
     """Return finished orders per second, from the first submission to the last end; `None` without an end."""
     ends = [order.finished_at for order in orders if order.finished_at]
     if not ends:
         return None
     seconds = (max(ends) - min(order.submitted_at for order in orders)).total_seconds()
     return len(ends) / seconds if seconds > 0 else None
+
+
+def _cases(result: DemoResult) -> Table:
+    table = Table("", "case", "how many", "expected", "what came", title="What came of each case")
+    for case in Case:
+        tried = [each for each in result.submissions if each.case is case]
+        if tried:
+            came = _what_came(result, tried)
+            good = came.keys() == {case.expectation.state}
+            words = ", ".join(f"{count} {what}" for what, count in came.most_common())
+            table.add_row(
+                _TICK if good else _CROSS, case.label, str(len(tried)), case.expectation.state, words
+            )
+    return table
+
+
+def _what_came(result: DemoResult, tried: Sequence[Submission]) -> Counter[str]:
+    return Counter(result.unmet(each) or each.case.expectation.state for each in tried)
+
+
+def _figures(result: DemoResult) -> Table:
+    table = Table("measure", "value", title="Figures")
+    for kind, count in sorted(result.notices.items()):
+        table.add_row(f"notices: {kind}", str(count))
+    end_to_end = [order.seconds for order in result.orders.values() if order.seconds is not None]
+    rate = orders_per_second(result.orders.values())
+    table.add_row("submit one p50 / p99", _percentiles(result.submit_seconds))
+    table.add_row("submit a batch p50 / p99", _percentiles(result.batch_seconds))
+    table.add_row("end to end p50 / p99", _percentiles(end_to_end))
+    table.add_row("orders/s", "-" if rate is None else f"{rate:.1f}")
+    return table
 
 
 def _percentiles(seconds: Sequence[float]) -> str:

@@ -110,12 +110,12 @@ def states(platform: Platform) -> dict[str, str]:
     return {row["OrderID"]: row["ProcessState"] for row in found if row["RowKey"].endswith("|task")}
 
 
-async def until_all_processed(platform: Platform, order_ids: set[str]) -> None:
-    """Wait until exactly these tasks are in the store, all `Processed`. Raises `TimeoutError`."""
+async def until_all_processed(platform: Platform, order_ids: set[str], *, within: float = PATIENCE) -> None:
+    """Wait until exactly these tasks are in the store, all `Processed`; for `within` seconds at most."""
     wanted = dict.fromkeys(order_ids, "Processed")
     found: dict[str, str] = {}
     try:
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(within):
             while (found := await asyncio.to_thread(states, platform)) != wanted:
                 await asyncio.sleep(0.5)
     except TimeoutError:

@@ -9,6 +9,8 @@ from datetime import UTC, datetime, timedelta
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
+from tests.local.callers.canned_deliveries import CannedDeliveries
+
 SUBMITTED = datetime(2026, 11, 21, 10, 0, tzinfo=UTC)
 #: From the queue to the end: not there yet, then each state.
 HAPPY_LIFE = (None, "Pending", "Processing", "Processed")
@@ -16,9 +18,12 @@ HAPPY_LIFE = (None, "Pending", "Processing", "Processed")
 
 @asynccontextmanager
 async def canned_api(
-    life: Sequence[str | None] = HAPPY_LIFE, *, submit_status: int = 202
+    life: Sequence[str | None] = HAPPY_LIFE,
+    *,
+    submit_status: int = 202,
+    deliveries: CannedDeliveries | None = None,
 ) -> AsyncIterator[str]:
-    """Serve the API for the block, and give its address."""
+    """Serve the API for the block, with `deliveries` if there are any, and give its address."""
     looks: dict[str, int] = {}
 
     async def submit(request: web.Request) -> web.Response:
@@ -36,6 +41,8 @@ async def canned_api(
 
     app = web.Application()
     app.add_routes([web.put("/api/orders/{id}", submit), web.get("/api/orders/{id}", look)])
+    if deliveries is not None:
+        app.add_routes(deliveries.routes())
     async with TestServer(app) as server:
         yield str(server.make_url("/"))
 

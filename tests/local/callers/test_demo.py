@@ -1,43 +1,33 @@
-"""The demo counts what became of its orders, and succeeds only when all were processed."""
+"""The demo follows its orders and deliveries, and succeeds only when all came as expected."""
 
 from __future__ import annotations
 
 import io
-from datetime import timedelta
+from collections import Counter
 
 import pytest
 from rich.console import Console
 
 from local.callers import demo
-from local.callers.client import Order, OrderRefusedError, OrderState
+from local.callers.cases import Case
+from local.callers.client import OrderRefusedError, OrderState
 from local.callers.demo import DemoResult, run_demo
-from local.callers.summary import orders_per_second, percentile, summary
 from local.commands import demo_at
-from tests.local.callers.canned_api import HAPPY_LIFE, SUBMITTED, canned_api
+from tests.local.callers.canned_api import HAPPY_LIFE, canned_api
+from tests.local.callers.canned_deliveries import CannedDeliveries
 
 
-def _order(order_id: str, state: OrderState, seconds: float | None) -> Order:
-    finished = SUBMITTED + timedelta(seconds=seconds) if seconds is not None else None
-    return Order(id=order_id, state=state, submitted_at=SUBMITTED, finished_at=finished)
+async def _run(url: str, orders: int, deliveries: int = 0) -> DemoResult:
+    return await run_demo(url, Console(file=io.StringIO()), orders=orders, deliveries=deliveries)
 
 
-def _printed(result: DemoResult) -> list[list[str]]:
-    screen = io.StringIO()
-    Console(file=screen, width=80).print(summary(result))
-    return [
-        [cell.strip() for cell in line.split("│")[1:3]]
-        for line in screen.getvalue().splitlines()
-        if "│" in line
-    ]
-
-
-async def test_all_orders_are_followed_to_their_end() -> None:
+async def test_all_are_followed_to_their_end() -> None:
     """Without a terminal, lines take the bars' place."""
     screen = io.StringIO()
-    async with canned_api() as url:
-        result = await run_demo(url, 20, Console(file=screen, width=80))
-    assert result.all_processed
-    assert len(result.submit_seconds) == 20
+    async with canned_api(deliveries=CannedDeliveries()) as url:
+        result = await run_demo(url, Console(file=screen, width=80), orders=4, deliveries=16)
+    assert result.all_as_expected
+    assert len(result.submit_seconds) == 4
     assert screen.getvalue().splitlines()[0] == "submitted 20 of 20"
     assert screen.getvalue().splitlines()[-1] == "finished 20 of 20"
 
@@ -45,71 +35,84 @@ async def test_all_orders_are_followed_to_their_end() -> None:
 async def test_a_terminal_gets_two_progress_bars() -> None:
     """And no lines between them."""
     screen = io.StringIO()
-    async with canned_api() as url:
-        await run_demo(url, 3, Console(file=screen, force_terminal=True, width=100))
+    async with canned_api(deliveries=CannedDeliveries()) as url:
+        await run_demo(url, Console(file=screen, force_terminal=True, width=100), orders=1, deliveries=2)
     assert "3/3" in screen.getvalue()
     assert "3 of 3" not in screen.getvalue()
 
 
+async def test_deliveries_go_in_one_request() -> None:
+    """Up to what a batch holds."""
+    canned = CannedDeliveries()
+    async with canned_api(deliveries=canned) as url:
+        result = await _run(url, 0, 501)
+    assert canned.batches == [500, 1]
+    assert len(result.batch_seconds) == 2
+    assert result.all_as_expected
+
+
+async def test_services_refuse_what_the_cases_say_and_nothing_else() -> None:
+    """They are told before anything is submitted, and no refusal of a drone is left set."""
+    canned = CannedDeliveries()
+    async with canned_api(deliveries=canned) as url:
+        result = await _run(url, 0, 16)
+    states = Counter((each.case, result.orders[each.id].state) for each in result.submissions)
+    assert states == {
+        (Case.NEAR, OrderState.PROCESSED): 8,
+        (Case.FAR, OrderState.PROCESSED): 4,
+        (Case.SUSPENDED, OrderState.COMPENSATED): 2,
+        (Case.NO_DRONE, OrderState.COMPENSATED): 2,
+    }
+    assert len(canned.refused_drones) == 2
+    assert canned.faults == set()
+
+
+@pytest.mark.parametrize("service", ["packages", "drones", "deliveries"])
+async def test_what_was_not_undone_at_its_service_is_found(service: str) -> None:
+    """Although the application says that it was."""
+    async with canned_api(deliveries=CannedDeliveries(left_behind=frozenset({service}))) as url:
+        result = await _run(url, 0, 8)
+    assert not result.all_as_expected
+    unmet = {each.case: result.unmet(each) for each in result.submissions if result.unmet(each)}
+    assert unmet == {Case.NO_DRONE: f"there is still something at {service}"}
+
+
 @pytest.mark.parametrize(("life", "code"), [(HAPPY_LIFE, 0), (("Error",), 1)])
-async def test_the_exit_code_tells_whether_all_were_processed(
+async def test_the_exit_code_tells_whether_all_came_as_expected(
     life: tuple[str | None, ...], code: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """One order in `Error` is a demo that failed."""
-    async with canned_api(life) as url:
-        assert await demo_at(url, 2) == code
+    async with canned_api(life, deliveries=CannedDeliveries()) as url:
+        assert await demo_at(url, 2, 4) == code
     assert "orders/s" in capsys.readouterr().out
 
 
-async def test_orders_that_do_not_end_are_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    """They stay in the summary as they were last seen."""
+async def test_what_does_not_end_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It stays in the summary as it was last seen."""
     monkeypatch.setattr(demo, "_PATIENCE", 0.1)
     monkeypatch.setattr(demo, "_PATIENCE_PER_ORDER", 0)
     async with canned_api(["Processing"]) as url:
-        result = await run_demo(url, 2, Console(file=io.StringIO()))
-    assert not result.all_processed
+        result = await _run(url, 2)
     assert len(result.unfinished) == 2
-    assert ["Processing", "2"] in _printed(result)
+    assert [result.unmet(each) for each in result.submissions] == ["Processing", "Processing"]
 
 
 async def test_a_refused_order_ends_the_demo() -> None:
     """An API that refuses the sample is not asked forty-nine times more."""
     async with canned_api(submit_status=503) as url:
         with pytest.raises(OrderRefusedError, match="503"):
-            await run_demo(url, 50, Console(file=io.StringIO()))
+            await _run(url, 50)
 
 
-def test_the_summary_counts_states_and_measures() -> None:
-    """Times are the service's own, from submission to end."""
-    orders: dict[str, Order | None] = {
-        "a": _order("a", OrderState.PROCESSED, 0.5),
-        "b": _order("b", OrderState.ERROR, 2.0),
-        "c": _order("c", OrderState.PENDING, None),
-        "d": None,
-    }
-    rows = _printed(DemoResult(orders, submit_seconds=[0.01, 0.02]))
-    assert ["Processed", "1"] in rows
-    assert ["Error", "1"] in rows
-    assert ["never seen", "1"] in rows
-    assert ["submit p50 / p99", "10 ms / 20 ms"] in rows
-    assert ["end to end p50 / p99", "500 ms / 2000 ms"] in rows
-    assert ["orders/s", "1.0"] in rows
+async def test_a_delivery_refused_in_its_batch_ends_the_demo() -> None:
+    """With the API's reason."""
+    async with canned_api(deliveries=CannedDeliveries(refused={"detail": "no such thing"})) as url:
+        with pytest.raises(OrderRefusedError, match="no such thing"):
+            await _run(url, 0, 3)
 
 
-def test_a_summary_without_any_result_is_still_a_summary() -> None:
-    """Nothing divides by nothing."""
-    assert ["orders/s", "-"] in _printed(DemoResult({"a": None}))
-
-
-def test_orders_per_second_needs_an_end() -> None:
-    """From the first submission to the last end."""
-    assert orders_per_second([_order("a", OrderState.PENDING, None)]) is None
-    assert (
-        orders_per_second([_order("a", OrderState.PROCESSED, 4), _order("b", OrderState.PROCESSED, 2)]) == 0.5
-    )
-
-
-@pytest.mark.parametrize(("percent", "value"), [(50, 50), (99, 99), (100, 100), (1, 1)])
-def test_a_percentile_is_a_value_that_was_measured(percent: float, value: float) -> None:
-    """Nearest rank, over 1 to 100."""
-    assert percentile(list(range(100, 0, -1)), percent) == value
+async def test_without_sample_services_the_way_out_is_named() -> None:
+    """An application elsewhere may not serve them."""
+    async with canned_api() as url:
+        with pytest.raises(OrderRefusedError, match=r"SAMPLE_SERVICES=1.*--deliveries 0"):
+            await _run(url, 1, 8)

@@ -31,9 +31,8 @@ class Api:
             clock=clock,
             new_id=lambda: f"new-{next(ids)}",
         )
-        self.client = AsgiClient(
-            callers_application(Registry((ORDERS, DIAMOND), {}), acceptance, self._check_store)
-        )
+        self.application = callers_application(Registry((ORDERS, DIAMOND), {}), acceptance, self._check_store)
+        self.client = AsgiClient(self.application)
 
     async def _check_store(self) -> None:
         if self.store.failure is not None:

@@ -9,7 +9,7 @@ from tests.fakes.asgi import HttpAnswer
 ITEM: dict[str, Any] = {"sku": "TEA-250", "quantity": 2, "unit_price": "4.90"}
 ORDER: dict[str, Any] = {"customer": "C-1042", "currency": "EUR", "items": [ITEM]}
 
-_INSIDE = ("Traceback", "functions.", "pydantic", "azure", "sqlite", "/work", "site-packages", "Error(")
+INSIDE = ("Traceback", "functions.", "pydantic", "azure", "sqlite", "/work", "site-packages", "Error(")
 
 
 def problem(answer: HttpAnswer, status: int) -> dict[str, Any]:
@@ -19,7 +19,7 @@ def problem(answer: HttpAnswer, status: int) -> dict[str, Any]:
     document: dict[str, Any] = answer.json
     assert document["status"] == status
     assert document["title"]
-    assert not [word for word in _INSIDE if word in answer.body.decode()]
+    assert not [word for word in INSIDE if word in answer.body.decode()]
     return document
 
 

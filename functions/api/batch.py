@@ -1,0 +1,88 @@
+"""Takes a batch of orders: each is checked, submitted and answered by itself."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Mapping, Sequence
+from http import HTTPStatus
+
+from pydantic import ValidationError
+
+from functions.api.acceptance import ID_IS_TAKEN, Acceptance, Draft
+from functions.api.submissions import batch_item_model
+from functions.api.views import OrderAnswer, location_of
+from functions.http.problems import FieldFault, Problem, problem, problem_of, wrong_fields
+from functions.pattern.definition import Workflow
+from functions.pattern.errors import PayloadTooLargeError
+from functions.pattern.identity import TaskId
+from functions.pattern.messages import MAX_PAYLOAD_BYTES
+
+#: Orders of one batch that are looked up and submitted at one time; the queue's sender joins them.
+_CONCURRENCY = 100
+
+
+class BatchAcceptance:
+    """Takes batches of one workflow's orders."""
+
+    def __init__(self, workflow: Workflow, acceptance: Acceptance) -> None:
+        self._workflow = workflow
+        self._acceptance = acceptance
+        self._item = batch_item_model(workflow)
+
+    async def take(self, orders: Sequence[object]) -> list[OrderAnswer]:
+        """Submit the orders that can be, and answer each as if it had come by itself, one after another.
+
+        So an id that comes twice is one order, and a second order under it is refused. One whose
+        submission failed is named with its id, by which it is safe to repeat.
+        """
+        drafts = [self._draft(order) for order in orders]
+        firsts: dict[TaskId, Draft] = {}
+        for draft in drafts:
+            if isinstance(draft, Draft):
+                firsts.setdefault(draft.order.task, draft)
+        limit = asyncio.Semaphore(_CONCURRENCY)
+        standing = await asyncio.gather(*(self._submit(draft, limit) for draft in firsts.values()))
+        by_id = dict(zip(firsts, standing, strict=True))
+        return [self._answer(index, draft, by_id) for index, draft in enumerate(drafts)]
+
+    def _draft(self, order: object) -> Draft | Problem:
+        try:
+            _check_size(order)
+            body = self._item.model_validate(order)
+            return self._acceptance.draft(self._workflow, None if body.id is None else TaskId(body.id), body)
+        except ValidationError as error:
+            faults = error.errors(include_url=False, include_context=False, include_input=False)
+            return wrong_fields([FieldFault.at("order", *each["loc"], reason=each["msg"]) for each in faults])
+        except Exception as error:  # noqa: BLE001 - whatever is wrong with one order, the others go on
+            return problem_of(error, doing="checking an order of a batch")
+
+    async def _submit(self, draft: Draft, limit: asyncio.Semaphore) -> str | Problem:
+        """Give the digest of the order that stands under the draft's id, or why none can be told."""
+        try:
+            async with limit:
+                return await self._acceptance.submit_unless_known(draft)
+        except Exception as error:  # noqa: BLE001 - whatever happens to one order, the others go on
+            return problem_of(error, doing=f"task {draft.order.task}: submitting it in a batch")
+
+    def _answer(
+        self, index: int, draft: Draft | Problem, standing: Mapping[TaskId, str | Problem]
+    ) -> OrderAnswer:
+        if isinstance(draft, Problem):
+            return OrderAnswer(index=index, status=draft.status, problem=draft)
+        task = draft.order.task
+        digest = standing[task]
+        if isinstance(digest, Problem):
+            return OrderAnswer(index=index, status=digest.status, id=task, problem=digest)
+        if digest != draft.order.digest:
+            conflict = problem(HTTPStatus.CONFLICT, ID_IS_TAKEN)
+            return OrderAnswer(index=index, status=conflict.status, id=task, problem=conflict)
+        location = location_of(self._workflow, task)
+        return OrderAnswer(index=index, status=HTTPStatus.ACCEPTED, id=task, location=location)
+
+
+def _check_size(order: object) -> None:
+    """Hold the limit that an order's body has when it is sent by itself; its JSON is written anew here."""
+    text = json.dumps(order, ensure_ascii=False, separators=(",", ":"))
+    if len(text.encode(errors="surrogatepass")) > MAX_PAYLOAD_BYTES:
+        raise PayloadTooLargeError(f"An order holds at most {MAX_PAYLOAD_BYTES} bytes.")

@@ -1,0 +1,121 @@
+"""What the demo tries, and what must come of it."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from itertools import cycle, islice
+
+from local.callers.client import SAMPLE_DELIVERY, Body, Order, OrderState
+
+#: The account of the deliveries that are refused for it.
+SUSPENDED_ACCOUNT = "A-suspended"
+
+_FAR_AWAY = {"latitude": 45.5152, "longitude": -122.6784}
+
+
+@dataclass(frozen=True, slots=True)
+class Expectation:
+    """How a submission ends: its state, and that of its steps."""
+
+    state: OrderState
+    steps: Mapping[str, str]
+
+    def unmet(self, order: Order | None) -> str | None:
+        """Say what came in its place, or `None` when it came as expected; `order` is as it was last seen."""
+        if order is None:
+            return "never seen"
+        if order.state is not self.state:
+            return f"{order.state} ({order.last_error})" if order.last_error else order.state
+        seen = {step.name: step.state for step in order.steps}
+        others = [f"{name} {seen.get(name)}" for name, state in self.steps.items() if seen.get(name) != state]
+        return f"{order.state}, but {', '.join(others)}" if others else None
+
+
+class Case(Enum):
+    """One kind of submission: what it is called, its resource, and what is expected of it."""
+
+    #: An order that is paid.
+    ORDER = ("order, paid", "orders", Expectation(OrderState.PROCESSED, {"payment": "Completed"}))
+    #: Pickup and dropoff lie within the service area, so no transport is needed.
+    NEAR = (
+        "delivery near by, no transport",
+        "deliveries",
+        Expectation(
+            OrderState.PROCESSED,
+            {
+                "account": "Completed",
+                "package": "Completed",
+                "transport": "Skipped",
+                "drone": "Completed",
+                "delivery": "Completed",
+            },
+        ),
+    )
+    #: The dropoff lies outside, so a transport is quoted too.
+    FAR = (
+        "delivery far away, transport",
+        "deliveries",
+        Expectation(
+            OrderState.PROCESSED,
+            dict.fromkeys(("account", "package", "transport", "drone", "delivery"), "Completed"),
+        ),
+    )
+    #: The account is suspended: the first step is refused, when nothing has been done that could be undone.
+    SUSPENDED = (
+        "delivery, account suspended",
+        "deliveries",
+        Expectation(
+            OrderState.COMPENSATED,
+            {"account": "Failed", **dict.fromkeys(("package", "drone", "delivery"), "NotStarted")},
+        ),
+    )
+    #: The drone is refused for good: what had been done by then is undone.
+    NO_DRONE = (
+        "delivery, drone refused",
+        "deliveries",
+        Expectation(
+            OrderState.COMPENSATED,
+            {"account": "Completed", "package": "Undone", "drone": "Undone", "delivery": "NotStarted"},
+        ),
+    )
+
+    def __init__(self, label: str, resource: str, expectation: Expectation) -> None:
+        self.label = label
+        self.resource = resource
+        self.expectation = expectation
+
+
+#: Deliveries come in this order, again and again; half of them are nothing special.
+_DELIVERIES = (Case.NEAR, Case.FAR, Case.SUSPENDED, Case.NO_DRONE, Case.NEAR, Case.FAR, Case.NEAR, Case.NEAR)
+
+
+@dataclass(frozen=True, slots=True)
+class Submission:
+    """One order or delivery of the demo, under an id of ours."""
+
+    id: str
+    case: Case
+
+    def delivery(self, reply_to: str | None) -> Body:
+        """Write the delivery, with its id, as it goes in a batch."""
+        changes: dict[str, object] = {"id": self.id}
+        if reply_to is not None:
+            changes["reply_to"] = reply_to
+        if self.case is Case.FAR:
+            changes["dropoff"] = _FAR_AWAY
+        if self.case is Case.SUSPENDED:
+            changes["account"] = SUSPENDED_ACCOUNT
+        return SAMPLE_DELIVERY | changes
+
+
+def submissions(orders: int, deliveries: int) -> list[Submission]:
+    """Make so many of each, with new ids."""
+    return [Submission(f"demo-{uuid.uuid4().hex[:16]}", case) for case in _cases(orders, deliveries)]
+
+
+def _cases(orders: int, deliveries: int) -> Iterator[Case]:
+    yield from [Case.ORDER] * orders
+    yield from islice(cycle(_DELIVERIES), deliveries)

@@ -1,0 +1,66 @@
+"""`docs/load-levelling.md` explains every value of `host.json` that levels the load, and tells it right."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from functions.adapters import http_session
+from functions.redelivery import PATIENCE_SECONDS
+from tests.house.readme import ROOT
+
+_DOCUMENT = (ROOT / "docs/load-levelling.md").read_text(encoding="utf-8")
+_HOST_JSON: dict[str, Any] = json.loads((ROOT / "host.json").read_text(encoding="utf-8"))
+_QUEUES: list[dict[str, Any]] = json.loads((ROOT / "infra/queues.json").read_text(encoding="utf-8"))["queues"]
+
+
+def test_the_table_holds_every_value_and_no_other() -> None:
+    """A value that is changed in one of the two places fails here."""
+    rows = dict(re.findall(r"^\| `([\w.]+)` \| `([^`]+)` \|", _DOCUMENT, flags=re.MULTILINE))
+    sections = {name: _HOST_JSON["extensions"][name] for name in ("serviceBus", "durableTask")}
+    assert rows == dict(_leaves(sections))
+
+
+def test_every_name_in_the_text_is_a_value_of_host_json() -> None:
+    """No explanation outlives what it explains."""
+    known = {path.rpartition(".")[2] for path, _ in _leaves(_HOST_JSON)}
+    named = set(
+        re.findall(r"`((?:max|min|prefetch|partition|auto|hub|extended|function)[A-Z]\w+)`", _DOCUMENT)
+    )
+    assert named - known == set()
+
+
+def test_times_in_the_text_are_those_of_the_code() -> None:
+    """Messages are given back while they are still locked."""
+    assert f"{PATIENCE_SECONDS:g} s (`functions/redelivery.py`)" in " ".join(_DOCUMENT.split())
+    assert {queue["properties"]["lockDuration"] for queue in _QUEUES} == {"PT1M"}
+    assert PATIENCE_SECONDS < 60
+    assert (
+        _HOST_JSON["extensions"]["serviceBus"]["maxAutoLockRenewalDuration"] == _HOST_JSON["functionTimeout"]
+    )
+
+
+async def test_every_call_finds_a_connection() -> None:
+    """No limit on calls is above the limit on connections."""
+    async with http_session.__wrapped__() as session:
+        assert session.connector is not None
+        connections = session.connector.limit_per_host
+    assert f"{connections} connections" in _DOCUMENT
+    assert _HOST_JSON["extensions"]["serviceBus"]["maxConcurrentCalls"] <= connections
+    assert _HOST_JSON["extensions"]["durableTask"]["maxConcurrentActivityFunctions"] <= connections
+
+
+def test_an_expired_payment_request_is_dropped() -> None:
+    """The Supervisor recovers its step; a dead letter would only raise a false alarm."""
+    [requests] = [queue for queue in _QUEUES if queue["name"] == "agent-payment-requests"]
+    assert requests["properties"]["deadLetteringOnMessageExpiration"] is False
+
+
+def _leaves(section: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, str]]:
+    for name, value in section.items():
+        if isinstance(value, dict):
+            yield from _leaves(value, f"{path}{name}.")
+        else:
+            yield f"{path}{name}", value if isinstance(value, str) else json.dumps(value)
