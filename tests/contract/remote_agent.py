@@ -1,0 +1,41 @@
+"""The Agent that `docs/agents.md` shows, run as its reader would run it."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import subprocess
+import sys
+from contextlib import closing
+from pathlib import Path
+from typing import Self
+
+from tests.house.documents import code_blocks
+
+_FILE = "payment_agent.py"
+
+
+class RemoteAgent:
+    """A process that knows the document's code, a folder of its own, and how to reach Service Bus."""
+
+    def __init__(self, folder: Path, connection: str) -> None:
+        [code] = [block.text for block in code_blocks("docs/agents.md") if block.file == _FILE]
+        (folder / _FILE).write_text(code, encoding="utf-8")
+        self._ledger = folder / "payments.db"
+        self._process = subprocess.Popen(
+            [sys.executable, _FILE], cwd=folder, env={**os.environ, "ServiceBusConnection": connection}
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        running = self._process.poll() is None
+        self._process.kill()
+        self._process.wait()
+        assert running, "the Agent ended by itself"
+
+    def payments(self) -> dict[str, str]:
+        """Give the state of each payment in its ledger, by the key that do and undo share."""
+        with closing(sqlite3.connect(self._ledger)) as ledger:
+            return dict(ledger.execute("SELECT key, state FROM payments"))

@@ -1,0 +1,48 @@
+"""The schemas of the Agents' messages, as files: `python -m tests.contract.schemas` writes them anew."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic.json_schema import JsonSchemaMode
+
+from functions.pattern.agent_messages import AgentReply, AgentRequest
+from tests.house.documents import ROOT, code_blocks
+
+FOLDER = ROOT / "docs" / "schemas"
+
+_DIALECT = "https://json-schema.org/draft/2020-12/schema"
+
+
+def examples() -> tuple[list[Any], list[Any]]:
+    """Give the requests and the replies that `docs/agents.md` shows."""
+    shown = [json.loads(block.text) for block in code_blocks("docs/agents.md") if block.language == "json"]
+    return [each for each in shown if "request" in each], [each for each in shown if "outcome" in each]
+
+
+def schema_files() -> Mapping[str, str]:
+    """Give the text of each file by its name: a request as we write it, a reply as we read it."""
+    requests, replies = examples()
+    return {
+        "agent-request.schema.json": _schema("agent-request", AgentRequest, "serialization", requests),
+        "agent-reply.schema.json": _schema("agent-reply", AgentReply, "validation", replies),
+    }
+
+
+def _schema(name: str, model: type[AgentRequest | AgentReply], mode: JsonSchemaMode, shown: list[Any]) -> str:
+    identity = {"$schema": _DIALECT, "$id": f"urn:scheduler-agent-supervisor:{name}:1"}
+    schema = identity | model.model_json_schema(mode=mode) | {"examples": shown}
+    return json.dumps(schema, indent=2, ensure_ascii=False) + "\n"
+
+
+def main() -> None:
+    """Write the files."""
+    FOLDER.mkdir(exist_ok=True)
+    for name, text in schema_files().items():
+        (FOLDER / name).write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,126 @@
+"""The document's Agent keeps the document's rules; the test stands in for the Scheduler."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from azure.servicebus import ServiceBusMessage, ServiceBusReceiver, ServiceBusSender
+
+from functions.pattern.agent_messages import AgentReply
+from functions.pattern.states import Outcome
+from tests.contract.remote_agent import RemoteAgent
+from tests.contract.schemas import examples
+from tests.house.documents import ROOT
+from tests.local.servicebus.broker_process import BrokerProcess
+from tests.local.servicebus.broker_thread import connection_string
+
+pytestmark = pytest.mark.process
+
+QUEUE = "agent-payment-requests"
+_PATIENCE = 30
+
+
+@dataclass(frozen=True, slots=True)
+class Bench:
+    """A Scheduler's view of the Agent: its queues, and (to see what it did) its ledger."""
+
+    agent: RemoteAgent
+    requests: ServiceBusSender
+    replies: ServiceBusReceiver
+    dead: ServiceBusReceiver
+
+    def ask(self, task: str, direction: str = "do", **changes: Any) -> dict[str, Any]:
+        """Send the document's request, for another task."""
+        request: dict[str, Any] = examples()[0][0] | {
+            "task_id": task,
+            "direction": direction,
+            "effect_key": f"{task}/payment/{direction}",
+            "complete_by": _in(60),
+            **changes,
+        }
+        self.requests.send_messages(ServiceBusMessage(json.dumps(request)))
+        return request
+
+    def hear(self, request: dict[str, Any]) -> AgentReply:
+        """Take the next reply, which must be to this request."""
+        [message] = self.replies.receive_messages(max_wait_time=_PATIENCE)
+        self.replies.complete_message(message)
+        reply = AgentReply.model_validate_json(str(message))
+        for name in ("task_id", "step", "epoch", "token"):
+            assert getattr(reply, name) == request[name]
+        return reply
+
+
+def _in(seconds: float) -> str:
+    return (datetime.now(UTC) + timedelta(seconds=seconds)).isoformat()
+
+
+@pytest.fixture(scope="module")
+def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
+    """Run a broker with the project's queues, and the Agent."""
+    folder: Path = tmp_path_factory.mktemp("agent")
+    with (
+        BrokerProcess(ROOT / "infra" / "queues.json", folder / "broker") as broker,
+        broker.client() as client,
+        client.get_queue_sender(QUEUE) as requests,
+        client.get_queue_receiver("agent-replies") as replies,
+        client.get_queue_receiver(QUEUE, sub_queue="deadletter") as dead,
+        RemoteAgent(folder, connection_string(broker.port)) as agent,
+    ):
+        yield Bench(agent, requests, replies, dead)
+
+
+def test_request_that_comes_again_is_answered_again_and_done_once(bench: Bench) -> None:
+    """Also in the next attempt, with another token."""
+    first, again = bench.ask("twice"), bench.ask("twice")
+    anew = bench.ask("twice", epoch=2, token="another-token-of-the-next-attempt")
+    answers = [bench.hear(request) for request in (first, again, anew)]
+    assert {answer.outcome for answer in answers} == {Outcome.COMPLETED}
+    assert [answer.result for answer in answers] == [{"reference": "twice/payment"}] * 3
+    assert bench.agent.payments()["twice/payment"] == "paid"
+
+
+def test_undo_leaves_a_tombstone(bench: Bench) -> None:
+    """Also when it overtakes its do."""
+    assert bench.hear(bench.ask("overtaken", "undo")).outcome is Outcome.COMPLETED
+    late = bench.hear(bench.ask("overtaken"))
+    assert (late.outcome, late.error) == (Outcome.FAILED, "it was undone before it was done")
+    assert bench.agent.payments()["overtaken/payment"] == "undone"
+
+
+def test_what_was_done_is_undone(bench: Bench) -> None:
+    """Once, however often it is asked."""
+    for direction in ("do", "undo", "undo"):
+        assert bench.hear(bench.ask("returned", direction)).outcome is Outcome.COMPLETED
+    assert bench.agent.payments()["returned/payment"] == "undone"
+
+
+def test_refusal_has_its_reason(bench: Bench) -> None:
+    """The operator reads it."""
+    order = {"customer": "C-1042", "amount": "9.80", "currency": "USD"}
+    refusal = bench.hear(bench.ask("dollars", request=order))
+    assert (refusal.outcome, refusal.error) == (Outcome.FAILED, "we take euros only")
+    assert "dollars/payment" not in bench.agent.payments()
+
+
+def test_late_request_is_met_with_silence(bench: Bench) -> None:
+    """The next reply is to the request after it, and nothing was done."""
+    bench.ask("late", complete_by=_in(-1))
+    assert bench.hear(bench.ask("in-time")).outcome is Outcome.COMPLETED
+    assert "late/payment" not in bench.agent.payments()
+
+
+def test_what_is_no_request_is_dead_lettered(bench: Bench) -> None:
+    """It holds up no other."""
+    bench.requests.send_messages(ServiceBusMessage("{"))
+    bench.ask("newer", schema_version=2)
+    assert bench.hear(bench.ask("after-them")).outcome is Outcome.COMPLETED
+    dead = [message for _ in range(2) for message in bench.dead.receive_messages(max_wait_time=_PATIENCE)]
+    assert [message.dead_letter_reason for message in dead] == ["not a request"] * 2
+    assert "newer/payment" not in bench.agent.payments()

@@ -1,0 +1,35 @@
+"""The document's Agent in the place of ours: orders are paid and paid back by another team's process."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.contract.remote_agent import RemoteAgent
+from tests.e2e.caller import ORDER, Caller, rows, running
+
+pytestmark = pytest.mark.process
+
+
+async def test_orders_are_paid_by_an_agent_elsewhere(tmp_path: Path) -> None:
+    """One is `Processed`; one is refused, and paid back when its operator has it undone."""
+    folder = tmp_path / "agent"
+    folder.mkdir()
+    async with (
+        running(tmp_path / "data", {"AGENTS_ELSEWHERE": "payment"}) as platform,
+        Caller.of(platform) as caller,
+    ):
+        await caller.put("paid")
+        await caller.until("paid", lambda order: order["steps"][0]["state"] == "Running")
+        with RemoteAgent(folder, platform.addresses.service_bus_connection) as agent:
+            await caller.until_state("paid", "Processed")
+            await caller.put("refused", ORDER | {"currency": "USD"})
+            order = await caller.until_state("refused", "Error")
+            assert order["last_error"] == "payment: we take euros only"
+            undo = {"reason": "the customer pays in cash"}
+            async with caller.session.post("/api/ops/tasks/refused/undo", json=undo) as answer:
+                assert answer.ok, await answer.text()
+            await caller.until_state("refused", "Compensated")
+            assert agent.payments() == {"paid/payment": "paid", "refused/payment": "undone"}
+        assert rows(platform, "Payments") == []

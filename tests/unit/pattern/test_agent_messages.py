@@ -1,0 +1,114 @@
+"""The two messages between a Scheduler and an Agent, and the schemas that other teams write theirs by."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from typing import Any, Literal
+
+import pytest
+from pydantic import ValidationError
+
+from functions.pattern.agent_messages import (
+    AgentReply,
+    AgentRequest,
+    reply_to,
+    requests_queue,
+    seconds_left,
+)
+from functions.pattern.states import Outcome
+from tests.contract.schemas import FOLDER, examples, schema_files
+from tests.fakes.clock import START
+from tests.fakes.tasks import after
+
+[SHOWN_REQUEST], SHOWN_REPLIES = examples()
+REQUEST = AgentRequest.model_validate(SHOWN_REQUEST, strict=False)
+
+
+def test_each_agent_has_a_queue_of_its_own() -> None:
+    """Its name follows from the Agent's."""
+    assert requests_queue("payment") == "agent-payment-requests"
+
+
+def test_request_travels_as_the_document_shows_it() -> None:
+    """Field by field, with times in UTC."""
+    assert json.loads(REQUEST.model_dump_json()) == SHOWN_REQUEST
+    assert REQUEST.complete_by == datetime(2026, 11, 21, 12, 1, 0, 250_000, UTC)
+
+
+@pytest.mark.parametrize("shown", SHOWN_REPLIES, ids=lambda shown: str(shown["outcome"]))
+def test_reply_of_the_document_is_understood(shown: dict[str, Any]) -> None:
+    """It echoes the document's request."""
+    reply = AgentReply.model_validate_json(json.dumps(shown))
+    assert (reply.task_id, reply.step) == (REQUEST.task_id, REQUEST.step)
+    assert (reply.epoch, reply.token) == (REQUEST.epoch, REQUEST.token)
+
+
+def test_document_shows_both_outcomes() -> None:
+    """Whoever reads it needs to know no third."""
+    assert [shown["outcome"] for shown in SHOWN_REPLIES] == ["completed", "failed"]
+
+
+def test_schemas_are_current() -> None:
+    """Whoever changes a message is told to write them anew."""
+    written = {path.name: path.read_text(encoding="utf-8") for path in FOLDER.iterdir()}
+    assert written == schema_files(), "run: python -m tests.contract.schemas"
+
+
+@pytest.mark.parametrize("message", [AgentRequest, AgentReply])
+def test_every_field_is_described(message: type[AgentRequest | AgentReply]) -> None:
+    """The schema says what each is for."""
+    assert [name for name, field in message.model_fields.items() if not field.description] == []
+
+
+@pytest.mark.parametrize(
+    ("outcome", "told"),
+    [
+        (Outcome.COMPLETED, {"result": {"reference": "P-2047"}}),
+        (Outcome.FAILED, {"error": "the card is blocked"}),
+    ],
+)
+def test_reply_echoes_its_request(
+    outcome: Literal[Outcome.COMPLETED, Outcome.FAILED], told: dict[str, Any]
+) -> None:
+    """That makes it count."""
+    reply = json.loads(reply_to(REQUEST, outcome, **told).model_dump_json(exclude_defaults=True))
+    echoed = {name: SHOWN_REQUEST[name] for name in ("task_id", "step", "epoch", "token")}
+    assert reply == echoed | {"outcome": outcome} | told
+
+
+def test_reason_is_cut_to_what_a_row_keeps() -> None:
+    """A service may have a lot to say."""
+    assert reply_to(REQUEST, Outcome.FAILED, error="x" * 1_001).error == "x" * 1_000
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"outcome": "expired"},
+        {"error": "x" * 1_001},
+        {"token": "too-short"},
+        {"epoch": 0},
+        {"step": "Payment"},
+        {"task_id": "my order"},
+        {"schema_version": 2},
+        {"amount": "9.80"},
+    ],
+    ids=lambda changes: next(iter(changes)),
+)
+def test_reply_that_does_not_fit_is_refused(changes: dict[str, Any]) -> None:
+    """Silence is the only third outcome, and fields that nobody reads are a mistake."""
+    with pytest.raises(ValidationError):
+        AgentReply.model_validate(SHOWN_REPLIES[0] | changes)
+
+
+@pytest.mark.parametrize("message", [REQUEST, AgentReply.model_validate(SHOWN_REPLIES[0])])
+def test_token_is_not_shown(message: AgentRequest | AgentReply) -> None:
+    """It is a secret: a log that holds the message must not hold it."""
+    assert message.token not in repr(message)
+
+
+@pytest.mark.parametrize(("at", "left"), [(10, 10), (0, 0), (-1, 0)])
+def test_request_lives_until_complete_by(at: float, left: float) -> None:
+    """In seconds, and never less than none."""
+    assert seconds_left(after(at), START) == left
