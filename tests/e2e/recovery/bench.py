@@ -114,13 +114,13 @@ async def running(data: Path, settings: Mapping[str, str]) -> AsyncIterator[Benc
             **{f"{step.upper()}_URL": f"{remote.url}/{step}" for step in STEPS},
             "PAYMENT_URL": f"{remote.url}/payments",
         }
-        async with serving(remote, data, chosen, app=_APP) as bench:
+        async with bench_with(remote, data, chosen, app=_APP) as bench:
             remote.payments_url = f"{bench.platform.addresses.services}/payments"
             yield bench
 
 
 @asynccontextmanager
-async def serving(
+async def bench_with(
     remote: RemoteService, data: Path, settings: Mapping[str, str], *, app: Path
 ) -> AsyncIterator[Bench]:
     """Run a platform whose operator is heard of at a remote service of ours."""
@@ -130,13 +130,13 @@ async def serving(
         Platform(options) as platform,
         aiohttp.ClientSession(platform.addresses.host) as session,
     ):
-        yield Bench({**chosen, **connections(platform)}, platform, session, remote)
+        yield Bench({**chosen, **_connections(platform)}, platform, session, remote)
 
 
-def connections(platform: Platform) -> dict[str, str]:
-    """Give the settings by which an application finds this platform's storage and broker."""
+def _connections(platform: Platform) -> dict[str, str]:
     addresses = platform.addresses
     return {
+        "AzureWebJobsStorage": addresses.storage_connection,
         "StateStore": addresses.storage_connection,
         "ServiceBusConnection": addresses.service_bus_connection,
     }
