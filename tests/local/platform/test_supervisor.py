@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -29,6 +30,9 @@ from tests.local.platform.processes import still_there
 
 pytestmark = pytest.mark.process
 
+#: Finds the processes that a test has started and that still run.
+type Started = Callable[[], list[psutil.Process]]
+
 
 async def _process_id(url: str) -> int:
     """Ask a fake part who it is."""
@@ -36,12 +40,19 @@ async def _process_id(url: str) -> int:
         return int(await response.text())
 
 
-async def test_parts_answer_inside_the_block_and_are_gone_after_it(tmp_path: Path) -> None:
+@pytest.fixture
+def started() -> Started:
+    """Return what finds the processes that this test has started: other tests' Azurite may run beside it."""
+    before = set(psutil.Process().children(recursive=True))
+    return lambda: [child for child in psutil.Process().children(recursive=True) if child not in before]
+
+
+async def test_parts_answer_inside_the_block_and_are_gone_after_it(tmp_path: Path, started: Started) -> None:
     """That is the whole promise of `async with Platform(…)`."""
     async with Platform(options(tmp_path), fakes("with-child")) as platform:
         assert await _process_id(platform.addresses.host) == platform.pid(PartName.HOST)
         assert await _process_id(platform.addresses.admin) == platform.pid(PartName.BROKER)
-        processes = psutil.Process().children(recursive=True)
+        processes = started()
     assert len(processes) >= 4, "two parts, a child of one, and the watchdog"
     assert still_there(processes, within=0.5) == []
 
@@ -98,7 +109,7 @@ async def test_a_running_part_is_not_started_twice(tmp_path: Path) -> None:
             await platform.start(PartName.HOST)
 
 
-async def test_a_part_that_dies_is_named_with_its_last_lines(tmp_path: Path) -> None:
+async def test_a_part_that_dies_is_named_with_its_last_lines(tmp_path: Path, started: Started) -> None:
     """The developer sees what it said last; a child that it leaves behind hides nothing."""
     async with Platform(options(tmp_path), fakes("with-child")) as platform:
         with pytest.raises(aiohttp.ClientError):
@@ -107,7 +118,7 @@ async def test_a_part_that_dies_is_named_with_its_last_lines(tmp_path: Path) -> 
             await asyncio.wait_for(platform.run_until_failure(), 5)
     assert failure.value.part is PartName.HOST
     assert failure.value.last_lines[-1] == "fatal: the fake was told to die"
-    assert still_there(psutil.Process().children(recursive=True), within=0.5) == []
+    assert still_there(started(), within=0.5) == []
 
 
 async def test_a_part_that_dies_ends_the_work_that_needs_it(tmp_path: Path) -> None:
@@ -119,20 +130,22 @@ async def test_a_part_that_dies_ends_the_work_that_needs_it(tmp_path: Path) -> N
             await platform.unless_a_part_fails(asyncio.Event().wait())
 
 
-async def test_a_part_that_does_not_start_stops_the_rest(tmp_path: Path) -> None:
+async def test_a_part_that_does_not_start_stops_the_rest(tmp_path: Path, started: Started) -> None:
     """The error carries the reason that the part itself gave."""
     with pytest.raises(PartFailedError, match="host ended with exit code 1 before it was ready") as failure:
         async with Platform(options(tmp_path), fakes("die-at-start")):
             pass
     assert "fatal: a setting is missing" in failure.value.last_lines
-    assert still_there(psutil.Process().children(recursive=True), within=0.5) == []
+    assert still_there(started(), within=0.5) == []
 
 
-async def test_a_part_that_does_not_stop_is_killed_when_its_time_is_up(tmp_path: Path) -> None:
+async def test_a_part_that_does_not_stop_is_killed_when_its_time_is_up(
+    tmp_path: Path, started: Started
+) -> None:
     """Nothing holds up the end for longer than a part's `stop_within`."""
     async with asyncio.timeout(10):
         async with Platform(options(tmp_path), fakes("ignore-sigterm", stop_within=0.2)):
-            processes = psutil.Process().children(recursive=True)
+            processes = started()
         assert still_there(processes, within=0.5) == []
 
 
@@ -157,14 +170,14 @@ async def test_a_second_platform_on_the_same_folder_is_refused(tmp_path: Path) -
                 pass
 
 
-async def test_a_taken_port_is_found_before_anything_starts(tmp_path: Path) -> None:
+async def test_a_taken_port_is_found_before_anything_starts(tmp_path: Path, started: Started) -> None:
     """No part has to be stopped again because another could not start."""
     with socket.create_server(("127.0.0.1", 0)) as other:
         wanted = replace(ANY_PORTS, host=other.getsockname()[1])
         with pytest.raises(PortTakenError):
             async with Platform(PlatformOptions(ports=wanted, data=tmp_path), fakes()):
                 pass
-    assert psutil.Process().children() == []
+    assert started() == []
 
 
 async def test_the_platform_refuses_to_run_inside_azure(
