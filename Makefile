@@ -10,10 +10,10 @@ COVERAGE := --cov=functions.pattern --cov-branch --cov-report=term-missing:skip-
 COMPILE := $(VENV)/pip-compile --quiet --upgrade --generate-hashes --strip-extras \
 	--no-emit-find-links --no-emit-index-url --no-emit-trusted-host
 
-.PHONY: help setup run demo up reset test test-fast check format bench lock clean
+.PHONY: help setup run demo up reset test test-fast check format bench screenshots lock clean
 
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: $(PYTHON_PACKAGES) $(NODE_PACKAGES) ## Make the environment and install the pinned packages
 
@@ -47,6 +47,9 @@ format: $(PYTHON_PACKAGES) ## Format the code and mend what the linter can
 
 bench: setup ## Measure, and print one table
 	@$(VENV)/python -m local.bench
+
+screenshots: setup ## Take the console's pictures for the documentation anew, with Debian's chromium
+	@$(VENV)/python -m tests.e2e.console.screenshots
 
 lock: $(PYTHON_PACKAGES) ## Pin the newest allowed packages again, with hashes
 	$(COMPILE) -o requirements.txt requirements.in

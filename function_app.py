@@ -5,11 +5,14 @@ from __future__ import annotations
 import azure.durable_functions as df
 import azure.functions as func
 
+from functions.remotes import remotes_of
 from functions.settings import load_settings
-from functions.wiring import Wiring, remotes_of
+from functions.telemetry.export import export_telemetry
+from functions.wiring import Wiring
 from functions.workflows.registry import WORKFLOWS
 
 settings = load_settings()
+export_telemetry(settings)
 wiring = Wiring(settings, WORKFLOWS, remotes_of(settings, WORKFLOWS))
 wiring.prepare()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Sequence
 from functools import cache
 
 import aiohttp
@@ -11,12 +12,15 @@ from functions.announcing.announcer import Announcer
 from functions.bus import connect as service_bus
 from functions.bus.agent_messages import QueuedAgentReplies, QueuedAgentRequests
 from functions.bus.announcements import QueuedAnnouncements
+from functions.bus.queue_depths import PeekedQueues
 from functions.bus.scheduler_requests import QueuedSchedulerRequests
 from functions.bus.sender import QueueSender
 from functions.bus.submissions import QueuedSubmissions
 from functions.clock import SystemClock
 from functions.figures import BusFigures, StoreFigures
+from functions.http.destinations import CheckedResolver
 from functions.pattern.messages import SCHEDULER_REQUESTS_QUEUE, SUBMISSIONS_QUEUE
+from functions.pattern.registry import Registry
 from functions.settings import Settings
 from functions.store import connect as table_storage
 from functions.store.breakers import TableBreakerRows
@@ -29,6 +33,8 @@ from functions.store.retention import TableRejectedRetention, TableTaskRetention
 from functions.store.state_store import TableStateStore
 from functions.store.tables import REJECTED_TABLE, TASKS_TABLE, prepare_tables
 from functions.store.task_index import TableTaskIndex
+from functions.telemetry.changes import CountedChanges
+from functions.telemetry.submissions import SubmissionSpans
 
 
 def new_id() -> str:
@@ -39,14 +45,16 @@ def new_id() -> str:
 @cache
 def http_session() -> aiohttp.ClientSession:
     """Open the HTTP client at its first use, when there is an event loop; it lives as long as the process."""
-    return aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit_per_host=100))
+    connector = aiohttp.TCPConnector(limit_per_host=100, resolver=CheckedResolver())
+    return aiohttp.ClientSession(connector=connector)
 
 
 class Adapters:
     """One of each adapter; nothing connects before it is used."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, registry: Registry) -> None:
         self._settings = settings
+        self._registry = registry
         self.clock = SystemClock()
         self.store_figures = StoreFigures()
         self.bus_figures = BusFigures()
@@ -66,15 +74,11 @@ class Adapters:
             clock=self.clock,
             new_id=new_id,
             figures=figures,
-            announcer=Announcer(
-                outbox=self.outbox,
-                announcements=self.announcements,
-                requests=QueuedSchedulerRequests(self._sender(SCHEDULER_REQUESTS_QUEUE)),
-            ),
+            announcer=CountedChanges(self._announcer(), self._registry),
         )
         self.agent_requests = QueuedAgentRequests(self._sender, clock=self.clock)
         self.agent_replies = QueuedAgentReplies(self._sender)
-        self.submissions = QueuedSubmissions(self._sender(SUBMISSIONS_QUEUE))
+        self.submissions = SubmissionSpans(QueuedSubmissions(self._sender(SUBMISSIONS_QUEUE)))
         self.rejected = TableRejectedMessages(rejected, clock=self.clock)
         self.index = TableTaskIndex(tasks, shards=shards, figures=figures)
         self.index_rows = TableIndexRows(tasks, shards=shards, new_id=new_id, figures=figures)
@@ -84,11 +88,22 @@ class Adapters:
         self.task_retention = TableTaskRetention(tasks, shards=shards, figures=figures)
         self.rejected_retention = TableRejectedRetention(rejected)
 
+    def _announcer(self) -> Announcer:
+        return Announcer(
+            outbox=self.outbox,
+            announcements=self.announcements,
+            requests=QueuedSchedulerRequests(self._sender(SCHEDULER_REQUESTS_QUEUE)),
+        )
+
     def prepare_tables(self, *more: str) -> None:
         """Make the tables that are missing, `more` among them. Raises `SettingsError`."""
         with table_storage.connect_at_start(self._settings.state_store_connection) as service:
             names = (TASKS_TABLE, REJECTED_TABLE, *more)
             prepare_tables(service, names, shards=self._settings.state_shards)
+
+    def queue_depths(self, queues: Sequence[str]) -> PeekedQueues:
+        """Make what looks into these queues."""
+        return PeekedQueues(self._bus, queues)
 
     def _sender(self, queue: str) -> QueueSender:
         return QueueSender(self._bus, queue, self.bus_figures)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Hashable, Sequence
+from contextvars import Context
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -44,7 +45,8 @@ class Coalescer[ItemT: Item, ResultT]:
         result: asyncio.Future[ResultT] = asyncio.get_running_loop().create_future()
         self._waiting.append(_Waiting(item, result))
         if self._worker is None:
-            self._worker = asyncio.create_task(self._work())
+            # What it sends is not only this caller's: it works outside of the caller's context and trace.
+            self._worker = asyncio.create_task(self._work(), context=Context())
         return await result
 
     async def _work(self) -> None:

@@ -9,11 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, HttpUrl, ValidationError, create_model
+from pydantic import AfterValidator, BeforeValidator, Field, HttpUrl, ValidationError, create_model
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+
+from functions.http.destinations import check_destination
+
+#: An address that the application sends requests to.
+Destination = Annotated[HttpUrl, AfterValidator(check_destination)]
 
 #: The time that a step may take, in seconds; no task waits longer than a day for one answer.
 StepSeconds = Annotated[float, Field(gt=0, le=86_400)]
@@ -35,10 +40,19 @@ def connection_string_of(setting: str) -> Iterator[None]:
 
 
 @dataclass(frozen=True, slots=True)
+class ApplicationInsights:
+    """Where telemetry goes in Azure: by the connection string alone, or by identity (`client_id`), too."""
+
+    connection_string: str = field(repr=False)
+    by_identity: bool
+    client_id: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class Connection:
     """How to reach one Azure service: by connection string, or by address and identity."""
 
-    connection_string: str | None
+    connection_string: str | None = field(repr=False)
     address: str | None
     client_id: str | None
 
@@ -52,19 +66,26 @@ def _limits(text: object) -> object:
     return dict(part.split("=", 1) for part in parts) if isinstance(parts, tuple) else parts
 
 
-class _Environment(BaseSettings):
+def _pairs(text: object) -> object:
+    """Read `name=value;name=value`, as connection strings are written."""
+    if not isinstance(text, str):
+        return text
+    return dict(part.strip().split("=", 1) for part in text.split(";") if part.strip())
+
+
+class Environment(BaseSettings):
     """Reads settings from the environment; one that is empty is not set."""
 
     model_config = SettingsConfigDict(frozen=True, extra="ignore", env_ignore_empty=True)
 
 
-class Settings(_Environment):
+class Settings(Environment):
     """The application's settings. Times are in seconds; each description is the fix for its error."""
 
-    state_store: str | None = Field(None, validation_alias="StateStore")
+    state_store: str | None = Field(None, validation_alias="StateStore", repr=False)
     state_store_uri: str | None = Field(None, validation_alias="StateStore__tableServiceUri")
     state_store_client_id: str | None = Field(None, validation_alias="StateStore__clientId")
-    service_bus: str | None = Field(None, validation_alias="ServiceBusConnection")
+    service_bus: str | None = Field(None, validation_alias="ServiceBusConnection", repr=False)
     service_bus_namespace: str | None = Field(
         None, validation_alias="ServiceBusConnection__fullyQualifiedNamespace"
     )
@@ -142,9 +163,10 @@ class Settings(_Environment):
         gt=0,
         description="set it to the days for which finished tasks are kept, such as 30",
     )
-    alert_webhook_url: HttpUrl | None = Field(
+    alert_webhook_url: Destination | None = Field(
         None,
         validation_alias="ALERT_WEBHOOK_URL",
+        repr=False,
         description="set it to the address that alerts are posted to, or leave it out",
     )
     alert_format: Literal["generic", "teams"] | None = Field(
@@ -152,11 +174,58 @@ class Settings(_Environment):
         validation_alias="ALERT_FORMAT",
         description="set it to generic or to teams, or leave it out: the address tells",
     )
+    auth_mode: Literal["keys", "easyauth"] = Field(
+        "keys",
+        validation_alias="AUTH_MODE",
+        description="set it to keys, or to easyauth where the platform's sign-in (Easy Auth) is on",
+    )
+    rate_per_minute: int = Field(
+        6_000,
+        validation_alias="RATE_PER_MINUTE",
+        ge=1,
+        description="set it to the requests of a caller that an instance takes a minute, such as 6000",
+    )
+    requests_in_flight: int = Field(
+        200,
+        validation_alias="REQUESTS_IN_FLIGHT",
+        ge=1,
+        description="set it to the requests of a caller that an instance takes at a time, such as 200",
+    )
     sample_services: bool = Field(
         default=False,
         validation_alias="SAMPLE_SERVICES",
         description="set it to 1 to serve the sample remote services too, or to 0",
     )
+
+    application_insights_connection: str | None = Field(
+        None, validation_alias="APPLICATIONINSIGHTS_CONNECTION_STRING", repr=False
+    )
+    application_insights_authentication: Annotated[dict[str, str], NoDecode, BeforeValidator(_pairs)] = Field(
+        default_factory=dict,
+        validation_alias="APPLICATIONINSIGHTS_AUTHENTICATION_STRING",
+        description="set it to Authorization=AAD;ClientId=… (an identity's), or leave it out",
+    )
+    otlp_endpoint: HttpUrl | None = Field(
+        None,
+        validation_alias="OTEL_EXPORTER_OTLP_ENDPOINT",
+        description="set it to the address of an OTLP/HTTP endpoint, such as http://localhost:4318",
+    )
+    service_name: str = Field("scheduler-agent-supervisor", validation_alias="OTEL_SERVICE_NAME")
+    trace_url_template: str | None = Field(
+        None,
+        validation_alias="TRACE_URL_TEMPLATE",
+        pattern=r"^https?://[^\s{}]+\{trace_id\}[^\s{}]*$",
+        description="set it to where traces are shown, such as https://jaeger.example.com/trace/{trace_id}",
+    )
+
+    @property
+    def application_insights(self) -> ApplicationInsights | None:
+        """Tell where telemetry goes in Azure, if anywhere."""
+        if self.application_insights_connection is None:
+            return None
+        how = self.application_insights_authentication
+        by_identity = how.get("Authorization") == "AAD"
+        return ApplicationInsights(self.application_insights_connection, by_identity, how.get("ClientId"))
 
     @property
     def state_store_connection(self) -> Connection:
@@ -178,10 +247,10 @@ def load_agent_urls(agents: Iterable[str]) -> dict[str, str]:
     """Read the address of the remote service behind each Agent. Raises `SettingsError`."""
     names = {agent.replace("-", "_"): agent for agent in sorted(agents)}
     fields: dict[str, Any] = {
-        name: (HttpUrl, Field(validation_alias=agent_url_setting(agent))) for name, agent in names.items()
+        name: (Destination, Field(validation_alias=agent_url_setting(agent))) for name, agent in names.items()
     }
     try:
-        read = create_model("AgentUrls", __base__=_Environment, **fields)()
+        read = create_model("AgentUrls", __base__=Environment, **fields)()
     except ValidationError as error:
         name, what = _first_fault(error)
         raise SettingsError(
@@ -218,7 +287,7 @@ def _first_fault(error: ValidationError) -> tuple[str, str]:
 
 
 def _fix_of(name: str) -> str:
-    for field in Settings.model_fields.values():
-        if field.validation_alias == name:
-            return f": {field.description}"
+    for known in Settings.model_fields.values():
+        if known.validation_alias == name:
+            return f": {known.description}"
     return ""

@@ -2,53 +2,58 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from datetime import timedelta
-from random import SystemRandom
 
 import azure.durable_functions as df
+from fastapi import FastAPI
 
 from functions.adapters import Adapters, http_session, new_id
 from functions.agents.blueprint import queued_agents_blueprint
-from functions.agents.catalog import AGENTS, check_agents
+from functions.agents.catalog import check_agents
 from functions.agents.outcomes import Outcomes
 from functions.agents.queued import QueuedAgent
-from functions.agents.remote import RemoteService
-from functions.agents.rest import RestAgent
 from functions.agents.runner import AgentRunner
 from functions.api.acceptance import Acceptance
 from functions.api.application import callers_application
-from functions.api.blueprint import api_blueprint
-from functions.breaking.breaker import Breaker
-from functions.breaking.record import BreakerPolicy
+from functions.api.batch_routes import batch_path
+from functions.api.blueprint import api_blueprint, pages_blueprint
+from functions.api.pages import TITLE, page_files, pages_application
+from functions.console.application import console_application, console_files
+from functions.console.blueprint import console_blueprint
+from functions.http.openapi import api_document
+from functions.http_guards import guard_of
 from functions.operations.actions import Actions
 from functions.operations.alert_formats import AlertFormat
 from functions.operations.alerts import Alerts
 from functions.operations.application import operators_application
+from functions.operations.backlog import Backlog
 from functions.operations.blueprint import (
     alerts_blueprint,
+    backlog_blueprint,
     dead_letters_blueprint,
     housekeeping_blueprint,
     operations_blueprint,
 )
 from functions.operations.dead_letters import QUEUES, DeadLetters
 from functions.operations.housekeeping import Housekeeping
+from functions.operations.overview import OverviewReader
 from functions.operations.routes import operator_routes
-from functions.operations.summary import Overview
+from functions.operations.summary import SummaryReader
 from functions.operations.tasks import Tasks
+from functions.operations.traces import Traces
 from functions.operations.webhook import Webhook
 from functions.pattern.definition import Workflow
-from functions.pattern.ports import Agent
 from functions.pattern.registry import Registry
 from functions.pattern.supervision import SupervisionPolicy
+from functions.remotes import Remote, make_agents
 from functions.scheduler.blueprint import scheduler_blueprint
 from functions.scheduler.claim import Claimer
 from functions.scheduler.replies import ReplyTaker
 from functions.scheduler.requests import RequestTaker
 from functions.services.application import SERVICE_TABLES, services_application
 from functions.services.blueprint import services_blueprint
-from functions.settings import Settings, load_agent_urls
+from functions.settings import Settings
 from functions.submission.blueprint import submission_blueprint
 from functions.submission.intake import Intake
 from functions.supervisor.blueprint import supervisor_blueprint
@@ -56,23 +61,7 @@ from functions.supervisor.full_sweep import FullSweep
 from functions.supervisor.lease import Lease
 from functions.supervisor.leftovers import Leftovers
 from functions.supervisor.sweep import Sweep
-
-
-@dataclass(frozen=True, slots=True)
-class Remote:
-    """A remote service: its address, and the Agent that wraps it."""
-
-    address: str
-    agent: Callable[[RemoteService], Agent]
-
-
-def remotes_of(settings: Settings, workflows: tuple[Workflow, ...]) -> dict[str, Remote]:
-    """Find the remote service behind each Agent, but of those that are served elsewhere.
-
-    An Agent whose name is not in the catalog is the REST Agent. Raises `SettingsError`.
-    """
-    agents = {step.agent for workflow in workflows for step in workflow.steps} - settings.agents_elsewhere
-    return {name: Remote(url, AGENTS.get(name, RestAgent)) for name, url in load_agent_urls(agents).items()}
+from functions.telemetry.incoming import follow_requests
 
 
 class Wiring:
@@ -82,10 +71,9 @@ class Wiring:
         self, settings: Settings, workflows: tuple[Workflow, ...], remotes: Mapping[str, Remote]
     ) -> None:
         self._settings = settings
-        self._remotes = remotes
         self._registry = Registry(workflows, settings.step_seconds)
-        self._adapters = Adapters(settings)
-        self._agents = self._make_agents()
+        self._adapters = Adapters(settings, self._registry)
+        self._agents = make_agents(remotes, settings, self._adapters)
         check_agents(workflows, self._agents)
         self._instance = new_id()
         self._alerts = Alerts(self._webhook())
@@ -96,10 +84,10 @@ class Wiring:
 
     def blueprints(self) -> list[df.Blueprint]:
         """Give every function of the application."""
-        adapters, registry = self._adapters, self._registry
+        adapters = self._adapters
         blueprints = [
-            self._operations(),
-            api_blueprint(callers_application(registry, self._acceptance(), adapters.store.check)),
+            console_blueprint(console_application(console_files())),
+            *self._http_interfaces(),
             submission_blueprint(self._intake()),
             scheduler_blueprint(
                 self._claimer(), self._runner(), RequestTaker(adapters.rejected), self._reply_taker()
@@ -112,12 +100,25 @@ class Wiring:
             dead_letters_blueprint(
                 DeadLetters(store=adapters.store, rejected=adapters.rejected, alerts=self._alerts), QUEUES
             ),
+            backlog_blueprint(Backlog(adapters.queue_depths(QUEUES), adapters.clock)),
             housekeeping_blueprint(self._housekeeping()),
         ]
         if self._settings.sample_services:
             services = services_application(adapters.tables.get_table_client, adapters.clock)
             blueprints.append(services_blueprint(services))
         return blueprints
+
+    def _http_interfaces(self) -> list[df.Blueprint]:
+        callers, operators = self._callers(), self._operators()
+        pages = pages_application(api_document(TITLE, callers, operators), page_files())
+        return [api_blueprint(callers), operations_blueprint(operators), pages_blueprint(pages)]
+
+    def _callers(self) -> FastAPI:
+        guard = guard_of(self._settings, self._adapters.clock, key_name="function-key")
+        application = callers_application(
+            self._registry, self._acceptance(), self._adapters.store.check, guard=guard
+        )
+        return follow_requests(application, batches=map(batch_path, self._registry))
 
     def _acceptance(self) -> Acceptance:
         return Acceptance(
@@ -187,28 +188,6 @@ class Wiring:
             if name in self._registry.queued_agents
         ]
 
-    def _make_agents(self) -> dict[str, Agent]:
-        return {
-            name: remote.agent(
-                RemoteService(
-                    name,
-                    remote.address,
-                    session=http_session,
-                    breaker=self._breaker(name),
-                    clock=self._adapters.clock,
-                    random=SystemRandom(),
-                )
-            )
-            for name, remote in self._remotes.items()
-        }
-
-    def _breaker(self, service: str) -> Breaker:
-        policy = BreakerPolicy(
-            failures=self._settings.breaker_failures,
-            open_for=timedelta(seconds=self._settings.breaker_open_seconds),
-        )
-        return Breaker(service, rows=self._adapters.breaker_rows, policy=policy, clock=self._adapters.clock)
-
     def _sweep(self) -> Sweep:
         adapters, clock = self._adapters, self._adapters.clock
         return Sweep(
@@ -235,25 +214,40 @@ class Wiring:
             rows=self._adapters.index_rows, store=self._adapters.store, clock=self._adapters.clock
         )
 
-    def _operations(self) -> df.Blueprint:
+    def _operators(self) -> FastAPI:
         adapters = self._adapters
-        tasks = Tasks(store=adapters.store, index=adapters.index)
+        tasks = Tasks(store=adapters.store, index=adapters.index, clock=adapters.clock)
         actions = Actions(
             tasks=tasks,
             store=adapters.store,
             clock=adapters.clock,
             start_within=self._settings.pick_up_seconds,
         )
-        overview = Overview(
+        summaries = SummaryReader(
             index=adapters.index,
             heartbeats=adapters.heartbeat,
             breakers=adapters.breaker_rows,
             clock=adapters.clock,
         )
-        routes = operator_routes(tasks, actions, overview)
-        return operations_blueprint(
-            operators_application(adapters.store_figures, adapters.bus_figures, routes)
+        overviews = OverviewReader(
+            index=adapters.index,
+            heartbeats=adapters.heartbeat,
+            breakers=adapters.breaker_rows,
+            queues=adapters.queue_depths(QUEUES),
+            clock=adapters.clock,
         )
+        routes = operator_routes(
+            tasks=tasks,
+            actions=actions,
+            registry=self._registry,
+            clock=adapters.clock,
+            summaries=summaries,
+            overviews=overviews,
+            traces=Traces(self._settings.trace_url_template),
+        )
+        guard = guard_of(self._settings, adapters.clock, key_name="operator")
+        application = operators_application(adapters.store_figures, adapters.bus_figures, routes, guard=guard)
+        return follow_requests(application)
 
     def _housekeeping(self) -> Housekeeping:
         return Housekeeping(

@@ -11,6 +11,7 @@ import azure.functions as func
 from functions.agents.queued import QueuedAgent
 from functions.pattern.agent_messages import requests_queue
 from functions.redelivery import patiently
+from functions.telemetry.messages import message_span
 
 
 def queued_agents_blueprint(agents: Iterable[QueuedAgent]) -> df.Blueprint:
@@ -22,9 +23,12 @@ def queued_agents_blueprint(agents: Iterable[QueuedAgent]) -> df.Blueprint:
 
 
 def _register(blueprint: df.Blueprint, agent: QueuedAgent) -> None:
+    queue = requests_queue(agent.name)
+
     @blueprint.function_name(f"agent_{agent.name.replace('-', '_')}")
     @blueprint.service_bus_queue_trigger(
-        arg_name="message", queue_name=requests_queue(agent.name), connection="ServiceBusConnection"
+        arg_name="message", queue_name=queue, connection="ServiceBusConnection"
     )
     async def take(message: func.ServiceBusMessage) -> None:
-        await patiently(partial(agent.take, message.message_id, message.get_body()))
+        with message_span(queue, message):
+            await patiently(partial(agent.take, message.message_id, message.get_body()))

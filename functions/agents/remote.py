@@ -12,6 +12,7 @@ from random import Random
 from typing import Literal
 
 import aiohttp
+from pydantic import SecretStr
 from pydantic_core import from_json
 from tenacity import (
     AsyncRetrying,
@@ -27,12 +28,17 @@ from functions.pattern.errors import PermanentError, TransientError
 from functions.pattern.identity import EffectKey
 from functions.pattern.ports import Clock
 from functions.pattern.records import MAX_RESULT_BYTES
+from functions.telemetry.fields import Field
+from functions.telemetry.instruments import RETRIES
+from functions.telemetry.outgoing import call_span
 
 _MOST_ATTEMPTS = 100
 _ATTEMPT_TIMEOUT = aiohttp.ClientTimeout(total=10)
 _TRANSIENT_STATUSES = frozenset({408, 425, 429})
 _SERVER_ERRORS = 500
 _REFUSALS = 300
+#: Where a service on Azure Functions looks for its key; others can be told to.
+_KEY_HEADER = "x-functions-key"
 _NOTHING_THERE = frozenset({HTTPStatus.NOT_FOUND, HTTPStatus.GONE})
 
 Attempt = Callable[[], Awaitable[Json]]
@@ -53,6 +59,7 @@ class RemoteService:
         name: str,
         address: str,
         *,
+        key: SecretStr | None = None,
         session: Callable[[], aiohttp.ClientSession],
         breaker: Breaker,
         clock: Clock,
@@ -60,6 +67,7 @@ class RemoteService:
     ) -> None:
         self._name = name
         self._address = address.rstrip("/")
+        self._key = {} if key is None else {_KEY_HEADER: key.get_secret_value()}
         self._session = session
         self._breaker = breaker
         self._clock = clock
@@ -112,7 +120,7 @@ class RemoteService:
             retry=retry_if_exception(_is_worth_another_try),
             stop=stop_after_attempt(_MOST_ATTEMPTS),
             wait=self._wait,
-            before_sleep=_say_again,
+            before_sleep=self._say_again,
             reraise=True,
         )
         try:
@@ -125,12 +133,22 @@ class RemoteService:
         self, method: Literal["GET", "PUT", "DELETE"], resource: str, content: bytes, key: EffectKey | None
     ) -> Json:
         url = f"{self._address}/{resource}"
-        headers = {"Content-Type": "application/json"} | ({"Idempotency-Key": key} if key else {})
+        idempotency = {"Idempotency-Key": key} if key else {}
+        headers = {"Content-Type": "application/json", **self._key, **idempotency}
         try:
-            async with self._session().request(
-                method, url, data=content, headers=headers, allow_redirects=False, timeout=_ATTEMPT_TIMEOUT
-            ) as answer:
-                return self._read(answer, await _body_of(answer))
+            with call_span(self._name, method) as span:
+                headers |= span.headers
+                async with self._session().request(
+                    method,
+                    url,
+                    data=content,
+                    headers=headers,
+                    allow_redirects=False,
+                    timeout=_ATTEMPT_TIMEOUT,
+                ) as answer:
+                    span.answered(answer.status)
+                    body = await _body_of(answer)
+            return self._read(answer, body)
         except (aiohttp.ClientError, OSError) as error:
             raise TransientError(f"{self._name}: {type(error).__name__}") from error
 
@@ -155,14 +173,16 @@ class RemoteService:
         asked = fault.retry_after if isinstance(fault, TransientError) else None
         return asked if asked is not None else backoff_seconds(state.attempt_number, self._random)
 
+    def _say_again(self, state: RetryCallState) -> None:
+        RETRIES.add(1, {Field.SERVICE: self._name})
+        fault = state.outcome.exception() if state.outcome else None
+        _log.warning(
+            "%s; attempt %d follows in %.1f s", fault, state.attempt_number + 1, state.upcoming_sleep
+        )
+
 
 def _is_worth_another_try(fault: BaseException) -> bool:
     return isinstance(fault, TransientError) and not isinstance(fault, ServiceLeftAloneError)
-
-
-def _say_again(state: RetryCallState) -> None:
-    fault = state.outcome.exception() if state.outcome else None
-    _log.warning("%s; attempt %d follows in %.1f s", fault, state.attempt_number + 1, state.upcoming_sleep)
 
 
 async def _body_of(answer: aiohttp.ClientResponse) -> bytes:

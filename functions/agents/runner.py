@@ -26,6 +26,8 @@ from functions.pattern.ports import (
 from functions.pattern.registry import Registry
 from functions.pattern.states import Direction, Outcome, Way
 from functions.pattern.steps import DONE
+from functions.telemetry.fields import Field
+from functions.telemetry.tasks import step_span
 
 _log = logging.getLogger(__name__)
 
@@ -54,7 +56,7 @@ class AgentRunner:
 
     async def run(self, task: TaskId, epoch: Epoch, step: StepName) -> StepReport:
         """Run the step and report. Late or superseded, it reports and changes nothing."""
-        stored = await self._store.recall(task)
+        stored = await self._store.recall(task, epoch)
         if stored is None:
             return StepReport(Outcome.STALE)
         workflow = self._registry.find(stored.record.order.workflow)
@@ -63,8 +65,14 @@ class AgentRunner:
                 f"task {task} is of workflow '{stored.record.order.workflow}', which is not registered"
             )
         turn = Turn(task, epoch, workflow.step(step), workflow)
+        with step_span(stored.record, turn.step, epoch) as span:
+            report = await self._take(turn, stored)
+            span.set_attribute(Field.OUTCOME, report.outcome.value)
+            return report
+
+    async def _take(self, turn: Turn, stored: Stored) -> StepReport:
         if not turn.may_judge(stored.record):
-            stored = await self._store.load(task) or stored  # what it needs was recorded elsewhere
+            stored = await self._store.load(turn.task) or stored  # what it needs was recorded elsewhere
         if not turn.is_needed(stored.record):
             return await self._outcomes.skipped(turn, stored)
         return await self._begin(turn, stored)

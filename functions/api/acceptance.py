@@ -8,6 +8,7 @@ from http import HTTPStatus
 
 from pydantic import BaseModel
 
+from functions.http.callers import Caller
 from functions.http.problems import FieldFault, ProblemError
 from functions.pattern.definition import ENVELOPE_FIELDS, Workflow
 from functions.pattern.identity import TaskId
@@ -17,9 +18,6 @@ from functions.pattern.records import Order, TaskRecord
 
 #: What a caller is told whose order is not the one that stands under its id.
 ID_IS_TAKEN = "Another order is known under this id."
-
-#: Who submits, as long as function keys are all that callers show.
-_KEY_HOLDER = "function-key"
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,45 +47,55 @@ class Acceptance:
         self._clock = clock
         self._new_id = new_id
 
-    async def create(self, workflow: Workflow, body: BaseModel) -> TaskId:
+    async def create(self, workflow: Workflow, body: BaseModel, caller: Caller) -> TaskId:
         """Submit an order under a new id."""
-        draft = self.draft(workflow, None, body)
+        draft = self.draft(workflow, None, body, caller)
         await self.submit_unless_known(draft)
         return draft.order.task
 
-    async def put(self, workflow: Workflow, task: TaskId, body: BaseModel) -> None:
+    async def put(self, workflow: Workflow, task: TaskId, body: BaseModel, caller: Caller) -> None:
         """Submit an order under the caller's id; the same order again is accepted again.
 
         Raises `ProblemError` 409 when another order is recorded under that id.
         """
-        draft = self.draft(workflow, task, body)
+        draft = self.draft(workflow, task, body, caller)
         if await self.submit_unless_known(draft) != draft.order.digest:
             raise ProblemError(HTTPStatus.CONFLICT, ID_IS_TAKEN)
 
-    async def find(self, workflow: Workflow, task: TaskId) -> TaskRecord:
-        """Read an order. Raises `ProblemError` 404 when there is none in this resource."""
+    async def find(self, workflow: Workflow, task: TaskId, caller: Caller) -> TaskRecord:
+        """Read an order. Raises `ProblemError` 404 when there is none in this resource for this caller."""
         stored = await self._store.load(task)
-        if stored is None or stored.record.order.workflow != workflow.name:
+        if (
+            stored is None
+            or stored.record.order.workflow != workflow.name
+            or not caller.may_see(stored.record.order.submitter)
+        ):
             raise ProblemError(HTTPStatus.NOT_FOUND, "No order is recorded under this id (yet).")
         return stored.record
 
-    def draft(self, workflow: Workflow, task: TaskId | None, body: BaseModel) -> Draft:
+    def draft(self, workflow: Workflow, task: TaskId | None, body: BaseModel, caller: Caller) -> Draft:
         """Make the order that a body asks for, under a new id when there is none.
 
         Raises `ProblemError` and `PayloadTooLargeError`.
         """
-        message = self._message(task or TaskId(self._new_id()), workflow, body)
+        message = self._message(task or TaskId(self._new_id()), workflow, body, caller)
         return Draft(message, order_of(message, workflow), id_is_new=task is None)
 
-    async def submit_unless_known(self, draft: Draft) -> str:
-        """Give the digest of the order under this id: one that is recorded, or this, submitted now."""
+    async def submit_unless_known(self, draft: Draft) -> str | None:
+        """Give the digest of the order under this id: one that is recorded, or this, submitted now.
+
+        None when the recorded one is another caller's, of which nothing more is told.
+        """
         known = None if draft.id_is_new else await self._store.load(draft.order.task)
         if known is not None:
-            return known.record.order.digest
+            order = known.record.order
+            return order.digest if order.submitter == draft.order.submitter else None
         await self._submissions.submit(draft.message, draft.order)
         return draft.order.digest
 
-    def _message(self, task: TaskId, workflow: Workflow, body: BaseModel) -> SubmissionMessage:
+    def _message(
+        self, task: TaskId, workflow: Workflow, body: BaseModel, caller: Caller
+    ) -> SubmissionMessage:
         fields = body.model_dump(mode="json")
         reply_to = fields["reply_to"]
         if reply_to is not None and reply_to not in self._reply_queues:
@@ -97,7 +105,7 @@ class Acceptance:
             task_id=task,
             workflow=workflow.name,
             payload={name: value for name, value in fields.items() if name not in ENVELOPE_FIELDS},
-            submitter=_KEY_HOLDER,
+            submitter=caller.name,
             submitted_at=self._clock.now(),
             reply_to=reply_to,
             correlation_id=fields["correlation_id"],

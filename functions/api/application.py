@@ -11,10 +11,20 @@ from functions.api.acceptance import Acceptance
 from functions.api.batch_routes import batch_path, batch_routes
 from functions.api.routes import resource_routes
 from functions.api.submissions import MAX_BATCH_BYTES
-from functions.http.bodies import BodyLimits
-from functions.http.problems import install_problems
+from functions.http.bodies import BodyLimit, BodyLimits
+from functions.http.callers import Role
+from functions.http.guard import GUARDED, Guard
+from functions.http.openapi import documented_answer
+from functions.http.problems import documented_problems
+from functions.http.strict_json import MOST_DEPTH
 from functions.pattern.messages import MAX_PAYLOAD_BYTES
 from functions.pattern.registry import Registry
+from functions.telemetry.incoming import FASTAPIS_OWN_IS_OFF
+
+_HEALTH = "/api/health"
+
+#: A batch holds a list in an object; the orders in it may be as deep as if they had come alone.
+_BATCH_LIMIT = BodyLimit(MAX_BATCH_BYTES, MOST_DEPTH + 2)
 
 
 class Health(BaseModel):
@@ -24,20 +34,32 @@ class Health(BaseModel):
 
 
 def callers_application(
-    registry: Registry, acceptance: Acceptance, check_store: Callable[[], Awaitable[None]]
+    registry: Registry, acceptance: Acceptance, check_store: Callable[[], Awaitable[None]], *, guard: Guard
 ) -> FastAPI:
-    """Serve a resource for each workflow, and the application's health."""
+    """Serve a resource for each workflow, and the application's health, which is open to all."""
     app = FastAPI(
-        title="Scheduler Agent Supervisor", version="1.0.0", docs_url=None, redoc_url=None, openapi_url=None
+        title="Orders",
+        docs_url=None,
+        redoc_url=None,
+        openapi_url=None,
+        responses=GUARDED,
+        telemetry=FASTAPIS_OWN_IS_OFF,
     )
-    install_problems(app)
-    batches = {("POST", batch_path(workflow)): MAX_BATCH_BYTES for workflow in registry}
-    app.add_middleware(BodyLimits, most_bytes=MAX_PAYLOAD_BYTES, larger=batches)
+    batches = {("POST", batch_path(workflow)): _BATCH_LIMIT for workflow in registry}
+    app.add_middleware(BodyLimits, limit=BodyLimit(MAX_PAYLOAD_BYTES), larger=batches)
+    guard.protect(
+        app, reading={Role.SUBMITTER, Role.OPERATOR}, writing={Role.SUBMITTER}, open_paths={_HEALTH}
+    )
     for workflow in registry:
         app.include_router(resource_routes(workflow, acceptance))
         app.include_router(batch_routes(workflow, acceptance))
 
-    @app.get("/api/health", tags=["health"])
+    @app.get(
+        _HEALTH,
+        tags=["health"],
+        responses=documented_answer({"status": "healthy"}) | documented_problems(503),
+        openapi_extra={"security": []},
+    )
     async def health() -> Health:
         """Tell whether orders can be taken and followed."""
         await check_store()

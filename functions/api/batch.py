@@ -12,7 +12,8 @@ from pydantic import ValidationError
 from functions.api.acceptance import ID_IS_TAKEN, Acceptance, Draft
 from functions.api.submissions import batch_item_model
 from functions.api.views import OrderAnswer, location_of
-from functions.http.problems import FieldFault, Problem, problem, problem_of, wrong_fields
+from functions.http.callers import Caller
+from functions.http.problems import Problem, problem, problem_of, wrong_fields
 from functions.pattern.definition import Workflow
 from functions.pattern.errors import PayloadTooLargeError
 from functions.pattern.identity import TaskId
@@ -30,13 +31,13 @@ class BatchAcceptance:
         self._acceptance = acceptance
         self._item = batch_item_model(workflow)
 
-    async def take(self, orders: Sequence[object]) -> list[OrderAnswer]:
+    async def take(self, orders: Sequence[object], caller: Caller) -> list[OrderAnswer]:
         """Submit the orders that can be, and answer each as if it had come by itself, one after another.
 
         So an id that comes twice is one order, and a second order under it is refused. One whose
         submission failed is named with its id, by which it is safe to repeat.
         """
-        drafts = [self._draft(order) for order in orders]
+        drafts = [await self._draft(order, caller) for order in orders]
         firsts: dict[TaskId, Draft] = {}
         for draft in drafts:
             if isinstance(draft, Draft):
@@ -46,19 +47,21 @@ class BatchAcceptance:
         by_id = dict(zip(firsts, standing, strict=True))
         return [self._answer(index, draft, by_id) for index, draft in enumerate(drafts)]
 
-    def _draft(self, order: object) -> Draft | Problem:
+    async def _draft(self, order: object, caller: Caller) -> Draft | Problem:
+        await asyncio.sleep(0)  # to refuse an order full of faults takes milliseconds: others have their turn
         try:
             _check_size(order)
             body = self._item.model_validate(order)
-            return self._acceptance.draft(self._workflow, None if body.id is None else TaskId(body.id), body)
+            task = None if body.id is None else TaskId(body.id)
+            return self._acceptance.draft(self._workflow, task, body, caller)
         except ValidationError as error:
             faults = error.errors(include_url=False, include_context=False, include_input=False)
-            return wrong_fields([FieldFault.at("order", *each["loc"], reason=each["msg"]) for each in faults])
+            return wrong_fields(faults, "order")
         except Exception as error:  # noqa: BLE001 - whatever is wrong with one order, the others go on
             return problem_of(error, doing="checking an order of a batch")
 
-    async def _submit(self, draft: Draft, limit: asyncio.Semaphore) -> str | Problem:
-        """Give the digest of the order that stands under the draft's id, or why none can be told."""
+    async def _submit(self, draft: Draft, limit: asyncio.Semaphore) -> str | Problem | None:
+        """Do as `Acceptance.submit_unless_known` does, or tell why that can't be done."""
         try:
             async with limit:
                 return await self._acceptance.submit_unless_known(draft)
@@ -66,7 +69,7 @@ class BatchAcceptance:
             return problem_of(error, doing=f"task {draft.order.task}: submitting it in a batch")
 
     def _answer(
-        self, index: int, draft: Draft | Problem, standing: Mapping[TaskId, str | Problem]
+        self, index: int, draft: Draft | Problem, standing: Mapping[TaskId, str | Problem | None]
     ) -> OrderAnswer:
         if isinstance(draft, Problem):
             return OrderAnswer(index=index, status=draft.status, problem=draft)

@@ -8,8 +8,12 @@ from fastapi import APIRouter, Body
 
 from functions.api.acceptance import Acceptance
 from functions.api.batch import BatchAcceptance
+from functions.api.examples import batch_example
 from functions.api.submissions import batch_model
 from functions.api.views import BatchAnswer
+from functions.http.access import AdmittedCaller
+from functions.http.caps import CallersAllowance
+from functions.http.openapi import documented_answer
 from functions.http.problems import documented_problems
 from functions.pattern.definition import Workflow
 
@@ -28,15 +32,18 @@ def batch_routes(workflow: Workflow, acceptance: Acceptance) -> APIRouter:
     @router.post(
         batch_path(workflow),
         response_model_exclude_none=True,
-        responses=documented_problems(400, 413, 415, 422),
+        responses=documented_answer(batch_example(workflow)) | documented_problems(400, 413, 415, 422),
     )
-    async def submit_batch(body: Annotated[batch, Body()]) -> BatchAnswer:
+    async def submit_batch(
+        body: Annotated[batch, Body()], caller: AdmittedCaller, allowance: CallersAllowance
+    ) -> BatchAnswer:
         """Submit many orders at once; each gets its own answer, in the batch's order.
 
         The batch as a whole is answered with 200, whatever became of its orders: 202 would say that all of
         them are taken, and 207 is WebDAV's, with a body in XML. Each order's `status` is what it would have
         got by itself. One that was answered with 503 may be taken all the same; repeat it under its `id`.
         """
-        return BatchAnswer(results=await batches.take(body.orders))
+        allowance.spend(len(body.orders) - 1)  # the request itself has been paid for
+        return BatchAnswer(results=await batches.take(body.orders, caller))
 
     return router

@@ -1,4 +1,4 @@
-"""The HTTP-triggered functions in front of the callers' application."""
+"""The HTTP-triggered functions in front of the callers' application and the API pages."""
 
 from __future__ import annotations
 
@@ -24,6 +24,24 @@ def api_blueprint(application: FastAPI) -> df.Blueprint:
         auth_level=func.AuthLevel.FUNCTION,
     )
     async def api(req: func.HttpRequest, context: func.Context) -> func.HttpResponse:
+        return await asgi.handle_async(req, context)
+
+    return blueprint
+
+
+def pages_blueprint(application: FastAPI) -> df.Blueprint:
+    """Register the API pages: they are open, the document that they show needs a function key."""
+    blueprint = df.Blueprint()
+    asgi = func.AsgiMiddleware(application)
+
+    @blueprint.function_name("docs")
+    @blueprint.route(route="docs/{name?}", methods=["GET"], auth_level=func.AuthLevel.ANONYMOUS)
+    async def docs(req: func.HttpRequest, context: func.Context) -> func.HttpResponse:
+        return await asgi.handle_async(req, context)
+
+    @blueprint.function_name("openapi")
+    @blueprint.route(route="openapi.json", methods=["GET"], auth_level=func.AuthLevel.FUNCTION)
+    async def openapi(req: func.HttpRequest, context: func.Context) -> func.HttpResponse:
         return await asgi.handle_async(req, context)
 
     return blueprint

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel
 
 from functions.http.problems import Problem
 from functions.pattern.definition import Workflow
@@ -87,28 +87,5 @@ class OrderAnswer(BaseModel):
 
 class BatchAnswer(BaseModel):
     """What became of each order of a batch, in the batch's order."""
-
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [
-                {
-                    "results": [
-                        {"index": 0, "status": 202, "id": "order-1", "location": "/api/orders/order-1"},
-                        {
-                            "index": 1,
-                            "status": 422,
-                            "problem": {
-                                "type": "about:blank",
-                                "title": "Unprocessable Content",
-                                "status": 422,
-                                "detail": "Some fields are wrong.",
-                                "errors": [{"field": "items.0.quantity", "reason": "Field required"}],
-                            },
-                        },
-                    ]
-                }
-            ]
-        }
-    )
 
     results: list[OrderAnswer]

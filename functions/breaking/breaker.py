@@ -50,6 +50,16 @@ class Breaker:
         self._clock = clock
         self._shared = SharedRecord(service, rows=rows, clock=clock)
 
+    @property
+    def service(self) -> str:
+        """The remote service, by its Agent's name."""
+        return self._service
+
+    @property
+    def state(self) -> BreakerState:
+        """Whether the service is called, as this process knows it."""
+        return self._shared.record.state
+
     async def call[Result](self, attempt: Callable[[], Awaitable[Result]]) -> Result:
         """Call the service by `attempt`. Raises what that raises, or else `ServiceLeftAloneError`.
 

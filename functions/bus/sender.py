@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from typing import Any
 
 from azure.core.exceptions import AzureError
 from azure.servicebus import ServiceBusMessage
@@ -14,6 +15,7 @@ from azure.servicebus.aio import ServiceBusClient, ServiceBusSender
 from functions.coalescer import Coalescer
 from functions.figures import BusFigures
 from functions.pattern.errors import TransientError
+from functions.telemetry.propagation import TRACEPARENT, current_traceparent
 
 #: A batch may hold 256 KB on the Standard tier; headers and properties need their part of it.
 _BATCH_BYTES = 200_000
@@ -27,6 +29,7 @@ class Outgoing:
     """One message. `message_id` is what duplicate detection knows it by.
 
     It is delivered not before `not_before` (UTC), and dies after `seconds_to_live`, where those are given.
+    It carries the trace in which it was made, for a batch may be sent in another one.
     """
 
     message_id: str
@@ -35,6 +38,7 @@ class Outgoing:
     correlation_id: str | None = None
     not_before: datetime | None = None
     seconds_to_live: float | None = None
+    traceparent: str | None = field(default_factory=current_traceparent)
 
     @property
     def key(self) -> int:
@@ -84,7 +88,12 @@ def _wire(message: Outgoing) -> ServiceBusMessage:
         message_id=message.message_id,
         content_type="application/json",
         correlation_id=message.correlation_id,
+        application_properties=_properties(message),
         subject=message.subject,
         scheduled_enqueue_time_utc=message.not_before,
         time_to_live=None if message.seconds_to_live is None else timedelta(seconds=message.seconds_to_live),
     )
+
+
+def _properties(message: Outgoing) -> dict[str | bytes, Any] | None:
+    return None if message.traceparent is None else {TRACEPARENT: message.traceparent}

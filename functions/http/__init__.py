@@ -1,1 +1,1 @@
-"""What the HTTP applications share: problem documents and what a body may be."""
+"""What the HTTP applications share: who may come in, what a body may be, problem documents, destinations."""

@@ -1,59 +1,68 @@
-"""What a request body may be, checked before it is read: its size and its content type."""
+"""What a request body may be, checked before the application sees it: size, content type, strict JSON."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from http import HTTPStatus
 
 from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from functions.http.problems import problem, problem_response
+from functions.http.problems import ProblemError
+from functions.http.strict_json import MOST_DEPTH, json_fault
 
 _WITH_BODY = frozenset({"POST", "PUT", "PATCH"})
 
 
-#: The limits of single routes, in bytes, by method and path.
-RouteLimits = Mapping[tuple[str, str], int]
+@dataclass(frozen=True, slots=True)
+class BodyLimit:
+    """The most bytes of a body, and how deep its JSON may be nested."""
+
+    most_bytes: int
+    most_depth: int = MOST_DEPTH
+
+
+#: The limits of single routes, by method and path.
+RouteLimits = Mapping[tuple[str, str], BodyLimit]
 
 
 class BodyLimits:
-    """Refuses bodies over `most_bytes` with 413, and other types than JSON with 415.
+    """Refuses bodies over the limit with 413, other types than JSON with 415, and what is no JSON with 400.
 
     `larger` are the routes that take more.
     """
 
-    def __init__(self, app: ASGIApp, *, most_bytes: int, larger: RouteLimits | None = None) -> None:
+    def __init__(self, app: ASGIApp, *, limit: BodyLimit, larger: RouteLimits | None = None) -> None:
         self._app = app
-        self._most_bytes = most_bytes
+        self._limit = limit
         self._larger = larger or {}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Let the request through, or answer in the application's place."""
-        if scope["type"] != "http" or scope["method"] not in _WITH_BODY:
-            await self._app(scope, receive, send)
-            return
-        most_bytes = self._larger.get((scope["method"], scope["path"]), self._most_bytes)
-        body = await _read(Request(scope, receive), most_bytes)
-        if body is None:
-            text = f"A body holds at most {most_bytes} bytes here."
-            refusal = problem_response(problem(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, text))
-            await refusal(scope, receive, send)
-        elif not _is_json(scope):
-            text = "The body must be application/json."
-            refusal = problem_response(problem(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, text))
-            await refusal(scope, receive, send)
-        else:
-            await self._app(scope, _replay(body), send)
+        """Let the request through. Raises `ProblemError` 400, 413 and 415."""
+        if scope["type"] == "http" and scope["method"] in _WITH_BODY:
+            limit = self._larger.get((scope["method"], scope["path"]), self._limit)
+            body = await _read(Request(scope, receive), limit.most_bytes)
+            _check(scope, body, limit.most_depth)
+            receive = _replay(body)
+        await self._app(scope, receive, send)
 
 
-async def _read(request: Request, most_bytes: int) -> bytes | None:
+async def _read(request: Request, most_bytes: int) -> bytes:
     body = bytearray()
     async for chunk in request.stream():
         body += chunk
         if len(body) > most_bytes:
-            return None
+            text = f"A body holds at most {most_bytes} bytes here."
+            raise ProblemError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, text)
     return bytes(body)
+
+
+def _check(scope: Scope, body: bytes, most_depth: int) -> None:
+    if not _is_json(scope):
+        raise ProblemError(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "The body must be application/json.")
+    if body and (fault := json_fault(body, most_depth)):
+        raise ProblemError(HTTPStatus.BAD_REQUEST, fault)
 
 
 def _is_json(scope: Scope) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from http import HTTPStatus
 from typing import Any
 
@@ -50,12 +50,20 @@ class Problem(BaseModel):
 class ProblemError(Exception):
     """Ends a request with a problem document."""
 
-    def __init__(self, status: HTTPStatus, detail: str, *, errors: Sequence[FieldFault] = ()) -> None:
-        """Keep what the caller is told: `detail`, and the fields that are wrong."""
+    def __init__(
+        self,
+        status: HTTPStatus,
+        detail: str,
+        *,
+        errors: Sequence[FieldFault] = (),
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        """Keep what the caller is told: `detail`, the fields that are wrong, and headers that say more."""
         super().__init__(detail)
         self.status = status
         self.detail = detail
         self.errors = list(errors)
+        self.headers = headers
 
 
 def problem(status: HTTPStatus, detail: str | None = None, *, errors: Sequence[FieldFault] = ()) -> Problem:
@@ -64,11 +72,14 @@ def problem(status: HTTPStatus, detail: str | None = None, *, errors: Sequence[F
     return Problem(title=status.phrase, status=status, detail=detail, errors=named)
 
 
-def problem_response(document: Problem) -> JSONResponse:
+def problem_response(document: Problem, headers: Mapping[str, str] | None = None) -> JSONResponse:
     """Make the answer that carries a problem document."""
-    headers = {"Retry-After": "5"} if document.status == HTTPStatus.SERVICE_UNAVAILABLE else None
+    later = {"Retry-After": "5"} if document.status == HTTPStatus.SERVICE_UNAVAILABLE else {}
     return JSONResponse(
-        document.model_dump(exclude_none=True), document.status, headers=headers, media_type=PROBLEM_TYPE
+        document.model_dump(exclude_none=True),
+        document.status,
+        headers={"X-Content-Type-Options": "nosniff", **later, **(headers or {})},
+        media_type=PROBLEM_TYPE,
     )
 
 
@@ -94,39 +105,39 @@ def problem_of(error: Exception, *, doing: str) -> Problem:
             return problem(HTTPStatus.INTERNAL_SERVER_ERROR, text)
 
 
-def wrong_fields(faults: Sequence[FieldFault]) -> Problem:
-    """Tell a caller which fields are wrong, or the first of them."""
+def wrong_fields(faults: Sequence[Any], *source: str) -> Problem:
+    """Tell a caller which fields are wrong, or the first of them, by the faults that pydantic has found.
+
+    `source` is what the fields are of (such as `order`), unless it begins their paths, as FastAPI has it.
+    """
+    first = faults[:_MOST_FAULTS]
+    named = [FieldFault.at(*source, *fault["loc"], reason=fault["msg"]) for fault in first]
     text = f"Some fields are wrong; errors names them, up to {_MOST_FAULTS}."
-    return problem(HTTPStatus.UNPROCESSABLE_ENTITY, text, errors=faults)
+    return problem(HTTPStatus.UNPROCESSABLE_ENTITY, text, errors=named)
 
 
 def _invalid(faults: Sequence[Any]) -> Problem:
     if any(fault["type"] == "json_invalid" for fault in faults):
         return problem(HTTPStatus.BAD_REQUEST, "The body is not JSON.")
-    return wrong_fields([FieldFault.at(*fault["loc"], reason=fault["msg"]) for fault in faults])
+    return wrong_fields(faults)
 
 
 def documented_problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """Describe a route's problem documents, for its OpenAPI document."""
+    """Describe a route's problem documents, for the OpenAPI document."""
     return {
-        status: {
-            "model": Problem,
-            "description": HTTPStatus(status).phrase,
-            "content": {PROBLEM_TYPE: {"schema": Problem.model_json_schema()}},
-        }
-        for status in statuses
+        status: {"model": Problem, "description": HTTPStatus(status).phrase} for status in sorted(statuses)
     }
 
 
 def install_problems(app: FastAPI) -> None:
-    """Make every error of `app` a problem document."""
+    """Make every error of `app` a problem document; call it last, so that all other middleware is inside."""
     app.add_middleware(LastResort)
     for kind in (ProblemError, TransientError, PayloadTooLargeError, HTTPException, RequestValidationError):
         app.add_exception_handler(kind, _answer)
 
 
 class LastResort:
-    """Answers 500 for what nobody expected."""
+    """Answers for what nobody else did: refusals of middleware, and 500 for what nobody expected."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -136,9 +147,14 @@ class LastResort:
         try:
             await self._app(scope, receive, send)
         except Exception as error:  # noqa: BLE001 - what nobody expected has no type
-            document = problem_of(error, doing=f"{scope['method']} {scope['path']}")
-            await problem_response(document)(scope, receive, send)
+            answer = _answer_to(error, doing=f"{scope['method']} {scope['path']}")
+            await answer(scope, receive, send)
 
 
 async def _answer(request: Request, error: Exception) -> JSONResponse:
-    return problem_response(problem_of(error, doing=f"{request.method} {request.url.path}"))
+    return _answer_to(error, doing=f"{request.method} {request.url.path}")
+
+
+def _answer_to(error: Exception, *, doing: str) -> JSONResponse:
+    headers = error.headers if isinstance(error, ProblemError | HTTPException) else None
+    return problem_response(problem_of(error, doing=doing), headers)

@@ -14,6 +14,11 @@ from functions.pattern.events import OperatorEvent, Refused, Resubmitted, UndoRe
 from functions.pattern.identity import TaskId
 from functions.pattern.ports import Clock, StateStore
 from functions.pattern.records import TaskRecord
+from functions.telemetry.propagation import current_traceparent
+from functions.telemetry.tasks import decision_span
+
+#: What an action is called in traces.
+_NAMES = {Resubmitted: "resubmit", UndoRequested: "undo"}
 
 
 class Actions:
@@ -36,8 +41,11 @@ class Actions:
     async def _act(self, action: type[OperatorEvent], task: TaskId, who: str, reason: str) -> TaskRecord:
         stored = await self._tasks.find(task)
         epoch, start_by = stored.record.task.epoch, self._clock.now() + self._start_within
-        event = action(epoch=epoch, who=who, reason=reason, start_by=start_by)
-        outcome = await self._store.change(stored, event)
+        with decision_span(stored.record, _NAMES[action]):
+            event = action(
+                epoch=epoch, who=who, reason=reason, start_by=start_by, traceparent=current_traceparent()
+            )
+            outcome = await self._store.change(stored, event)
         if isinstance(outcome, Refused):
             text = f"The task is not in Error, or another operator was faster ({outcome.reason})."
             raise ProblemError(HTTPStatus.CONFLICT, text)

@@ -1,4 +1,4 @@
-"""The functions on the operators' side: HTTP, alerts, dead letters, housekeeping."""
+"""The functions on the operators' side: HTTP, alerts, dead letters, backlog, housekeeping."""
 
 from __future__ import annotations
 
@@ -10,14 +10,18 @@ import azure.functions as func
 from fastapi import FastAPI
 
 from functions.operations.alerts import Alerts
+from functions.operations.backlog import Backlog
 from functions.operations.dead_letters import DeadLetters, dead_letter_queue
 from functions.operations.housekeeping import Housekeeping
 from functions.operations.instances import DurableInstances
 from functions.pattern.messages import OPERATOR_ALERTS_QUEUE
 from functions.redelivery import patiently
+from functions.telemetry.messages import message_span
 
 #: Every day at half past three (UTC).
 _DAILY = "0 30 3 * * *"
+
+_EVERY_FIVE_MINUTES = "0 */5 * * * *"
 
 
 def operations_blueprint(application: FastAPI) -> df.Blueprint:
@@ -42,7 +46,8 @@ def alerts_blueprint(alerts: Alerts) -> df.Blueprint:
         arg_name="message", queue_name=OPERATOR_ALERTS_QUEUE, connection="ServiceBusConnection"
     )
     async def operator_alert(message: func.ServiceBusMessage) -> None:
-        await alerts.alert_task(message.get_body())
+        with message_span(OPERATOR_ALERTS_QUEUE, message):
+            await alerts.alert_task(message.get_body())
 
     return blueprint
 
@@ -56,14 +61,29 @@ def dead_letters_blueprint(dead_letters: DeadLetters, queues: Iterable[str]) -> 
 
 
 def _read_dead_letters(blueprint: df.Blueprint, dead_letters: DeadLetters, queue: str) -> None:
+    dead = dead_letter_queue(queue)
+
     @blueprint.function_name(f"dead_letter_{queue.replace('-', '_')}")
     @blueprint.service_bus_queue_trigger(
-        arg_name="message", queue_name=dead_letter_queue(queue), connection="ServiceBusConnection"
+        arg_name="message", queue_name=dead, connection="ServiceBusConnection"
     )
     async def dead_letter(message: func.ServiceBusMessage) -> None:
         properties = message.application_properties or {}
         taking = partial(dead_letters.take, queue, message.message_id or "", message.get_body(), properties)
-        await patiently(taking)
+        with message_span(dead, message):
+            await patiently(taking)
+
+
+def backlog_blueprint(backlog: Backlog) -> df.Blueprint:
+    """Register the timer that tells how long messages have waited."""
+    blueprint = df.Blueprint()
+
+    @blueprint.function_name("backlog")
+    @blueprint.timer_trigger(arg_name="timer", schedule=_EVERY_FIVE_MINUTES)
+    async def tell(timer: func.TimerRequest) -> None:  # noqa: ARG001 - the host's signature
+        await backlog.tell()
+
+    return blueprint
 
 
 def housekeeping_blueprint(housekeeping: Housekeeping, *, schedule: str = _DAILY) -> df.Blueprint:

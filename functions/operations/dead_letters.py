@@ -9,9 +9,9 @@ from typing import Annotated, Any, Protocol
 from pydantic import AliasChoices, BaseModel, Field, ValidationError
 
 from functions.operations.alert_formats import Alert, lost_alert
-from functions.pattern.identity import TaskId
+from functions.pattern.events import MessageLost
 from functions.pattern.messages import OPERATOR_ALERTS_QUEUE, TaskIdField
-from functions.pattern.ports import RejectedMessages, StateStore
+from functions.pattern.ports import RejectedMessages, StateStore, Stored
 
 #: The queues whose dead letters are read: all that `infra/queues.json` defines.
 QUEUES = (
@@ -52,25 +52,28 @@ class DeadLetters:
         self._alerts = alerts
 
     async def take(self, queue: str, message_id: str, body: bytes, properties: Mapping[str, Any]) -> None:
-        """Record that a message of `queue` died; a lost alert is told only by the log, or it had no end.
+        """Record that a message of `queue` died: what it was, and on the task that it was about.
 
-        Raises `TransientError` when it can't be recorded, so that it stays where it is.
+        A lost alert is told only by the log, or it had no end. Raises `TransientError` when it can't be
+        recorded, so that it stays where it is.
         """
         reason = _reason(properties)
         task = await self._task(body)
         await self._rejected.reject(dead_letter_queue(queue), message_id, body, reason)
-        loss = lost_alert(queue, message_id, task, reason)
+        if task is not None:
+            await self._store.change(task, MessageLost(queue=queue, message_id=message_id, reason=reason))
+        loss = lost_alert(queue, message_id, None if task is None else task.record.order.task, reason)
         _log.error(loss.line())
         if queue != OPERATOR_ALERTS_QUEUE:
             await self._alerts.alert_lost(loss)
 
-    async def _task(self, body: bytes) -> TaskId | None:
-        """Give the task that the message was about, when there is one."""
+    async def _task(self, body: bytes) -> Stored | None:
+        """Read the task that the message was about, when there is one."""
         try:
             task = _NamesTask.model_validate_json(body).task
         except ValidationError:
             return None
-        return None if await self._store.load(task) is None else task
+        return await self._store.load(task)
 
 
 def dead_letter_queue(queue: str) -> str:

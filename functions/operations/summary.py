@@ -36,6 +36,20 @@ class Tally(BaseModel):
     count: int
     more: bool
 
+    @classmethod
+    def of(cls, pages: Iterable[IndexPage]) -> Tally:
+        """Count the entries of the first page of each shard."""
+        read = list(pages)
+        return cls(
+            count=sum(len(page.entries) for page in read),
+            more=any(page.continuation is not None for page in read),
+        )
+
+    @classmethod
+    def until(cls, pages: Iterable[IndexPage], now: datetime) -> Tally:
+        """Count the entries that are due."""
+        return cls.of(_due(page, now) for page in pages)
+
 
 class BreakerView(BaseModel):
     """How one remote service is doing: `probe_at` is when it may be tried again, null while it is called."""
@@ -60,7 +74,7 @@ class Summary(BaseModel):
     breakers: list[BreakerView]
 
 
-class Overview:
+class SummaryReader:
     """Counts tasks by their indexes, with one request for each shard and index."""
 
     def __init__(self, *, index: TaskIndex, heartbeats: Heartbeats, breakers: Breakers, clock: Clock) -> None:
@@ -79,9 +93,9 @@ class Overview:
             self._breakers.every(),
         )
         return Summary(
-            under_way=_tally(due),
-            overdue=_tally(_until(page, now) for page in due),
-            in_error=_tally(errors),
+            under_way=Tally.of(due),
+            overdue=Tally.until(due, now),
+            in_error=Tally.of(errors),
             supervisor=None if heartbeat is None else dict(heartbeat),
             breakers=[BreakerView.model_validate(record) for record in breakers],
         )
@@ -91,15 +105,7 @@ class Overview:
         return await asyncio.gather(*(self._index.page(index, each, most=_MOST_PER_SHARD) for each in shards))
 
 
-def _until(page: IndexPage, now: datetime) -> IndexPage:
+def _due(page: IndexPage, now: datetime) -> IndexPage:
     """Keep of a page what is due; entries come by time, so what is not ends the list."""
     due = tuple(entry for entry in page.entries if entry.at <= now)
     return IndexPage(due, page.continuation if len(due) == len(page.entries) else None)
-
-
-def _tally(pages: Iterable[IndexPage]) -> Tally:
-    read = list(pages)
-    return Tally(
-        count=sum(len(page.entries) for page in read),
-        more=any(page.continuation is not None for page in read),
-    )

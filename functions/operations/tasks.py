@@ -1,57 +1,49 @@
-"""Finds tasks for operators: one by its id, or those of a state out of the indexes; never all of them."""
+"""Finds tasks for operators: one by its id, or some by their index entries or names; never all of them."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
-from itertools import repeat
+from typing import Protocol
 
 from functions.http.problems import ProblemError
-from functions.operations.cursor import Cursor, CursorError
+from functions.operations.cursor import Cursor
+from functions.operations.listing import MOST_PER_PAGE, Listing
+from functions.operations.wanted import Wanted
 from functions.pattern.identity import TaskId
-from functions.pattern.ports import Index, IndexEntry, StateStore, Stored, TaskIndex
+from functions.pattern.ports import Clock, StateStore, Stored, TaskIndex
 from functions.pattern.records import TaskRecord
 from functions.pattern.states import ProcessState
 
-MOST_PER_PAGE = 50
 
-#: Index requests for one page; many shards can be empty, or hold other states only.
-_MOST_REQUESTS = 64
+class NamedTaskIndex(TaskIndex, Protocol):
+    """Finds tasks by what they are called, too."""
 
-_INDEX = {
-    ProcessState.PENDING: Index.DUE,
-    ProcessState.PROCESSING: Index.DUE,
-    ProcessState.ERROR: Index.ERROR,
-    ProcessState.PROCESSED: Index.DONE,
-    ProcessState.COMPENSATED: Index.DONE,
-}
+    async def named(self, prefix: str, shard: int, *, most: int) -> Sequence[TaskId]:
+        """Read ids of one shard that begin with `prefix`: one request."""
 
 
 @dataclass(frozen=True, slots=True)
-class Listing:
-    """Some tasks, and where the list goes on (None: nowhere)."""
+class TaskList:
+    """Some tasks, and where the list goes on (None: nowhere); `more` is what no cursor leads to."""
 
     records: tuple[TaskRecord, ...]
-    next: Cursor | None
+    next: Cursor | None = None
+    more: bool = False
 
 
 class Tasks:
-    """Finds tasks. Their lists come in pages, shard by shard and in each by time, the oldest first.
+    """Finds tasks. Index entries are hints: each task is read before it is shown.
 
-    Index entries are hints: each task is read before it is shown. So a page can have fewer tasks than
-    fit, even none, while the list goes on.
+    So a page can have fewer tasks than fit, even none, while the list goes on.
     """
 
-    def __init__(self, *, store: StateStore, index: TaskIndex) -> None:
+    def __init__(self, *, store: StateStore, index: NamedTaskIndex, clock: Clock) -> None:
         self._store = store
         self._index = index
-
-    @property
-    def shards(self) -> int:
-        """Tell how many shards a list goes through."""
-        return self._index.shards
+        self._listing = Listing(index=index, clock=clock)
 
     async def find(self, task: TaskId) -> Stored:
         """Read one task. Raises `ProblemError` 404 when there is none, and `TransientError`."""
@@ -60,38 +52,30 @@ class Tasks:
             raise ProblemError(HTTPStatus.NOT_FOUND, "No task is recorded under this id.")
         return stored
 
-    async def page(self, cursor: Cursor) -> Listing:
-        """Read the page that begins at `cursor`: at most 50 tasks.
+    async def page(self, wanted: Wanted, cursor: Cursor | None) -> TaskList:
+        """Read the page that begins at `cursor`: at most 50 tasks. Raises `TransientError`."""
+        found = await self._listing.page(wanted, cursor)
+        records = await self._records(entry.task for entry in found.entries)
+        shown = tuple(each for each in records if _is_in(each, wanted.state))
+        return TaskList(shown, found.next, found.more)
 
-        Raises `CursorError` when the index does not know the cursor's place, and `TransientError`.
+    async def named(self, prefix: str, state: ProcessState | None, workflow: str | None) -> TaskList:
+        """Read up to 50 tasks whose ids begin with `prefix`, by their ids. Raises `TransientError`.
+
+        `more` says that there are others, which a longer prefix finds.
         """
-        entries: list[IndexEntry] = []
-        following: Cursor | None = cursor
-        for _ in repeat(None, _MOST_REQUESTS):
-            if following is None or len(entries) == MOST_PER_PAGE:
-                break
-            found, following = await self._entries(following, MOST_PER_PAGE - len(entries))
-            entries += found
-        return Listing(await self._records(entries, cursor.state), following)
+        shards = range(self._index.shards)
+        reads = (self._index.named(prefix, shard, most=MOST_PER_PAGE + 1) for shard in shards)
+        found = {task for ids in await asyncio.gather(*reads) for task in ids}
+        ids = sorted({TaskId(prefix), *found})  # the task of just that name, too, however many follow
+        records = (await self._records(ids[: MOST_PER_PAGE + 1]))[:MOST_PER_PAGE]
+        shown = (each for each in records if workflow in {None, each.order.workflow})
+        return TaskList(tuple(each for each in shown if _is_in(each, state)), more=len(found) > MOST_PER_PAGE)
 
-    async def _entries(self, cursor: Cursor, most: int) -> tuple[list[IndexEntry], Cursor | None]:
-        index = _INDEX[cursor.state]
-        try:
-            page = await self._index.page(index, cursor.shard, after=cursor.after, most=most)
-        except ValueError:
-            raise CursorError from None
-        # An entry of `!due` may be older than the state of its task; the others are of the last moment.
-        found = [each for each in page.entries if index is Index.DUE or each.state is cursor.state]
-        return found, self._following(cursor, page.continuation)
+    async def _records(self, tasks: Iterable[TaskId]) -> list[TaskRecord]:
+        read = await asyncio.gather(*map(self._store.load, tasks))
+        return [stored.record for stored in read if stored is not None]
 
-    def _following(self, cursor: Cursor, continuation: str | None) -> Cursor | None:
-        if continuation is not None:
-            return cursor.model_copy(update={"after": continuation})
-        if cursor.shard + 1 < self._index.shards:
-            return Cursor(state=cursor.state, shard=cursor.shard + 1)
-        return None
 
-    async def _records(self, entries: Sequence[IndexEntry], state: ProcessState) -> tuple[TaskRecord, ...]:
-        read = await asyncio.gather(*(self._store.load(entry.task) for entry in entries))
-        records = (stored.record for stored in read if stored is not None)
-        return tuple(record for record in records if record.task.process_state is state)
+def _is_in(record: TaskRecord, state: ProcessState | None) -> bool:
+    return state in {None, record.task.process_state}

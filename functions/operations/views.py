@@ -6,7 +6,11 @@ from datetime import datetime
 
 from pydantic import BaseModel, ConfigDict
 
-from functions.pattern.identity import FIRST_EPOCH
+from functions.operations.notices import NoticeView, notices
+from functions.operations.prospects import Prospects, prospects
+from functions.operations.traces import Traces, trace_id
+from functions.pattern.definition import Workflow
+from functions.pattern.identity import FIRST_EPOCH, StepName
 from functions.pattern.records import EpochRecord, Order, StepRecord, TaskRecord
 from functions.pattern.states import Direction, ProcessState, Remedy, StepState
 
@@ -51,10 +55,14 @@ class TaskLine(BaseModel):
 
 
 class TaskPage(BaseModel):
-    """Some tasks of one state; `cursor` asks for the next page, null when there is none."""
+    """Some tasks; `cursor` asks for the next page, null when there is none.
+
+    `more` says that there are others to which no cursor leads: a longer prefix, or another age, finds them.
+    """
 
     tasks: list[TaskLine]
     cursor: str | None
+    more: bool
 
 
 class StepView(BaseModel):
@@ -81,6 +89,7 @@ class TransitionView(BaseModel):
     epoch: int
     who: str
     reason: str | None
+    last_error: str | None
     state: ProcessState
     direction: Direction
     locked_by: str | None
@@ -95,6 +104,7 @@ class TransitionView(BaseModel):
             epoch=FIRST_EPOCH,
             who=order.submitter,
             reason=None,
+            last_error=None,
             state=ProcessState.PENDING,
             direction=Direction.DO,
             locked_by=None,
@@ -110,6 +120,7 @@ class TransitionView(BaseModel):
             epoch=epoch.epoch,
             who=epoch.who,
             reason=epoch.reason,
+            last_error=epoch.last_error,
             state=epoch.process_state,
             direction=epoch.direction,
             locked_by=epoch.locked_by,
@@ -117,8 +128,22 @@ class TransitionView(BaseModel):
         )
 
 
+class LostMessageView(BaseModel):
+    """A message about the task that died on its queue."""
+
+    model_config = ConfigDict(from_attributes=True)
+
+    queue: str
+    message_id: str
+    reason: str
+    at: datetime
+
+
 class TaskView(TaskLine):
-    """One task whole: as it stands in its current epoch, and how it came there."""
+    """One task whole: as it stands in its current epoch, how it came there, and what can be done about it.
+
+    `needs` names the steps that each step needs, and is null when the workflow is not registered any more.
+    """
 
     workflow_version: int
     submitter: str
@@ -129,10 +154,16 @@ class TaskView(TaskLine):
     complete_by: datetime | None
     not_before: datetime | None
     steps: list[StepView]
+    needs: dict[StepName, list[StepName]] | None
     history: list[TransitionView]
+    notices: list[NoticeView]
+    lost_messages: list[LostMessageView]
+    prospects: Prospects | None
+    trace_id: str | None
+    trace_url: str | None
 
     @classmethod
-    def of(cls, record: TaskRecord) -> TaskView:
+    def whole(cls, record: TaskRecord, workflow: Workflow | None, traces: Traces, now: datetime) -> TaskView:
         """Show a task's record; its history begins with its submission."""
         order = record.order
         return cls(
@@ -146,7 +177,13 @@ class TaskView(TaskLine):
             complete_by=record.task.complete_by,
             not_before=record.task.not_before,
             steps=_steps(record.steps),
+            needs=None if workflow is None else {step.name: sorted(step.needs) for step in workflow.steps},
             history=[TransitionView.submitted(order), *map(TransitionView.closed, record.history)],
+            notices=notices(record),
+            lost_messages=[LostMessageView.model_validate(lost) for lost in record.lost],
+            prospects=prospects(record, now),
+            trace_id=trace_id(order.traceparent),
+            trace_url=traces.url(order.traceparent),
         )
 
 

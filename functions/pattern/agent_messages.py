@@ -33,7 +33,7 @@ def requests_queue(agent: str) -> str:
 class _AgentMessage(BaseModel):
     """What a reply echoes of its request."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
     schema_version: Literal[1] = Field(1, description="1; another number means another schema.")
     task_id: TaskIdField = Field(description="The task; a reply echoes it.")

@@ -5,11 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import datetime
 
+from functions.pattern.events import MessageLost
 from functions.pattern.identity import Epoch
-from functions.pattern.records import EpochRecord, StepRecord, TaskRecord
+from functions.pattern.records import EpochRecord, LostMessage, StepRecord, TaskRecord
 from functions.pattern.states import Direction, EpochEnd, ProcessState, StepState
 
 FINAL = frozenset({ProcessState.PROCESSED, ProcessState.ERROR, ProcessState.COMPENSATED})
+
+#: Messages lost that a task's record names; all of them are kept among the rejected ones.
+MOST_LOST = 20
 
 _UNDER_WAY = frozenset({StepState.RUNNING, StepState.UNDOING})
 
@@ -50,6 +54,7 @@ def next_epoch(
     reason: str,
     failure_count: int,
     not_before: datetime | None = None,
+    traceparent: str | None = None,
 ) -> TaskRecord:
     """Close this epoch and open the next, for a Scheduler that must have taken it by `start_by`."""
     task = record.task
@@ -63,6 +68,8 @@ def next_epoch(
         direction=task.direction,
         locked_by=task.locked_by,
         steps=tuple(replace(step, result=None, token=None) for step in record.steps),
+        last_error=task.last_error,
+        traceparent=traceparent,
     )
     opened = replace(
         task,
@@ -86,6 +93,16 @@ def turned_back(record: TaskRecord, now: datetime) -> TaskRecord:
     if any(step.needs_undo for step in turned.steps):
         return turned
     return finished(turned, ProcessState.COMPENSATED, now, error=turned.task.last_error)
+
+
+def bereft(record: TaskRecord, event: MessageLost, now: datetime) -> TaskRecord:
+    """Note that a message about the task was lost, once for each message."""
+    known = any((lost.queue, lost.message_id) == (event.queue, event.message_id) for lost in record.lost)
+    if known or len(record.lost) >= MOST_LOST:
+        return record
+    lost = LostMessage(queue=event.queue, message_id=event.message_id, reason=event.reason, at=now)
+    task = replace(record.task, updated_at=now)
+    return replace(record, task=task, lost=(*record.lost, lost))
 
 
 def _is_under_way(record: TaskRecord, step: StepRecord) -> bool:

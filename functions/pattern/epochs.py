@@ -50,6 +50,7 @@ def supervised(record: TaskRecord, event: SupervisorEvent, now: datetime) -> Tas
                 reason=_OVERDUE,
                 failure_count=record.task.failure_count + 1,
                 not_before=event.not_before,
+                traceparent=event.traceparent,
             )
         case GivenUp():
             return _given_up(record, event, now)
@@ -68,6 +69,7 @@ def _given_up(record: TaskRecord, event: GivenUp, now: datetime) -> TaskRecord:
         who=_SUPERVISOR,
         reason=event.reason,
         failure_count=0,
+        traceparent=event.traceparent,
     )
     return turned_back(opened, now)
 
@@ -94,6 +96,7 @@ def _opened(record: TaskRecord, event: OperatorEvent, ended_by: EpochEnd, now: d
         who=event.who,
         reason=event.reason,
         failure_count=0,
+        traceparent=event.traceparent,
     )
 
 

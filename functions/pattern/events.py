@@ -1,11 +1,12 @@
 """What can happen to a task, and how an event can be refused.
 
-Each event carries the epoch that its author knows; an older one is refused.
+Each event but the loss of a message carries the epoch that its author knows; an older one is refused.
+One that begins an epoch from outside carries its author's span, too (`traceparent`, W3C Trace Context).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 
@@ -60,7 +61,7 @@ class StepStarted:
     scheduler: SchedulerId
     step: StepName
     complete_by: datetime
-    token: str | None = None
+    token: str | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,9 +81,9 @@ class StepCompleted:
     epoch: Epoch
     scheduler: SchedulerId
     step: StepName
-    result: bytes
+    result: bytes = field(repr=False)
     start_by: datetime
-    token: str | None = None
+    token: str | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,7 +95,7 @@ class StepFailed:
     step: StepName
     error: str
     start_by: datetime
-    token: str | None = None
+    token: str | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,6 +116,7 @@ class Recovered:
     epoch: Epoch
     start_by: datetime
     not_before: datetime | None = None
+    traceparent: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,6 +130,7 @@ class GivenUp:
     reason: str
     hold: bool
     start_by: datetime
+    traceparent: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,6 +141,7 @@ class Resubmitted:
     who: str
     reason: str
     start_by: datetime
+    traceparent: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,10 +152,20 @@ class UndoRequested:
     who: str
     reason: str
     start_by: datetime
+    traceparent: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MessageLost:
+    """A message about the task died on its queue. The task goes on as it was, in whatever epoch it is."""
+
+    queue: str
+    message_id: str
+    reason: str
 
 
 StepEvent = StepStarted | StepSkipped | StepCompleted | StepFailed
 SchedulerEvent = Claimed | StepEvent
 SupervisorEvent = Postponed | Recovered | GivenUp
 OperatorEvent = Resubmitted | UndoRequested
-Event = SchedulerEvent | SupervisorEvent | OperatorEvent
+Event = SchedulerEvent | SupervisorEvent | OperatorEvent | MessageLost

@@ -29,7 +29,7 @@ CorrelationId = Annotated[str, StringConstraints(min_length=1, max_length=128)]
 class SubmissionMessage(BaseModel):
     """An order on its way from the API to the state store. `submitted_at` is UTC."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
     schema_version: Literal[1] = 1
     task_id: TaskIdField
@@ -77,7 +77,7 @@ def content_digest(workflow: str, payload: bytes, reply_to: str | None) -> str:
 class SchedulerRequest(BaseModel):
     """Asks for a Scheduler to run a task in `epoch`."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
     schema_version: Literal[1] = 1
     task_id: TaskIdField
@@ -87,7 +87,7 @@ class SchedulerRequest(BaseModel):
 class AnnouncementMessage(BaseModel):
     """A notice to a caller, or an alert to the operator. `at` is UTC."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
     schema_version: Literal[1] = 1
     kind: AnnouncementKind

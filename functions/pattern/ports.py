@@ -61,8 +61,11 @@ class StateStore(Protocol):
     async def load(self, task: TaskId) -> Stored | None:
         """Read one task's rows, or None when there is no such task."""
 
-    async def recall(self, task: TaskId) -> Stored | None:
-        """Give the record as this process knows it; should it be overtaken, `change` sees to that."""
+    async def recall(self, task: TaskId, epoch: Epoch) -> Stored | None:
+        """Give the record as this process knows it, from `epoch` or later.
+
+        Should it be overtaken, `change` sees to that.
+        """
 
     async def change(self, stored: Stored, event: Event) -> Stored | Refused:
         """Apply `event` by compare-and-swap, on a fresh read when `stored` has been overtaken."""
@@ -115,12 +118,16 @@ class SchedulerRequests(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class IndexEntry:
-    """One index row: which task, and the time in its key (due, or finished)."""
+    """One index row: which task, and the time in its key (due, or finished).
+
+    `submitted_at` is not known of rows that were written before it was kept.
+    """
 
     task: TaskId
     at: datetime
     workflow: str
     state: ProcessState
+    submitted_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,9 +157,16 @@ class TaskIndex(Protocol):
         """Tell how many shards there are; they are numbered from 0."""
 
     async def page(
-        self, index: Index, shard: int, *, until: datetime | None = None, after: str | None = None, most: int
+        self,
+        index: Index,
+        shard: int,
+        *,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        after: str | None = None,
+        most: int,
     ) -> IndexPage:
-        """Read a page of one shard, oldest first, up to `until` (excluded): one request."""
+        """Read a page of one shard, oldest first, from `since` up to `until` (excluded): one request."""
 
 
 class Schedulers(Protocol):

@@ -14,12 +14,15 @@ MAX_RESULT_BYTES = 24 * 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Order:
-    """What the caller asked for; never changes once it is recorded. `payload` is JSON bytes."""
+    """What the caller asked for; never changes once it is recorded. `payload` is JSON bytes.
+
+    `traceparent` (W3C Trace Context, 55 characters) is the span in which it was recorded.
+    """
 
     task: TaskId
     workflow: str
     workflow_version: int
-    payload: bytes
+    payload: bytes = field(repr=False)
     digest: str
     submitter: str
     submitted_at: datetime
@@ -27,6 +30,7 @@ class Order:
     on_exhausted: Remedy = Remedy.HOLD
     reply_to: str | None = None
     correlation_id: str | None = None
+    traceparent: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +73,7 @@ class StepRecord:
     started_at: datetime | None = None
     finished_at: datetime | None = None
     epoch: Epoch | None = None
-    result: bytes | None = None
+    result: bytes | None = field(default=None, repr=False)
     error: str | None = None
     token: str | None = field(default=None, repr=False)
 
@@ -91,7 +95,11 @@ class StepRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EpochRecord:
-    """An epoch that is over: how it stood when it ended, and who ended it, why. Append-only."""
+    """An epoch that is over: how it stood when it ended, and who ended it, why. Append-only.
+
+    `last_error` is the one with which its task waited for an operator, or with which the epoch itself began.
+    `traceparent` is the span in which it was ended from outside, by the Supervisor or an operator.
+    """
 
     epoch: Epoch
     ended_by: EpochEnd
@@ -102,6 +110,18 @@ class EpochRecord:
     direction: Direction
     locked_by: SchedulerId | None
     steps: tuple[StepRecord, ...]
+    last_error: str | None = None
+    traceparent: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LostMessage:
+    """A message about the task that died on its queue; its body is kept among the rejected ones."""
+
+    queue: str
+    message_id: str
+    reason: str
+    at: datetime
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,6 +132,7 @@ class TaskRecord:
     task: Task
     steps: tuple[StepRecord, ...]
     history: tuple[EpochRecord, ...] = ()
+    lost: tuple[LostMessage, ...] = ()
 
     def step(self, name: StepName) -> StepRecord:
         """Find a step by its name. Raises `KeyError` when the task has none of that name."""

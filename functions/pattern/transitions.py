@@ -6,13 +6,14 @@ from dataclasses import replace
 from datetime import datetime
 from typing import assert_never
 
-from functions.pattern.bookkeeping import FINAL, moved
+from functions.pattern.bookkeeping import FINAL, bereft, moved
 from functions.pattern.definition import Workflow
 from functions.pattern.epochs import operated, supervised
 from functions.pattern.events import (
     Claimed,
     Event,
     GivenUp,
+    MessageLost,
     Postponed,
     Reason,
     Recovered,
@@ -55,6 +56,8 @@ def apply(record: TaskRecord, event: Event, now: datetime) -> TaskRecord | Refus
 
     Raises `IllegalTransitionError` where no rule of the pattern leads.
     """
+    if isinstance(event, MessageLost):
+        return bereft(record, event, now)
     if event.epoch > record.task.epoch:
         raise illegal(record, event)
     if event.epoch < record.task.epoch:

@@ -31,6 +31,7 @@ from functions.scheduler.progress import progress_of
 from functions.scheduler.replies import ReplyTaker
 from functions.scheduler.requests import RequestTaker
 from functions.scheduler.schedulers import DurableSchedulers
+from functions.telemetry.messages import message_span
 
 _log = logging.getLogger(__name__)
 
@@ -79,7 +80,8 @@ def scheduler_blueprint(
         message: func.ServiceBusMessage, client: df.DurableOrchestrationClient
     ) -> None:
         schedulers = DurableSchedulers(client)
-        await patiently(partial(requests.take, message.message_id, message.get_body(), schedulers))
+        with message_span(SCHEDULER_REQUESTS_QUEUE, message):
+            await patiently(partial(requests.take, message.message_id, message.get_body(), schedulers))
 
     @blueprint.function_name("agent_replies")
     @blueprint.service_bus_queue_trigger(
@@ -88,6 +90,7 @@ def scheduler_blueprint(
     @blueprint.durable_client_input(client_name="client")
     async def agent_replies(message: func.ServiceBusMessage, client: df.DurableOrchestrationClient) -> None:
         schedulers = DurableSchedulers(client)
-        await patiently(partial(replies.take, message.message_id, message.get_body(), schedulers))
+        with message_span(AGENT_REPLIES_QUEUE, message):
+            await patiently(partial(replies.take, message.message_id, message.get_body(), schedulers))
 
     return blueprint

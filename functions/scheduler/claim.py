@@ -9,8 +9,9 @@ from datetime import timedelta
 from functions.pattern.events import Claimed, Refused
 from functions.pattern.identity import Epoch, StepName, TaskId, scheduler_id
 from functions.pattern.planning import ready_steps
-from functions.pattern.ports import Clock, StateStore
+from functions.pattern.ports import Clock, StateStore, Stored
 from functions.pattern.registry import Registry
+from functions.telemetry.tasks import claim_span
 
 _log = logging.getLogger(__name__)
 
@@ -34,10 +35,15 @@ class Claimer:
 
     async def claim(self, task: TaskId, epoch: Epoch) -> Claim:
         """Take the task for the Scheduler of this epoch; without effect when another holds it."""
-        stored = await self._store.recall(task)
+        stored = await self._store.recall(task, epoch)
         if stored is None:
             _log.warning("task %s: there is no such task to claim", task)
             return Claim(taken=False)
+        with claim_span(stored.record, epoch):
+            return await self._claim(stored, epoch)
+
+    async def _claim(self, stored: Stored, epoch: Epoch) -> Claim:
+        task = stored.record.order.task
         workflow = self._registry.find(stored.record.order.workflow)
         if workflow is None:
             _log.error("task %s: workflow '%s' is not registered", task, stored.record.order.workflow)

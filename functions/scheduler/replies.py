@@ -59,9 +59,7 @@ class ReplyTaker:
         await waiting.wake(reply.task_id, reply.epoch, reply.step, progress_of(reply.step, report))
 
     async def _record(self, reply: AgentReply) -> StepReport:
-        stored = await self._store.recall(reply.task_id)
-        if stored is not None and reply.epoch > stored.record.task.epoch:
-            stored = await self._store.load(reply.task_id)  # what this process knows may be overtaken
+        stored = await self._store.recall(reply.task_id, reply.epoch)
         if stored is None or not _has_step(stored.record, reply):
             return StepReport(Outcome.STALE)
         workflow = self._registry.find(stored.record.order.workflow)

@@ -8,13 +8,13 @@ from fastapi import FastAPI
 
 
 def services_blueprint(application: FastAPI) -> df.Blueprint:
-    """Register the sample services; they are open, as a stranger's service on the internet would be."""
+    """Register the sample services; as all that changes something, they need a function key."""
     blueprint = df.Blueprint()
     asgi = func.AsgiMiddleware(application)
 
     @blueprint.function_name("services")
     @blueprint.route(
-        route="services/{*route}", methods=["GET", "PUT", "DELETE"], auth_level=func.AuthLevel.ANONYMOUS
+        route="services/{*route}", methods=["GET", "PUT", "DELETE"], auth_level=func.AuthLevel.FUNCTION
     )
     async def services(req: func.HttpRequest, context: func.Context) -> func.HttpResponse:
         return await asgi.handle_async(req, context)

@@ -9,9 +9,9 @@ from pydantic import TypeAdapter
 
 from functions.pattern.announcements import Announcement
 from functions.pattern.identity import Epoch, SchedulerId, StepName, TaskId
-from functions.pattern.records import EpochRecord, Order, StepRecord, Task, TaskRecord
+from functions.pattern.records import EpochRecord, LostMessage, Order, StepRecord, Task, TaskRecord
 from functions.pattern.states import Direction, EpochEnd, ProcessState, Remedy, StepState
-from functions.store.keys import epoch_row, index_row, order_row, outbox_row, step_row, task_row
+from functions.store.keys import epoch_row, index_row, lost_row, order_row, outbox_row, step_row, task_row
 
 #: What the SDK takes and gives: property names and their values.
 Entity = dict[str, Any]
@@ -38,6 +38,7 @@ def order_entity(order: Order) -> Entity:
         OnExhausted=str(order.on_exhausted),
         ReplyTo=order.reply_to,
         CorrelationID=order.correlation_id,
+        TraceParent=order.traceparent,
     )
 
 
@@ -88,6 +89,7 @@ def index_entity(record: TaskRecord) -> Entity:
         OrderID=record.task.order_id,
         Workflow=record.order.workflow,
         ProcessState=str(record.task.process_state),
+        SubmittedAt=record.order.submitted_at,
     )
 
 
@@ -105,6 +107,20 @@ def epoch_entity(task: TaskId, closed: EpochRecord) -> Entity:
         Direction=str(closed.direction),
         LockedBy=closed.locked_by,
         Steps=_STEPS.dump_json(closed.steps, exclude_none=True),
+        LastError=closed.last_error,
+        TraceParent=closed.traceparent,
+    )
+
+
+def lost_entity(task: TaskId, lost: LostMessage) -> Entity:
+    """Make the row of a message about the task that died."""
+    return _entity(
+        RowKey=lost_row(task, lost),
+        SchemaVersion=1,
+        Queue=lost.queue,
+        MessageId=lost.message_id,
+        Reason=lost.reason,
+        LostAt=lost.at,
     )
 
 
@@ -128,6 +144,7 @@ def record_of(entities: Iterable[Mapping[str, Any]]) -> TaskRecord:
     task: Task | None = None
     steps: list[StepRecord] = []
     history: list[EpochRecord] = []
+    lost: list[LostMessage] = []
     for entity in entities:
         match entity["RowKey"].split("|")[1:]:
             case ["order"]:
@@ -138,11 +155,13 @@ def record_of(entities: Iterable[Mapping[str, Any]]) -> TaskRecord:
                 steps.append(_step(entity))
             case ["epoch", _]:
                 history.append(_epoch(entity))
+            case ["lost", _, _]:
+                lost.append(_lost(entity))
             case _:
                 continue  # written by a later version, for itself
     if order is None or task is None:
         raise ValueError("the rows of a task lack its order or its state")
-    return TaskRecord(order=order, task=task, steps=tuple(steps), history=tuple(history))
+    return TaskRecord(order=order, task=task, steps=tuple(steps), history=tuple(history), lost=tuple(lost))
 
 
 def _order(entity: Mapping[str, Any]) -> Order:
@@ -158,6 +177,7 @@ def _order(entity: Mapping[str, Any]) -> Order:
         on_exhausted=Remedy(entity["OnExhausted"]),
         reply_to=entity.get("ReplyTo"),
         correlation_id=entity.get("CorrelationID"),
+        traceparent=entity.get("TraceParent"),
     )
 
 
@@ -209,6 +229,17 @@ def _epoch(entity: Mapping[str, Any]) -> EpochRecord:
         direction=Direction(entity["Direction"]),
         locked_by=None if locked_by is None else SchedulerId(locked_by),
         steps=_STEPS.validate_json(entity["Steps"]),
+        last_error=entity.get("LastError"),
+        traceparent=entity.get("TraceParent"),
+    )
+
+
+def _lost(entity: Mapping[str, Any]) -> LostMessage:
+    return LostMessage(
+        queue=entity["Queue"],
+        message_id=entity["MessageId"],
+        reason=entity["Reason"],
+        at=entity["LostAt"],
     )
 
 

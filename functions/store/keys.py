@@ -5,13 +5,14 @@ All rows of a task lie in one partition, so that one entity group transaction ch
 
 from __future__ import annotations
 
+import hashlib
 import zlib
 from datetime import UTC, datetime
 
 from functions.pattern.announcements import Announcement, AnnouncementKind
 from functions.pattern.identity import Epoch, TaskId
 from functions.pattern.ports import Index
-from functions.pattern.records import Task
+from functions.pattern.records import LostMessage, Task
 from functions.pattern.states import ProcessState
 
 #: The row that remembers how many shards the table was made with.
@@ -53,6 +54,12 @@ def step_row(task: TaskId, number: int) -> str:
 def epoch_row(task: TaskId, epoch: Epoch) -> str:
     """Give the row key of an epoch that is over."""
     return f"{task}|epoch|{epoch:06d}"
+
+
+def lost_row(task: TaskId, lost: LostMessage) -> str:
+    """Give the row key of a lost message; its id may hold what keys must not."""
+    name = hashlib.sha256(f"{lost.queue}|{lost.message_id}".encode()).hexdigest()[:32]
+    return f"{task}|lost|{sortable(lost.at)}|{name}"
 
 
 def rows_of(task: TaskId) -> tuple[str, str]:

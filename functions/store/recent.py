@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 
-from functions.pattern.identity import TaskId
+from functions.pattern.identity import Epoch, TaskId
 from functions.pattern.ports import Stored
 
 #: A record can hold a payload of 48 KiB, so this is at most some 50 MB; it is usually some 2 MB.
@@ -27,9 +27,10 @@ class RecentTasks:
                 self._stored.popitem(last=False)
         return stored
 
-    def find(self, task: TaskId) -> Stored | None:
-        """Give the record of a task, or None."""
-        return self._stored.get(task)
+    def find(self, task: TaskId, epoch: Epoch) -> Stored | None:
+        """Give the record of a task, or None when there is none from `epoch` or later."""
+        stored = self._stored.get(task)
+        return None if stored is None or stored.record.task.epoch < epoch else stored
 
     def holds(self, stored: Stored) -> bool:
         """Tell whether this very record is remembered, so that it may not be what the table has."""

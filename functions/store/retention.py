@@ -35,8 +35,9 @@ class TableTaskRetention:
     async def delete(self, stored: Stored) -> bool:
         """Delete a task's rows and its index row; tell whether they were there and as expected.
 
-        Its past epochs go first, then what makes it a task, in one transaction: whoever reads sees the
-        task or no task, and after a crash between, the next run finds it. Raises `TransientError`.
+        Its past epochs and lost messages go first, then what makes it a task, in one transaction: whoever
+        reads sees the task or no task, and after a crash between, the next run finds it. Raises
+        `TransientError`.
         """
         shard = shard_of(stored.record.order.task, self._shards)
         with table_faults():
@@ -91,7 +92,7 @@ class TableRejectedRetention:
 
 
 def _is_past(key: str) -> bool:
-    return key.split("|")[1] == "epoch"
+    return key.split("|")[1] in {"epoch", "lost"}
 
 
 def _core_deletions(shard: str, keys: Sequence[str], stored: Stored) -> list[_Deletion]:

@@ -11,7 +11,7 @@ from functions.figures import StoreFigures
 from functions.pattern.announcements import announcements
 from functions.pattern.errors import IllegalTransitionError, PatternError
 from functions.pattern.events import Event, Refused
-from functions.pattern.identity import TaskId
+from functions.pattern.identity import Epoch, TaskId
 from functions.pattern.ports import Admission, Admitted, ChangeAnnouncer, Clock, Stored
 from functions.pattern.records import TaskRecord
 from functions.pattern.transitions import apply
@@ -19,6 +19,7 @@ from functions.store.entities import (
     WRITE_ID,
     epoch_entity,
     index_entity,
+    lost_entity,
     order_entity,
     outbox_entity,
     record_of,
@@ -98,13 +99,15 @@ class TableStateStore:
         read = await self._read(task)
         return None if read is None else read[0]
 
-    async def recall(self, task: TaskId) -> Stored | None:
+    async def recall(self, task: TaskId, epoch: Epoch) -> Stored | None:
         """Give what this process wrote last of the task, or else read it; for `change` only.
+
+        What it wrote before `epoch` began has been overtaken for certain.
 
         It may have been overtaken since. That is safe: a write is conditional, and what ends without
         a write is concluded from a fresh read.
         """
-        return self._recent.find(task) or await self.load(task)
+        return self._recent.find(task, epoch) or await self.load(task)
 
     async def change(self, stored: Stored, event: Event) -> Stored | Refused:
         """Apply `event`; when another writer was faster, apply it to what that one left.
@@ -191,5 +194,6 @@ def _update(stored: Stored, after: TaskRecord, write_id: str, *, mend_index: boo
         operations.append(Operation("create", index_entity(after)))
     closed = after.history[len(before.history) :]
     news = [epoch_entity(task, each) for each in closed]
+    news += [lost_entity(task, each) for each in after.lost[len(before.lost) :]]
     news += [outbox_entity(each) for each in announcements(before, after)]
     return Transaction(task, (*operations, *(Operation("create", row) for row in news)))

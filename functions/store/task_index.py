@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
+from azure.core.async_paging import AsyncItemPaged
 from azure.data.tables.aio import TableClient
 
 from functions.figures import StoreFigures
@@ -15,6 +16,15 @@ from functions.pattern.states import ProcessState
 from functions.store.faults import table_faults
 from functions.store.keys import shard_key, sortable
 from functions.store.pages import read_page
+
+_KEYS_BETWEEN = "PartitionKey eq @shard and RowKey ge @first and RowKey lt @end"
+
+#: All that is read of a row; of a task's own row, its id.
+_COLUMNS = ["RowKey", "OrderID", "Workflow", "ProcessState", "SubmittedAt"]
+
+
+#: A request looks at so many rows at most, and a task has a dozen (Table Storage gives up after 5 seconds).
+_MOST_REQUESTS = 5
 
 
 class TableTaskIndex:
@@ -31,26 +41,53 @@ class TableTaskIndex:
         return self._shards
 
     async def page(
-        self, index: Index, shard: int, *, until: datetime | None = None, after: str | None = None, most: int
+        self,
+        index: Index,
+        shard: int,
+        *,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        after: str | None = None,
+        most: int,
     ) -> IndexPage:
-        """Read a page of one shard, oldest first, up to `until` (excluded): one request.
+        """Read a page of one shard, oldest first, from `since` up to `until` (excluded): one request.
 
         A page can be short, or empty, and have another behind it. Raises `TransientError`, and
         `ValueError` when `after` is no continuation.
         """
-        self._figures.reads += 1
-        rows = self._table.query_entities(
-            "PartitionKey eq @shard and RowKey ge @first and RowKey lt @end",
-            parameters={
-                "shard": shard_key(shard),
-                "first": f"{index}|",
-                "end": f"{index}}}" if until is None else f"{index}|{sortable(until)}",
-            },
-            results_per_page=most,
-        )
+        first = f"{index}|" if since is None else f"{index}|{sortable(since)}"
+        end = f"{index}}}" if until is None else f"{index}|{sortable(until)}"
+        rows = self._rows(_KEYS_BETWEEN, shard, first, end, most)
         with table_faults():
             page = await read_page(rows, after)
         return IndexPage(tuple(_entry(row) for row in page.rows), page.continuation)
+
+    async def named(self, prefix: str, shard: int, *, most: int) -> Sequence[TaskId]:
+        """Read ids of one shard that begin with `prefix`, in their rows' order: longer ids may come before.
+
+        It takes one request, and a few more where the service gives less than it has; only rows of those
+        tasks are looked at. Raises `TransientError`.
+        """
+        found: list[TaskId] = []
+        after = None
+        for _ in range(_MOST_REQUESTS):
+            rows = self._rows(f"{_KEYS_BETWEEN} and OrderID gt @nothing", shard, prefix, f"{prefix}~", most)
+            with table_faults():
+                page = await read_page(rows, after)
+            found += (TaskId(row["OrderID"]) for row in page.rows)
+            after = page.continuation
+            if after is None or len(found) >= most:
+                break
+        return found
+
+    def _rows(self, query: str, shard: int, first: str, end: str, most: int) -> AsyncItemPaged[Any]:
+        self._figures.reads += 1
+        return self._table.query_entities(
+            query,
+            parameters={"shard": shard_key(shard), "first": first, "end": end, "nothing": ""},
+            select=_COLUMNS,
+            results_per_page=most,
+        )
 
 
 def _entry(row: Mapping[str, Any]) -> IndexEntry:
@@ -60,4 +97,5 @@ def _entry(row: Mapping[str, Any]) -> IndexEntry:
         at=datetime.fromisoformat(time),
         workflow=row["Workflow"],
         state=ProcessState(row["ProcessState"]),
+        submitted_at=row.get("SubmittedAt"),
     )

@@ -10,9 +10,11 @@ import azure.durable_functions as df
 import azure.functions as func
 
 from functions.pattern.messages import SUBMISSIONS_QUEUE
+from functions.pattern.ports import Schedulers
 from functions.redelivery import patiently
 from functions.scheduler.schedulers import DurableSchedulers
 from functions.submission.intake import Intake
+from functions.telemetry.messages import message_span
 
 
 def submission_blueprint(intake: Intake) -> df.Blueprint:
@@ -33,14 +35,15 @@ def submission_blueprint(intake: Intake) -> df.Blueprint:
     ) -> None:
         schedulers = DurableSchedulers(client)
         taken = await asyncio.gather(
-            *(
-                patiently(partial(intake.take, each.message_id, each.get_body(), schedulers))
-                for each in messages
-            ),
-            return_exceptions=True,
+            *(_take(intake, each, schedulers) for each in messages), return_exceptions=True
         )
         failures = [each for each in taken if isinstance(each, Exception)]
         if failures:
             raise ExceptionGroup("messages that could not be taken are delivered again", failures)
 
     return blueprint
+
+
+async def _take(intake: Intake, message: func.ServiceBusMessage, schedulers: Schedulers) -> None:
+    with message_span(SUBMISSIONS_QUEUE, message):
+        await patiently(partial(intake.take, message.message_id, message.get_body(), schedulers))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection
+from dataclasses import replace
 from datetime import timedelta
 
 from pydantic import ValidationError
@@ -16,6 +17,7 @@ from functions.pattern.records import TaskRecord
 from functions.pattern.registry import Registry
 from functions.pattern.states import ProcessState
 from functions.pattern.transitions import admit
+from functions.telemetry.propagation import current_traceparent
 
 _log = logging.getLogger(__name__)
 
@@ -88,6 +90,7 @@ class Intake:
             raise _RejectedError(_reason(error)) from None
         except PayloadTooLargeError as error:
             raise _RejectedError(str(error)) from None
+        order = replace(order, traceparent=current_traceparent())
         return admit(order, workflow, pick_up_by=self._clock.now() + self._pick_up_within)
 
 

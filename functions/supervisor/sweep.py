@@ -7,6 +7,7 @@ anywhere leaves a task overdue, and the next sweep finds it.
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 from functools import partial
 from typing import assert_never
 
@@ -18,6 +19,10 @@ from functions.supervisor.figures import Beat, SweepFigures
 from functions.supervisor.heartbeat import Heartbeat
 from functions.supervisor.lease import Lease
 from functions.supervisor.leftovers import Leftovers
+from functions.telemetry.instruments import SWEEP_DURATION
+from functions.telemetry.overdue import OVERDUE
+from functions.telemetry.propagation import current_traceparent
+from functions.telemetry.tasks import decision_span, sweep_span
 
 _log = logging.getLogger(__name__)
 
@@ -26,6 +31,8 @@ _PAGE = 100
 _PAGES = 5
 _SHARDS_AT_ONCE = 4
 _TASKS_AT_ONCE = 10
+#: What an intervention is called in traces.
+_NAMES = {Recovered: "recover", GivenUp: "give up"}
 #: Seconds after which a sweep is cut short; the host would end it after five minutes, with the process.
 _LONGEST = 120
 
@@ -59,7 +66,8 @@ class Sweep:
         if not await self._lease.take():
             return None
         try:
-            return await self._sweep()
+            with sweep_span():
+                return await self._sweep()
         finally:
             await self._lease.give_back()
 
@@ -72,6 +80,8 @@ class Sweep:
         beat = Beat(
             instance=self._instance, started_at=started_at, finished_at=self._clock.now(), figures=figures
         )
+        SWEEP_DURATION.record((beat.finished_at - started_at).total_seconds())
+        OVERDUE.set(figures.overdue)
         with figures.surviving("heartbeat"):
             await self._heartbeat.beat(beat)
         return figures
@@ -108,7 +118,7 @@ class Sweep:
         if not isinstance(event, Postponed):
             figures.overdue += 1
             figures.oldest_overdue = max(figures.oldest_overdue, self._overdue_for(stored))
-        if isinstance(await self._store.change(stored, event), Refused):
+        if isinstance(await self._decide(stored, event), Refused):
             figures.overtaken += 1
             return
         match event:
@@ -120,6 +130,13 @@ class Sweep:
                 figures.given_up += 1
             case _:
                 assert_never(event)
+
+    async def _decide(self, stored: Stored, event: SupervisorEvent) -> Stored | Refused:
+        """Write the decision; what follows an intervention is linked to the span that it was made in."""
+        if isinstance(event, Postponed):
+            return await self._store.change(stored, event)
+        with decision_span(stored.record, _NAMES[type(event)]):
+            return await self._store.change(stored, replace(event, traceparent=current_traceparent()))
 
     def _overdue_for(self, stored: Stored) -> float:
         task = stored.record.task

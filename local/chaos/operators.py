@@ -17,6 +17,8 @@ ACTIONS: Mapping[Fate, str] = {Fate.MENDED: "resubmit", Fate.MISHEARD: "resubmit
 _TIMEOUT = aiohttp.ClientTimeout(total=8)
 _LOOK_EVERY = 1.0
 _BODY = {"reason": "chaos: looked after by an operator"}
+#: What operators' actions need, so that no strange web page can send them.
+_HEADERS = {"X-Requested-With": "chaos"}
 
 
 class Operators:
@@ -75,7 +77,7 @@ class Operators:
 
 async def _post(session: aiohttp.ClientSession, address: str) -> int | None:
     """Ask for the action, and give the epoch that it opened; None when it was refused."""
-    async with session.post(address, json=_BODY) as answer:
+    async with session.post(address, json=_BODY, headers=_HEADERS) as answer:
         if answer.status != HTTPStatus.ACCEPTED:
             return None
         epoch: int = (await answer.json())["epoch"]

@@ -25,10 +25,11 @@ class HttpAnswer:
 
 
 class AsgiClient:
-    """Sends requests to one application. A body that is not bytes is sent as JSON."""
+    """Sends requests to one application, each with `headers`. A body that is not bytes is sent as JSON."""
 
-    def __init__(self, app: ASGIApp) -> None:
+    def __init__(self, app: ASGIApp, headers: Mapping[str, str] | None = None) -> None:
         self._app = app
+        self._headers = headers or {}
 
     async def get(self, path: str) -> HttpAnswer:
         """Send a GET."""
@@ -64,8 +65,9 @@ class AsgiClient:
         async def send(message: Message) -> None:
             sent.append(message)
 
-        headers = [] if content_type is None else [(b"content-type", content_type.encode())]
-        await self._app(_scope(method, path, headers), receive, send)
+        headers = {**self._headers} | ({} if content_type is None else {"content-type": content_type})
+        raw = [(name.lower().encode(), value.encode()) for name, value in headers.items()]
+        await self._app(_scope(method, path, raw), receive, send)
         return _answer(sent)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functions.pattern.events import Event, Refused
-from functions.pattern.identity import TaskId
+from functions.pattern.identity import Epoch, TaskId
 from functions.pattern.ports import Admission, Admitted, Clock, Stored
 from functions.pattern.records import TaskRecord
 from functions.pattern.transitions import apply
@@ -32,7 +32,7 @@ class MemoryStateStore:
         self._fail_when_told()
         return self._tasks.get(task)
 
-    async def recall(self, task: TaskId) -> Stored | None:
+    async def recall(self, task: TaskId, epoch: Epoch) -> Stored | None:  # noqa: ARG002 - the port's signature
         """Give the record as it is: this process is the only one there is."""
         return await self.load(task)
 

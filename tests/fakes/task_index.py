@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zlib
+from collections.abc import Sequence
 from datetime import datetime
 
 from functions.pattern.identity import TaskId
@@ -13,12 +14,16 @@ from tests.fakes.store import MemoryStateStore
 
 
 class MemoryTaskIndex:
-    """Pages of index entries; a continuation is the key of the last one, so that entries may go meanwhile."""
+    """Pages of index entries; a continuation is the key of the last one, so that entries may go meanwhile.
+
+    With a `failure` set, every page raises it.
+    """
 
     def __init__(self, store: MemoryStateStore, *, shards: int = 2) -> None:
         self._store = store
         self._shards = shards
         self.requests = 0
+        self.failure: Exception | None = None
         #: Entries of tasks that are gone, or not as the index has them.
         self.wrong: dict[Index, list[IndexEntry]] = {index: [] for index in Index}
 
@@ -28,16 +33,35 @@ class MemoryTaskIndex:
         return self._shards
 
     async def page(
-        self, index: Index, shard: int, *, until: datetime | None = None, after: str | None = None, most: int
+        self,
+        index: Index,
+        shard: int,
+        *,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        after: str | None = None,
+        most: int,
     ) -> IndexPage:
         """Read a page of one shard. Raises `ValueError` when `after` is no continuation."""
         self.requests += 1
+        if self.failure is not None:
+            raise self.failure
         if after is not None and "|" not in after:
             raise ValueError(after)
-        entries = [each for each in self._entries(index, shard) if until is None or each.at < until]
+        entries = [
+            each
+            for each in self._entries(index, shard)
+            if (since is None or since <= each.at) and (until is None or each.at < until)
+        ]
         rest = [each for each in entries if after is None or _key(each) > after]
         page = tuple(rest[:most])
         return IndexPage(page, _key(page[-1]) if len(rest) > most else None)
+
+    async def named(self, prefix: str, shard: int, *, most: int) -> Sequence[TaskId]:
+        """Read ids of one shard that begin with `prefix`."""
+        self.requests += 1
+        ids = sorted((record.order.task for record in self._store.records()), key=lambda task: f"{task}|")
+        return [each for each in ids if each.startswith(prefix) and self._shard(each) == shard][:most]
 
     def _entries(self, index: Index, shard: int) -> list[IndexEntry]:
         right = (_entry(record) for record in self._store.records() if _index_of(record) is index)
@@ -65,4 +89,5 @@ def _entry(record: TaskRecord) -> IndexEntry:
         at=task.finished_at or task.due_at,
         workflow=record.order.workflow,
         state=task.process_state,
+        submitted_at=record.order.submitted_at,
     )

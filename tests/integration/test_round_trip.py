@@ -6,11 +6,13 @@ from dataclasses import replace
 
 import pytest
 
+from functions.pattern.events import MessageLost
 from functions.pattern.identity import Epoch, SchedulerId, StepName, TaskId
 from functions.pattern.ports import Admission
 from functions.pattern.records import Order, StepRecord, Task, TaskRecord
 from functions.pattern.states import Direction, ProcessState, StepState
 from tests.fakes.clock import START
+from tests.fakes.interventions import resubmission
 from tests.fakes.tasks import after, claimed, completed, pending, started, told
 from tests.fakes.workflows import LINE, TASK
 from tests.integration.processes import Process
@@ -56,6 +58,9 @@ FULL = TaskRecord(
         StepRecord(name=StepName("send")),
     ),
 )
+LOST = MessageLost(
+    queue="agent-replies", message_id="task/1#?\\", reason="MaxDeliveryCountExceeded: 10 times"
+)
 
 
 async def test_every_field_comes_back(process: Process) -> None:
@@ -88,6 +93,18 @@ async def test_change_is_read_as_it_was_made(process: Process) -> None:
     assert stored.record == told(
         pending(LINE), claimed(), started("pick"), completed("pick", result=b'{"bin":7}')
     )
+
+
+async def test_what_is_kept_of_the_past_comes_back(process: Process) -> None:
+    """A message that was lost, whatever its id, and the error with which an epoch ended."""
+    in_error = replace(FULL, task=replace(FULL.task, process_state=ProcessState.ERROR))
+    stored = (await process.store.admit(in_error)).stored
+    for event in (LOST, LOST, resubmission(Epoch(7))):
+        changed = await process.store.change(stored, event)
+        assert changed == await process.read(TASK)
+        stored = await process.read(TASK)
+    assert [each.message_id for each in stored.record.lost] == [LOST.message_id]
+    assert [each.last_error for each in stored.record.history] == [FULL.task.last_error]
 
 
 async def test_task_is_not_mistaken_for_one_whose_name_begins_like_it(process: Process) -> None:

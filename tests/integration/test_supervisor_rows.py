@@ -15,6 +15,7 @@ from functions.store.lease import TableLeaseRow
 from functions.store.task_index import TableTaskIndex
 from functions.supervisor.figures import Beat, SweepFigures
 from functions.supervisor.lease import Lease, Tenure
+from tests.fakes.clock import START
 from tests.fakes.tasks import after, claimed, completed, failed, pending, started
 from tests.fakes.workflows import LINE
 from tests.integration.conftest import MakeProcess
@@ -62,7 +63,7 @@ async def test_index_is_read_up_to_a_time_and_oldest_first(process: Process) -> 
 
 
 async def test_each_index_has_its_own_tasks(process: Process) -> None:
-    """With the time in the key, the workflow and the state."""
+    """With the time in the key, the workflow, the state, and the time of submission."""
     done, broken, waiting = await _admit(process, 3)
     process.clock.advance(1)
     picked, sent = ((started(step, task=done), completed(step, task=done)) for step in ("pick", "send"))
@@ -72,9 +73,9 @@ async def test_each_index_has_its_own_tasks(process: Process) -> None:
     )
     entries = {index: (await _index(process).page(index, 0, most=10)).entries for index in Index}
     assert entries == {
-        Index.DUE: (IndexEntry(waiting, after(30), "line", ProcessState.PENDING),),
-        Index.ERROR: (IndexEntry(broken, after(1), "line", ProcessState.ERROR),),
-        Index.DONE: (IndexEntry(done, after(1), "line", ProcessState.PROCESSED),),
+        Index.DUE: (IndexEntry(waiting, after(30), "line", ProcessState.PENDING, START),),
+        Index.ERROR: (IndexEntry(broken, after(1), "line", ProcessState.ERROR, START),),
+        Index.DONE: (IndexEntry(done, after(1), "line", ProcessState.PROCESSED, START),),
     }
 
 

@@ -89,7 +89,7 @@ async def test_outcome_with_an_older_epoch_is_refused(make_process: MakeProcess)
     await _overwrite(supervisor, recovered(running.record))
     again = await supervisor.told(TASK, claimed(SECOND))
     before = await supervisor.rows()
-    remembered = await agent.store.recall(TASK)
+    remembered = await agent.store.recall(TASK, FIRST)
     assert remembered == running
     assert await agent.store.change(remembered, completed("pick")) == Refused(Reason.STALE_EPOCH)
     assert await supervisor.rows() == before
@@ -103,7 +103,7 @@ async def test_what_a_process_remembers_is_not_believed_when_nothing_is_written(
     agent, other = make_process(), make_process()
     await agent.store.admit(pending(LINE))
     await _overwrite(other, recovered(pending(LINE)))
-    remembered = await agent.store.recall(TASK)
+    remembered = await agent.store.recall(TASK, FIRST)
     assert remembered is not None
     assert remembered.record.task.epoch == FIRST
     claim = await agent.store.change(remembered, claimed(SECOND))

@@ -153,3 +153,27 @@ def test_missing_or_wrong_address_is_named_with_its_fix(
     assert text.startswith("setting PAYMENT_URL is ")
     assert "set it to the address of the service, such as https://pay.example.com/payments" in text
     assert "\n" not in text
+
+
+def test_callers_are_known_by_keys_unless_told_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The safe choice; a word that is none stops the start."""
+    assert load_settings().auth_mode == "keys"
+    monkeypatch.setenv("AUTH_MODE", "easyauth")
+    assert load_settings().auth_mode == "easyauth"
+    monkeypatch.setenv("AUTH_MODE", "none")
+    assert "AUTH_MODE" in _refusal()
+    assert "set it to keys, or to easyauth" in _refusal()
+
+
+@pytest.mark.parametrize("name", ["RATE_PER_MINUTE", "REQUESTS_IN_FLIGHT"])
+def test_caps_leave_something_to_be_asked(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A cap of nothing stops the start."""
+    monkeypatch.setenv(name, "0")
+    assert name in _refusal()
+
+
+def test_alerts_go_where_requests_may_go(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their address may be secret, so the refusal does not show it."""
+    monkeypatch.setenv("ALERT_WEBHOOK_URL", "http://hooks.example/canary")
+    assert "ALERT_WEBHOOK_URL is wrong" in _refusal()
+    assert "canary" not in _refusal()

@@ -19,7 +19,7 @@ Text = Annotated[str, Field(min_length=1, max_length=100)]
 class Location(BaseModel):
     """A place on earth, in degrees (WGS 84)."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
     latitude: Annotated[float, Field(strict=True, ge=-90, le=90)]
     longitude: Annotated[float, Field(strict=True, ge=-180, le=180)]
@@ -35,7 +35,7 @@ class Location(BaseModel):
 class Package(BaseModel):
     """What is to be carried; `tag` is the sender's own mark on it."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
     weight_kg: Annotated[float, Field(strict=True, gt=0, le=50)]
     size: Literal["small", "medium", "large"]
@@ -48,6 +48,7 @@ class Delivery(BaseModel):
     model_config = ConfigDict(
         frozen=True,
         extra="forbid",
+        hide_input_in_errors=True,
         json_schema_extra={
             "examples": [
                 {

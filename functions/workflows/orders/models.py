@@ -14,7 +14,7 @@ Price = Annotated[Decimal, Field(gt=0, le=100_000, max_digits=9, decimal_places=
 class Item(BaseModel):
     """One line of an order."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
     sku: Text
     quantity: Annotated[int, Field(strict=True, ge=1, le=1_000)]
@@ -27,6 +27,7 @@ class OrderPayload(BaseModel):
     model_config = ConfigDict(
         frozen=True,
         extra="forbid",
+        hide_input_in_errors=True,
         json_schema_extra={
             "examples": [
                 {

@@ -35,9 +35,14 @@ class HttpFunctions:
         self._stopping = True
 
     async def handle(self, request: web.Request) -> web.Response:
-        """Run the function and give its answer: 404 without one, 401 without its key, 500 when it raises."""
+        """Run the function and give its answer: 404 without one, 401 without its key, 500 when it raises.
+
+        Headers that are not UTF-8 are 400, as with the Azure Functions host's server (Kestrel).
+        """
         if self._stopping:
             return web.Response(status=503, headers={"Connection": "close"})
+        if any(_is_garbled(value) for value in request.headers.values()):
+            return web.Response(status=400)
         match = self._routes.find(request.method, request.rel_url.raw_path)
         if match is None:
             return web.Response(status=404)
@@ -70,7 +75,7 @@ class HttpServer:
     async def serve(self, routes: Iterable[web.RouteDef], functions: HttpFunctions) -> None:
         """Begin to answer: `routes` first, everything else is for the functions."""
         self._app.add_routes(routes)
-        self._app.router.add_route("*", "/{path:.*}", functions.handle)
+        self._app.router.add_route("*", "/{path:(?s:.*)}", functions.handle)  # line breaks, too
         await self._runner.setup()
         await web.SockSite(self._runner, self._socket, backlog=1024).start()
 
@@ -78,6 +83,11 @@ class HttpServer:
         """Close the listener and every connection."""
         await self._runner.cleanup()
         self._socket.close()
+
+
+def _is_garbled(header: str) -> bool:
+    """Tell whether aiohttp could not read the header as UTF-8: it leaves such bytes as lone surrogates."""
+    return any("\ud800" <= character <= "\udfff" for character in header)
 
 
 def _bind(port: int) -> socket.socket:

@@ -14,7 +14,8 @@ COMPLETE_WITHIN = 4
 
 #: The folder of the product's `function_app.py`.
 APP = Path(__file__).parents[3]
-_SETTINGS = {
+#: A rhythm for tests: a sweep each second, and as long as need be.
+SETTINGS = {
     "SUPERVISOR_SCHEDULE": "* * * * * *",
     "SUPERVISOR_THRESHOLD": "1",
     "EXTENDED_WAITS": "2",
@@ -31,7 +32,7 @@ async def running(data: Path, settings: Mapping[str, str]) -> AsyncIterator[Benc
     """Run a platform whose Supervisor sweeps every second."""
     async with DeliveryServices().serving() as services:
         addresses = {f"{step.upper()}_URL": f"{services.url}/{step}" for step in STEPS}
-        async with bench_with(services, data, {**_SETTINGS, **addresses, **settings}, app=APP) as bench:
+        async with bench_with(services, data, {**SETTINGS, **addresses, **settings}, app=APP) as bench:
             yield bench
 
 

@@ -18,8 +18,9 @@ from typing import NoReturn
 
 from functions.bus.scheduler_requests import QueuedSchedulerRequests
 from functions.clock import SystemClock
+from functions.remotes import remotes_of
 from functions.settings import load_settings
-from functions.wiring import Wiring, remotes_of
+from functions.wiring import Wiring
 from tests.e2e.recovery.workflows import WORKFLOWS
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 import aiohttp
 import pytest
 import pytest_asyncio
+from yarl import URL
 
 from tests.local.host.processes import Part, traces, until
 
@@ -48,6 +50,15 @@ async def test_most_specific_route_answers(http: aiohttp.ClientSession, path: st
     async with http.get(path) as response:
         assert (response.status, await response.text()) == (200, answer)
         assert response.content_type == "text/plain"
+
+
+async def test_header_that_is_not_utf8_is_refused(host: Part) -> None:
+    """No function sees it: it could not be told to one."""
+    address = URL(host.ready)
+    reader, writer = await asyncio.open_connection(address.host, address.port)
+    writer.write(b"GET /api/echo/fixed HTTP/1.1\r\nHost: x\r\nX-Name: J\xf6rg\r\nConnection: close\r\n\r\n")
+    assert (await reader.readline()).startswith(b"HTTP/1.1 400 ")
+    writer.close()
 
 
 @pytest.mark.parametrize(

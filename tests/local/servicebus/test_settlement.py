@@ -154,7 +154,10 @@ def test_closing_releases_what_was_prefetched_without_counting(
     with client.get_queue_receiver("solo", prefetch_count=10) as receiver:
         (message,) = receiver.receive_messages(1, 3)
         receiver.complete_message(message)
-    rest = links.receiver("solo").receive_messages(20, 3)
+    receiver = links.receiver("solo")
+    rest = receiver.receive_messages(9, 3)
+    while len(rest) < 9 and (more := receiver.receive_messages(9, 3)):  # it gives what there is already
+        rest += more
     assert [message.delivery_count for message in rest] == [0] * 9
 
 

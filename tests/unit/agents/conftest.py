@@ -8,6 +8,7 @@ from random import Random
 
 import aiohttp
 import pytest
+from pydantic import SecretStr
 
 from functions.agents.remote import RemoteService
 from functions.breaking.breaker import Breaker
@@ -44,11 +45,14 @@ async def make_remote(service: RemoteServiceFake, clock: FakeClock) -> AsyncIter
     """Give a maker of callers of the service, with the breaker's limits as its arguments."""
     async with aiohttp.ClientSession() as session:
 
-        def make(*, threshold: int = 100, open_seconds: float = 60, address: str = "") -> RemoteService:
+        def make(
+            *, threshold: int = 100, open_seconds: float = 60, address: str = "", key: str | None = None
+        ) -> RemoteService:
             policy = BreakerPolicy(failures=threshold, open_for=timedelta(seconds=open_seconds))
             return RemoteService(
                 "payment",
                 address or f"{service.address}/payments/",
+                key=SecretStr(key) if key else None,
                 session=lambda: session,
                 breaker=Breaker("payment", rows=MemoryBreakerRows(), policy=policy, clock=clock),
                 clock=clock,

@@ -35,6 +35,15 @@ async def test_request_says_what_under_which_key(service: RemoteServiceFake, mak
     assert request.headers["Idempotency-Key"] == KEY
 
 
+async def test_service_is_shown_the_key_that_it_asks_for(
+    service: RemoteServiceFake, make_remote: MakeRemote
+) -> None:
+    """Where Azure Functions look for it, and only where there is one."""
+    await _put(make_remote(key="canary"))
+    await _put(make_remote())
+    assert [request.headers.get("x-functions-key") for request in service.received] == ["canary", None]
+
+
 async def test_payment_agent_pays_under_the_tasks_id(
     service: RemoteServiceFake, make_remote: MakeRemote
 ) -> None:

@@ -153,7 +153,7 @@ async def test_what_another_process_recorded_is_read_before_judging(monkeypatch:
     now = told(bench.store.record(TASK), started("pick"), completed("pick", result=b'{"bin":"A7"}'))
     bench.store.put(told(now, started("crane"), completed("crane")))
 
-    async def remembered(_task: object) -> object:
+    async def remembered(_task: object, _epoch: object) -> object:
         return known
 
     monkeypatch.setattr(bench.store, "recall", remembered)

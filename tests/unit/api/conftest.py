@@ -8,10 +8,12 @@ import pytest
 
 from functions.api.acceptance import Acceptance
 from functions.api.application import callers_application
+from functions.http.guard import Guard
 from functions.pattern.registry import Registry
 from functions.workflows.orders.definition import ORDERS
 from tests.fakes.asgi import AsgiClient
 from tests.fakes.clock import FakeClock
+from tests.fakes.guards import KEYS
 from tests.fakes.queues import RecordedSubmissions
 from tests.fakes.store import MemoryStateStore
 from tests.fakes.workflows import DIAMOND
@@ -20,18 +22,20 @@ from tests.fakes.workflows import DIAMOND
 class Api:
     """The application, and what is behind it."""
 
-    def __init__(self) -> None:
+    def __init__(self, guard: Guard | None = None) -> None:
         clock, ids = FakeClock(), count(1)
         self.store = MemoryStateStore(clock)
         self.submissions = RecordedSubmissions()
-        acceptance = Acceptance(
+        self.acceptance = Acceptance(
             store=self.store,
             submissions=self.submissions,
             reply_queues={"notices-demo"},
             clock=clock,
             new_id=lambda: f"new-{next(ids)}",
         )
-        self.application = callers_application(Registry((ORDERS, DIAMOND), {}), acceptance, self._check_store)
+        self.application = callers_application(
+            Registry((ORDERS, DIAMOND), {}), self.acceptance, self._check_store, guard=guard or KEYS
+        )
         self.client = AsgiClient(self.application)
 
     async def _check_store(self) -> None:

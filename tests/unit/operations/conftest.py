@@ -2,43 +2,80 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
 
 from functions.figures import BusFigures, StoreFigures
+from functions.http.callers import key_holder
+from functions.http.guard import Guard
 from functions.operations.actions import Actions
 from functions.operations.application import operators_application
+from functions.operations.overview import OverviewReader
+from functions.operations.queues import Pile, QueueDepth
 from functions.operations.routes import operator_routes
-from functions.operations.summary import Overview
+from functions.operations.summary import SummaryReader
 from functions.operations.tasks import Tasks
+from functions.operations.traces import Traces
 from functions.pattern.identity import TaskId
 from functions.pattern.records import TaskRecord
+from functions.pattern.registry import Registry
 from tests.fakes.asgi import AsgiClient, HttpAnswer
 from tests.fakes.breaker_rows import MemoryBreakerRows
-from tests.fakes.clock import FakeClock
+from tests.fakes.clock import START, FakeClock
+from tests.fakes.guards import WIDE
 from tests.fakes.store import MemoryStateStore
 from tests.fakes.task_index import MemoryTaskIndex
 from tests.fakes.tasks import claimed, completed, failed, pending, started, told
 from tests.fakes.workflows import LINE, TASK
 
+_KEYS = Guard(key_holder("operator"), WIDE, FakeClock())
+
+
+class SeenQueues:
+    """Two queues, one of which can't be looked at."""
+
+    def __init__(self) -> None:
+        self.looks = 0
+
+    async def depths(self) -> Sequence[QueueDepth]:
+        """Look at both."""
+        self.looks += 1
+        waiting = Pile(100, more=True, oldest_at=START, scheduled=2)
+        empty = Pile(0, more=False, oldest_at=None)
+        return [QueueDepth("submissions", waiting, empty), QueueDepth("operator-alerts", None, None)]
+
 
 class Desk:
     """The application, and what is behind it."""
 
-    def __init__(self) -> None:
+    def __init__(self, guard: Guard | None = None) -> None:
         self.clock = FakeClock()
         self.store = MemoryStateStore(self.clock)
         self.index = MemoryTaskIndex(self.store)
         self.heartbeat: Mapping[str, Any] | None = None
         self.breaker_rows = MemoryBreakerRows()
         self.bus_figures = BusFigures()
-        tasks = Tasks(store=self.store, index=self.index)
+        self.queues = SeenQueues()
+        tasks = Tasks(store=self.store, index=self.index, clock=self.clock)
         actions = Actions(tasks=tasks, store=self.store, clock=self.clock, start_within=30)
-        overview = Overview(index=self.index, heartbeats=self, breakers=self.breaker_rows, clock=self.clock)
-        routes = operator_routes(tasks, actions, overview)
-        self._client = AsgiClient(operators_application(StoreFigures(), self.bus_figures, routes))
+        breakers = self.breaker_rows
+        routes = operator_routes(
+            tasks=tasks,
+            actions=actions,
+            registry=Registry((LINE,), {}),
+            clock=self.clock,
+            traces=Traces("https://traces.example.com/{trace_id}/all"),
+            summaries=SummaryReader(index=self.index, heartbeats=self, breakers=breakers, clock=self.clock),
+            overviews=OverviewReader(
+                index=self.index, heartbeats=self, breakers=breakers, queues=self.queues, clock=self.clock
+            ),
+        )
+        self.application = operators_application(
+            StoreFigures(), self.bus_figures, routes, guard=guard or _KEYS
+        )
+        self._client = AsgiClient(self.application, headers={"X-Requested-With": "test"})
 
     async def latest(self) -> Mapping[str, Any] | None:
         """Give the Supervisor's heartbeat, as the store would."""

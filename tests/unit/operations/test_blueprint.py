@@ -10,7 +10,13 @@ import azure.durable_functions as df
 import pytest
 
 from functions.operations.alerts import Alerts
-from functions.operations.blueprint import alerts_blueprint, dead_letters_blueprint, housekeeping_blueprint
+from functions.operations.backlog import Backlog
+from functions.operations.blueprint import (
+    alerts_blueprint,
+    backlog_blueprint,
+    dead_letters_blueprint,
+    housekeeping_blueprint,
+)
 from functions.operations.dead_letters import QUEUES, DeadLetters
 from functions.operations.housekeeping import Housekeeping, SchedulerInstances
 from functions.operations.instances import DurableInstances
@@ -30,6 +36,10 @@ class Taken:
     async def take(self, queue: str, message_id: str, body: bytes, properties: Mapping[str, Any]) -> None:
         """Take a dead letter."""
         self.calls.append((queue, message_id, body, properties))
+
+    async def tell(self) -> None:
+        """Tell how long messages have waited."""
+        self.calls.append(())
 
     async def run(self, instances: SchedulerInstances) -> None:
         """Keep house."""
@@ -77,6 +87,15 @@ async def test_each_queue_has_a_reader_of_its_dead_letters() -> None:
         ("agent-replies", "m-1", b"x", {"DeadLetterReason": "expired"}),
         ("agent-replies", "", b"x", {}),
     ]
+
+
+async def test_backlog_is_told_every_five_minutes() -> None:
+    """As often as alert rules look."""
+    taken = Taken()
+    [timer] = _functions(backlog_blueprint(_as(Backlog, taken))).values()
+    assert timer.get_trigger().schedule == "0 */5 * * * *"
+    await timer.get_user_function()(None)
+    assert taken.calls == [()]
 
 
 def test_housekeeping_runs_by_its_schedule() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -63,6 +64,18 @@ async def test_loss_is_recorded_logged_and_told(bench: Bench, caplog: pytest.Log
         "reason": REASON,
     }
     assert bench.alerts == [lost_alert("scheduler-requests", "task-1.1", TASK, REASON)]
+
+
+async def test_loss_stands_on_the_task_once(bench: Bench) -> None:
+    """Operators see it where they look; the reader may get the same dead letter again."""
+    bench.store.put(pending())
+    for _ in range(2):
+        await bench.reader.take("scheduler-requests", "task-1.1", REQUEST, PROPERTIES)
+    stored = await bench.store.load(TASK)
+    assert stored is not None
+    [lost] = stored.record.lost
+    assert (lost.queue, lost.message_id, lost.reason) == ("scheduler-requests", "task-1.1", REASON)
+    assert replace(stored.record, lost=()) == pending()
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functions.pattern.events import MessageLost
 from tests.fakes.tasks import SECOND, claimed
 from tests.fakes.workflows import TASK
 from tests.unit.api.samples import problem
@@ -38,6 +39,7 @@ async def test_history_tells_who_ended_each_epoch_and_why(desk: Desk) -> None:
     assert (submitted["event"], submitted["who"], submitted["epoch"]) == ("submitted", "tester", 1)
     assert (resubmitted["event"], resubmitted["epoch"], resubmitted["state"]) == ("resubmitted", 1, "Error")
     assert (resubmitted["who"], resubmitted["reason"]) == ("operator", "the service is back")
+    assert (submitted["last_error"], resubmitted["last_error"]) == (None, "send: no money")
     assert "Z" in resubmitted["at"]
 
 
@@ -47,6 +49,20 @@ async def test_task_without_past_has_its_submission_only(desk: Desk) -> None:
     shown = (await desk.get(f"/tasks/{TASK}")).json
     assert [entry["event"] for entry in shown["history"]] == ["submitted"]
     assert shown["finished_at"] is not None
+
+
+async def test_messages_that_were_lost_are_shown(desk: Desk) -> None:
+    """With their queue and the reason, beside the task that they were about."""
+    desk.holds(processed())
+    stored = await desk.store.load(TASK)
+    assert stored is not None
+    await desk.store.change(stored, MessageLost(queue="notices-demo", message_id="m-1", reason="TTL"))
+    [lost] = (await desk.get(f"/tasks/{TASK}")).json["lost_messages"]
+    assert (lost["queue"], lost["message_id"], lost["reason"]) == (
+        "notices-demo",
+        "m-1",
+        "TTL",
+    )
 
 
 async def test_unknown_task_is_not_found(desk: Desk) -> None:

@@ -1,40 +1,67 @@
-"""Lists of tasks: by state, out of the indexes, page by page."""
+"""Lists of tasks out of the indexes: bounded, in the order of time over all shards, page by page."""
 
 from __future__ import annotations
 
 import json
 from base64 import urlsafe_b64encode
-from typing import Any
+from dataclasses import replace
 
 import pytest
 
+from functions.operations.cursor import Sorting
+from functions.operations.listing import Listing
+from functions.operations.wanted import Wanted
 from functions.pattern.errors import TransientError
 from functions.pattern.identity import TaskId
 from functions.pattern.ports import Index, IndexEntry
+from functions.pattern.records import TaskRecord
 from functions.pattern.states import ProcessState
 from tests.fakes.clock import START
-from tests.fakes.tasks import claimed, pending, told
+from tests.fakes.tasks import after, claimed, completed, failed, pending, started, told
 from tests.fakes.workflows import LINE, TASK
 from tests.unit.api.samples import problem, wrong_fields
 from tests.unit.operations.conftest import Desk, in_error, processed
+
+AT = START.isoformat()
 
 
 async def _listed(desk: Desk, query: str = "") -> list[str]:
     answer = await desk.get(f"/tasks{query}")
     assert answer.status == 200, answer.body
-    assert answer.json["cursor"] is None
-    return sorted(task["id"] for task in answer.json["tasks"])
+    return [task["id"] for task in answer.json["tasks"]]
 
 
-def _cursor(**content: Any) -> str:
-    return urlsafe_b64encode(json.dumps(content).encode()).decode()
+async def _all_pages(desk: Desk, query: str) -> list[list[str]]:
+    pages, cursor = [], ""
+    while True:
+        page = (await desk.get(f"/tasks?{query}{cursor}")).json
+        pages.append([task["id"] for task in page["tasks"]])
+        if page["cursor"] is None:
+            return pages
+        cursor = f"&cursor={page['cursor']}"
+
+
+def _cursor(**fields: object) -> str:
+    return urlsafe_b64encode(json.dumps(fields).encode()).decode()
+
+
+def _failed_at(seconds: float, task: str) -> TaskRecord:
+    name = TaskId(task)
+    running = told(
+        pending(LINE, name),
+        claimed(task=name),
+        started("pick", task=name),
+        completed("pick", task=name),
+        started("send", task=name, complete_by=10_000_000),
+    )
+    return told(running, failed("send", task=name), now=after(seconds))
 
 
 async def test_tasks_in_error_are_listed_first_of_all(desk: Desk) -> None:
     """They wait for the operator; the line says what went wrong."""
-    desk.holds(in_error("e-1"), in_error("e-2"), pending(LINE, TaskId("p-1")), processed("d-1"))
-    assert await _listed(desk) == ["e-1", "e-2"]
-    [line, _] = (await desk.get("/tasks")).json["tasks"]
+    desk.holds(in_error("e-1"), pending(LINE, TaskId("p-1")), processed("d-1"))
+    assert await _listed(desk) == ["e-1"]
+    [line] = (await desk.get("/tasks")).json["tasks"]
     assert (line["state"], line["last_error"], line["epoch"]) == ("Error", "send: no money", 1)
     assert (line["due_at"], line["workflow"]) == (None, "line")
 
@@ -50,32 +77,139 @@ async def test_each_state_has_its_own_list(desk: Desk) -> None:
     assert await _listed(desk, "?state=Error") == ["e-1"]
 
 
-async def test_list_goes_on_where_its_page_ended(desk: Desk) -> None:
-    """At most 50 tasks at a time, each once, over all shards."""
-    names = [f"e-{number}" for number in range(120)]
+@pytest.mark.parametrize("order", ["newest", "oldest"])
+async def test_pages_follow_each_other_in_the_order_of_time(desk: Desk, order: str) -> None:
+    """At most 50 tasks at a time, each once, whatever shard they are in."""
+    names = [f"e-{number:03}" for number in range(120)]
+    desk.holds(*(_failed_at(number, name) for number, name in enumerate(names)))
+    desk.clock.advance(200)
+    pages = await _all_pages(desk, f"order={order}")
+    assert [len(page) for page in pages] == [50, 50, 20]
+    listed = [name for page in pages for name in page]
+    assert listed == (names if order == "oldest" else names[::-1])
+
+
+@pytest.mark.parametrize("order", ["newest", "oldest"])
+@pytest.mark.parametrize("apart", [0.001, 60, 7_200], ids=["crowded", "by the minute", "scattered"])
+async def test_long_lists_are_complete_and_in_order(desk: Desk, order: str, apart: float) -> None:
+    """More entries than one request reads, however they lie in time."""
+    names = [f"e-{number:04}" for number in range(450)]
+    desk.holds(*(_failed_at(number * apart, name) for number, name in enumerate(names)))
+    desk.clock.advance(450 * apart)
+    pages = await _all_pages(desk, f"order={order}")
+    listed = [name for page in pages for name in page]
+    assert listed == (names if order == "oldest" else names[::-1])
+    assert len(pages) < 40
+
+
+async def test_tasks_of_one_moment_are_all_listed(desk: Desk) -> None:
+    """Their ids give the order."""
+    names = [f"e-{number:03}" for number in range(130)]
     desk.holds(*map(in_error, names))
-    seen: list[str] = []
-    query = ""
-    sizes = []
-    while True:
-        page = (await desk.get(f"/tasks{query}")).json
-        seen += [task["id"] for task in page["tasks"]]
-        sizes.append(len(page["tasks"]))
-        if page["cursor"] is None:
-            break
-        query = f"?cursor={page['cursor']}"
-    assert sorted(seen) == sorted(names)
-    assert sizes[:-1] == [50, 50]
+    for order in ("newest", "oldest"):
+        listed = [name for page in await _all_pages(desk, f"order={order}") for name in page]
+        assert listed == (names if order == "oldest" else names[::-1])
 
 
 async def test_list_asks_the_index_only_so_often_for_one_page(desk: Desk) -> None:
     """A state that is rare in a large index gives an empty page, and the list goes on."""
     desk.index.wrong[Index.DONE] = [
-        IndexEntry(TaskId(f"d-{number}"), START, "line", ProcessState.PROCESSED) for number in range(3_300)
+        IndexEntry(TaskId(f"d-{number}"), after(number), "line", ProcessState.PROCESSED)
+        for number in range(6_000)
     ]
-    page = (await desk.get("/tasks?state=Compensated")).json
-    assert (page["tasks"], desk.index.requests) == ([], 64)
-    assert page["cursor"] is not None
+    desk.clock.advance(6_000)
+    for order in ("newest", "oldest"):
+        desk.index.requests = 0
+        page = (await desk.get(f"/tasks?state=Compensated&order={order}")).json
+        assert (page["tasks"], desk.index.requests) == ([], 8 * desk.index.shards)
+        assert page["cursor"] is not None
+
+
+@pytest.mark.parametrize(
+    ("query", "listed"),
+    [
+        ("max_age=50", ["e-90", "e-50"]),
+        ("min_age=50", ["e-50", "e-10"]),
+        ("min_age=20&max_age=60", ["e-50"]),
+        ("workflow=line", ["e-90", "e-50", "e-10"]),
+        ("workflow=diamond", []),
+    ],
+)
+async def test_list_is_narrowed_by_age_and_workflow(desk: Desk, query: str, listed: list[str]) -> None:
+    """The age of what ended counts from its end."""
+    desk.holds(*(_failed_at(seconds, f"e-{seconds}") for seconds in (10, 50, 90)))
+    desk.clock.advance(100)
+    assert await _listed(desk, f"?{query}") == listed
+    assert await _listed(desk, f"?{query}&order=oldest") == listed[::-1]
+
+
+@pytest.mark.parametrize("order", ["newest", "oldest"])
+async def test_tasks_under_way_are_listed_by_their_submission(desk: Desk, order: str) -> None:
+    """When they are due, which is what their index goes by, is nobody's order; pages of 50 all the same."""
+    names = [f"p-{number:03}" for number in range(60)]
+    for number, name in enumerate(names):
+        record = pending(LINE, TaskId(name))
+        submission = replace(record.order, submitted_at=after(number))
+        desk.holds(replace(record, order=submission, task=replace(record.task, due_at=after(600 - number))))
+    pages = await _all_pages(desk, f"state=Pending&order={order}")
+    assert [len(page) for page in pages] == [50, 10]
+    listed = [name for page in pages for name in page]
+    assert listed == (names if order == "oldest" else names[::-1])
+
+
+async def test_more_under_way_than_a_request_reads_is_told_of(desk: Desk) -> None:
+    """No cursor leads to those that are due later."""
+    desk.index.wrong[Index.DUE] = [
+        IndexEntry(TaskId(f"p-{number}"), after(number), "line", ProcessState.PENDING)
+        for number in range(2_500)
+    ]
+    page = (await desk.get("/tasks?state=Pending")).json
+    assert (page["more"], desk.index.requests) == (True, desk.index.shards)
+
+
+async def test_newest_of_very_many_are_found_at_once(desk: Desk) -> None:
+    """A few rounds, and the first page is full: the windows fit what is there."""
+    desk.index.wrong[Index.DONE] = [
+        IndexEntry(TaskId(f"d-{number}"), after(number), "line", ProcessState.PROCESSED)
+        for number in range(20_000)
+    ]
+    desk.clock.advance(20_000)
+    wanted = Wanted(state=ProcessState.PROCESSED, sorting=Sorting.NEWEST)
+    found = await Listing(index=desk.index, clock=desk.clock).page(wanted, None)
+    assert [entry.task for entry in found.entries] == [f"d-{19_999 - number}" for number in range(50)]
+    assert desk.index.requests <= 4 * desk.index.shards
+
+
+async def test_age_of_a_task_under_way_counts_from_its_submission(desk: Desk) -> None:
+    """It is due in the future, which says nothing of its age."""
+    desk.holds(pending(LINE, TaskId("p-1")))
+    desk.clock.advance(20)
+    assert await _listed(desk, "?state=Pending&min_age=20") == ["p-1"]
+    assert await _listed(desk, "?state=Pending&min_age=21") == []
+    assert await _listed(desk, "?state=Pending&max_age=19") == []
+
+
+async def test_tasks_are_found_by_the_beginning_of_their_ids(desk: Desk) -> None:
+    """In any state unless one is named; one request for each shard."""
+    desk.holds(in_error("order-2"), processed("order-1"), in_error("other"))
+    assert await _listed(desk, "?prefix=order-") == ["order-1", "order-2"]
+    assert desk.index.requests == desk.index.shards
+    assert await _listed(desk, "?prefix=order-&state=Error") == ["order-2"]
+    assert await _listed(desk, "?prefix=order-&workflow=diamond") == []
+
+
+async def test_more_tasks_than_fit_under_a_beginning_are_told_of(desk: Desk) -> None:
+    """A longer one finds them."""
+    desk.holds(*(processed(f"d-{number:03}") for number in range(60)))
+    page = (await desk.get("/tasks?prefix=d-")).json
+    assert (len(page["tasks"]), page["more"], page["cursor"]) == (50, True, None)
+    assert (await desk.get("/tasks?prefix=d-05")).json["more"] is False
+
+
+async def test_task_of_just_that_name_comes_first(desk: Desk) -> None:
+    """However many there are whose ids begin with it."""
+    desk.holds(*(processed(f"d-1{number:03}") for number in range(200)), processed("d-1"))
+    assert (await _listed(desk, "?prefix=d-1"))[:2] == ["d-1", "d-1000"]
 
 
 async def test_entry_that_leads_nowhere_is_left_out(desk: Desk) -> None:
@@ -92,21 +226,38 @@ async def test_entry_that_leads_nowhere_is_left_out(desk: Desk) -> None:
     [
         "!",
         "abc",
-        "x" * 2049,
-        _cursor(state="Error", shard=2),
-        _cursor(state="Error", shard=-1),
-        _cursor(state="Processed", shard=0),
-        _cursor(state="Error", shard=0, after="elsewhere"),
+        "x" * 513,
+        _cursor(state="Error", sorting="newest", at="soon", task="e-1"),
+        _cursor(state="Error", sorting="newest", at="2026-11-21T10:00:00", task="e-1"),
+        _cursor(state="Error", sorting="newest", at=AT, task="e|1"),
+        _cursor(state="Error", sorting="oldest", at=AT, task="e-1"),
+        _cursor(state="Processed", sorting="newest", at=AT, task="e-1"),
+        _cursor(state="Error", sorting="newest", at=AT, shard=1),
     ],
 )
 async def test_cursor_that_is_not_ours_is_refused(desk: Desk, cursor: str) -> None:
     """Whether it can't be read, is another list's, or leads to no place."""
-    assert wrong_fields(await desk.get(f"/tasks?cursor={cursor}")) == ["cursor"]
+    assert "cursor" in wrong_fields(await desk.get(f"/tasks?cursor={cursor}"))[0]
 
 
-async def test_unknown_state_is_refused(desk: Desk) -> None:
+@pytest.mark.parametrize(
+    "at", ["0001-01-01T00:00:00Z", "9999-12-31T23:59:59.999999Z", "1999-01-01T00:00:00Z"]
+)
+@pytest.mark.parametrize("sorting", ["newest", "oldest"])
+async def test_cursor_at_the_ends_of_time_does_no_harm(desk: Desk, at: str, sorting: str) -> None:
+    """It leads to a list, be it an empty one."""
+    desk.holds(in_error())
+    cursor = _cursor(state="Error", sorting=sorting, at=at)
+    assert await _listed(desk, f"?order={sorting}&cursor={cursor}") in ([], [TASK])
+
+
+@pytest.mark.parametrize(
+    "query", ["state=Lost", "order=best", "min_age=-1", "max_age=nan", "prefix=a|b", "workflow=A", "shard=1"]
+)
+async def test_query_that_can_not_be_meant_is_refused(desk: Desk, query: str) -> None:
     """The field is named."""
-    assert wrong_fields(await desk.get("/tasks?state=Lost")) == ["state"]
+    [field] = wrong_fields(await desk.get(f"/tasks?{query}"))
+    assert query.split("=", maxsplit=1)[0] in field
 
 
 async def test_store_that_does_not_answer_is_said(desk: Desk) -> None:

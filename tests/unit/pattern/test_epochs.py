@@ -160,6 +160,13 @@ def test_history_keeps_how_the_epoch_stood_when_it_ended() -> None:
     assert [step.result for step in closed.steps] == [None, None, None]
 
 
+def test_history_keeps_the_error_that_an_operator_answered() -> None:
+    """The task's own last error is the operator's reason from then on."""
+    again = told(HELD, resubmission())
+    assert [closed.last_error for closed in again.history] == [HELD.task.last_error]
+    assert again.task.last_error == SOLVED
+
+
 def test_history_names_the_scheduler_that_lost_its_task() -> None:
     """And the Supervisor that took it away."""
     (closed,) = recovered(BOOKING).history

@@ -17,6 +17,7 @@ from functions.pattern.errors import IllegalTransitionError
 from functions.pattern.events import (
     Event,
     GivenUp,
+    MessageLost,
     OperatorEvent,
     Recovered,
     Refused,
@@ -128,6 +129,11 @@ class LifeOfATask(RuleBasedStateMachine):
         """Let an operator resubmit the task, or have it undone."""
         self._tell(self._timed(event(Epoch(max(1, self.record.task.epoch - behind))), 10))
 
+    @rule(message=st.integers(1, 3))
+    def lose(self, message: int) -> None:
+        """Let a message about the task die, perhaps the same one again."""
+        self._tell(MessageLost(queue="scheduler-requests", message_id=str(message), reason="too often"))
+
     @invariant()
     def due_is_never_too_late(self) -> None:
         """Never later than the earliest complete-by of a running step."""
@@ -209,6 +215,10 @@ class LifeOfATask(RuleBasedStateMachine):
 
 def _check_change(before: TaskRecord, now: TaskRecord, event: Event) -> None:
     """Check what must hold of any one change."""
+    if isinstance(event, MessageLost):
+        as_it_was = replace(now.task, updated_at=before.task.updated_at)
+        assert replace(now, task=as_it_was, lost=before.lost) == before
+        return
     assert event.epoch == before.task.epoch <= now.task.epoch <= before.task.epoch + 1
     assert now.history[: len(before.history)] == before.history
     if before.task.direction is Direction.UNDO:

@@ -9,6 +9,7 @@ import pytest
 
 from functions.pattern.errors import TransientError
 from functions.supervisor.blueprint import report_full_sweep, report_sweep, supervisor_blueprint
+from functions.supervisor.figures import SweepFigures
 from functions.supervisor.full_sweep import FullSweep
 from tests.fakes.tasks import pending
 from tests.fakes.workflows import LINE
@@ -50,10 +51,40 @@ async def test_sweep_logs_one_line_with_what_it_did(bench: Bench, caplog: pytest
     ]
 
 
-async def test_sweep_with_nothing_to_do_is_silent(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
-    """Every 30 seconds would be too often to say so."""
+async def test_sweep_with_nothing_to_do_gives_a_sign_of_life(
+    bench: Bench, caplog: pytest.LogCaptureFixture
+) -> None:
+    """An alert rule can only see that the line is missing if it always comes."""
+    await report_sweep(bench.supervisor)
+    assert [(each.levelno, each.getMessage()) for each in caplog.records] == [
+        (logging.INFO, "supervisor sweep {}")
+    ]
+
+
+async def test_sweep_left_to_another_supervisor_is_silent(
+    bench: Bench, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever holds the lease speaks."""
+
+    async def not_mine() -> None: ...
+
+    monkeypatch.setattr(bench.supervisor, "run", not_mine)
     await report_sweep(bench.supervisor)
     assert caplog.messages == []
+
+
+async def test_unfinished_sweep_is_a_warning(
+    bench: Bench, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Tasks were left that nobody has looked at."""
+
+    async def cut_short() -> SweepFigures:
+        return SweepFigures(unfinished=True)
+
+    monkeypatch.setattr(bench.supervisor, "run", cut_short)
+    await report_sweep(bench.supervisor)
+    [line] = caplog.records
+    assert (line.levelno, line.getMessage()) == (logging.WARNING, 'supervisor sweep {"unfinished": true}')
 
 
 async def test_sweep_that_fails_is_an_error_an_alert_can_match(

@@ -5,8 +5,9 @@ from __future__ import annotations
 import azure.durable_functions as df
 import azure.functions as func
 
+from functions.remotes import remotes_of
 from functions.settings import load_settings
-from functions.wiring import Wiring, remotes_of
+from functions.wiring import Wiring
 from tests.e2e.recovery.workflows import WORKFLOWS
 
 settings = load_settings()

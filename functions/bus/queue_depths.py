@@ -1,0 +1,96 @@
+"""Looks into queues without taking anything: counts messages up to a limit, and tells their age.
+
+Service Bus gives exact counts only to those who may manage the namespace. A receiver may peek.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from contextlib import suppress
+
+from azure.core.exceptions import AzureError
+from azure.servicebus import ServiceBusMessageState, ServiceBusReceivedMessage, ServiceBusSubQueue
+from azure.servicebus.aio import ServiceBusClient, ServiceBusReceiver
+
+from functions.operations.queues import Pile, QueueDepth
+
+#: Messages that are counted; their bodies come along.
+_MOST = 100
+
+_LOOK_SECONDS = 4
+
+#: Sequence numbers begin here (Service Bus); without one, a receiver goes on where it looked last.
+_FROM_THE_FIRST = 1
+
+_log = logging.getLogger(__name__)
+
+
+class PeekedQueues:
+    """Peeks into queues and their dead-letter queues, over receivers that stay open."""
+
+    def __init__(self, client: ServiceBusClient, queues: Sequence[str]) -> None:
+        self._client = client
+        self._queues = queues
+        self._receivers: dict[tuple[str, ServiceBusSubQueue | None], ServiceBusReceiver] = {}
+
+    async def depths(self) -> Sequence[QueueDepth]:
+        """Look at every queue, in a few seconds at most; None stands for what can't be seen."""
+        return await asyncio.gather(*map(self._depth, self._queues))
+
+    async def _depth(self, queue: str) -> QueueDepth:
+        waiting, dead = await asyncio.gather(
+            self._look(queue, None), self._look(queue, ServiceBusSubQueue.DEAD_LETTER)
+        )
+        return QueueDepth(queue, waiting, dead)
+
+    async def _look(self, queue: str, part: ServiceBusSubQueue | None) -> Pile | None:
+        try:
+            async with asyncio.timeout(_LOOK_SECONDS):
+                seen = await _peeked(self._receiver(queue, part))
+        except (AzureError, TimeoutError, ValueError) as fault:
+            _log.warning("queue %s can't be looked at: %s", queue, type(fault).__name__)
+            await self._drop(queue, part)
+            return None
+        return _pile(seen)
+
+    def _receiver(self, queue: str, part: ServiceBusSubQueue | None) -> ServiceBusReceiver:
+        if (queue, part) not in self._receivers:
+            # No credit is given, so that nothing is delivered to it.
+            self._receivers[queue, part] = self._client.get_queue_receiver(
+                queue, sub_queue=part, prefetch_count=0
+            )
+        return self._receivers[queue, part]
+
+    async def _drop(self, queue: str, part: ServiceBusSubQueue | None) -> None:
+        """Let the next look begin with a new connection."""
+        receiver = self._receivers.pop((queue, part), None)
+        if receiver is not None:
+            with suppress(AzureError, TimeoutError):
+                async with asyncio.timeout(1):
+                    await receiver.close()
+
+
+async def _peeked(receiver: ServiceBusReceiver) -> Sequence[ServiceBusReceivedMessage]:
+    """Peek until there is nothing, or enough: one answer can hold less than was asked for."""
+    seen: list[ServiceBusReceivedMessage] = []
+    following = _FROM_THE_FIRST
+    while len(seen) < _MOST:
+        some = await receiver.peek_messages(_MOST - len(seen), sequence_number=following)
+        if not some:
+            break
+        seen += some
+        following = (some[-1].sequence_number or 0) + 1
+    return seen
+
+
+def _pile(seen: Sequence[ServiceBusReceivedMessage]) -> Pile:
+    there = [each for each in seen if each.state is not ServiceBusMessageState.SCHEDULED]
+    times = [each.enqueued_time_utc for each in there if each.enqueued_time_utc is not None]
+    return Pile(
+        count=len(there),
+        more=len(seen) == _MOST,
+        oldest_at=min(times, default=None),
+        scheduled=len(seen) - len(there),
+    )

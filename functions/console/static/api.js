@@ -1,0 +1,63 @@
+// The operators' interface. Every request is bounded in time; what it refuses becomes an `ApiError`.
+
+import { key } from "./key.js";
+import { askWho } from "./signin.js";
+
+// This file lies at `…/ops/console/api.js`.
+const BASE = new URL("../", import.meta.url);
+const MOST_MILLISECONDS = 20_000;
+const UNAUTHORIZED = 401;
+
+export class ApiError extends Error {
+  constructor(status, detail) {
+    super(detail);
+    this.status = status;
+  }
+}
+
+export function overview(signal) {
+  return ask("overview", { signal });
+}
+
+export function tasks(query, signal) {
+  return ask(`tasks?${new URLSearchParams(query)}`, { signal });
+}
+
+export function task(id, signal) {
+  return ask(`tasks/${encodeURIComponent(id)}`, { signal });
+}
+
+// `action` is `resubmit` or `undo`.
+export function act(id, action, reason) {
+  return ask(`tasks/${encodeURIComponent(id)}/${action}`, {
+    method: "POST",
+    body: JSON.stringify({ reason }),
+    headers: { "Content-Type": "application/json", "X-Requested-With": "console" },
+  });
+}
+
+async function ask(path, { signal, headers = {}, ...options }) {
+  const given = key();
+  const limit = AbortSignal.timeout(MOST_MILLISECONDS);
+  const answer = await fetch(new URL(path, BASE), {
+    ...options,
+    headers: { Accept: "application/json", ...headers, ...(given ? { "x-functions-key": given } : {}) },
+    signal: signal ? AbortSignal.any([signal, limit]) : limit,
+    cache: "no-store",
+  });
+  if (answer.status === UNAUTHORIZED) {
+    await askWho(answer);
+    return ask(path, { signal, headers, ...options });
+  }
+  if (!answer.ok) throw new ApiError(answer.status, await refusal(answer));
+  return answer.json();
+}
+
+async function refusal(answer) {
+  try {
+    const { detail, title } = await answer.json();
+    return detail ?? title;
+  } catch {
+    return answer.statusText || `HTTP ${answer.status}`;
+  }
+}

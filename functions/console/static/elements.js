@@ -1,0 +1,39 @@
+// Makes elements. What comes from outside becomes text nodes and attribute values, never markup.
+
+const SVG = "http://www.w3.org/2000/svg";
+
+export function el(name, attributes = {}, ...children) {
+  return filled(document.createElement(name), attributes, children);
+}
+
+export function svg(name, attributes = {}, ...children) {
+  return filled(document.createElementNS(SVG, name), attributes, children);
+}
+
+function filled(element, attributes, children) {
+  for (const [name, value] of Object.entries(attributes)) {
+    if (typeof value === "function") {
+      element.addEventListener(name, value);
+    } else if (value === true) {
+      element.setAttribute(name, "");
+    } else if (value !== null && value !== undefined && value !== false) {
+      element.setAttribute(name, value);
+    }
+  }
+  element.append(...children.flat(Infinity).filter((child) => child !== null && child !== undefined));
+  return element;
+}
+
+// Puts new content in the place of the old, and the keyboard's focus back on what it was on.
+export function replace(parent, ...children) {
+  const held = parent.contains(document.activeElement) ? placeOf(document.activeElement) : null;
+  parent.replaceChildren(...children.flat(Infinity).filter((child) => child !== null));
+  if (held !== null) {
+    const again = [...parent.querySelectorAll("a, button, summary, [tabindex]")];
+    again.find((element) => placeOf(element) === held)?.focus({ preventScroll: true });
+  }
+}
+
+function placeOf(element) {
+  return `${element.localName} ${element.getAttribute("href") ?? element.textContent}`;
+}

@@ -1,0 +1,68 @@
+// What a list can be asked for by. Each change is a new address, so that going back works.
+
+import { addressOfList } from "./addresses.js";
+import { el } from "./elements.js";
+
+const STATES = ["Error", "Pending", "Processing", "Processed", "Compensated"];
+const AGES = [
+  ["", "any age"],
+  ["max_age=3600", "up to 1 hour"],
+  ["max_age=86400", "up to 1 day"],
+  ["min_age=600", "10 minutes or more"],
+  ["min_age=3600", "1 hour or more"],
+  ["min_age=86400", "1 day or more"],
+];
+const ORDERS = [
+  ["newest", "newest first"],
+  ["oldest", "oldest first"],
+];
+
+export function filters(asked) {
+  const anyState = asked.prefix ? [["", "any"]] : [];
+  const states = [...anyState, ...STATES.map((state) => [state, state])];
+  const form = el(
+    "form",
+    {
+      class: "filters",
+      role: "search",
+      "aria-label": "Tasks",
+      submit: (event) => { event.preventDefault(); go(form); },
+      change: () => go(form),
+    },
+    field("State", choice("state", states, asked.state ?? (asked.prefix ? "" : "Error"))),
+    field("Workflow", text("workflow", asked.workflow, "any", "[a-z][a-z0-9\\-]{0,31}")),
+    field("Age", choice("age", AGES, ageOf(asked))),
+    field("Order", choice("order", ORDERS, asked.order ?? "newest")),
+    field("Id begins with", text("prefix", asked.prefix, "any", "[A-Za-z0-9_\\-]{1,64}")),
+    el("button", {}, "Find"),
+  );
+  return form;
+}
+
+function field(name, input) {
+  return el("label", {}, el("span", {}, name), input);
+}
+
+function choice(name, options, chosen) {
+  return el(
+    "select",
+    { name },
+    options.map(([value, label]) => el("option", { value, selected: value === chosen }, label)),
+  );
+}
+
+function text(name, value, placeholder, pattern) {
+  return el("input", { name, value, placeholder, pattern, type: "search", autocomplete: "off", spellcheck: "false" });
+}
+
+function ageOf(asked) {
+  if (asked.min_age) return `min_age=${asked.min_age}`;
+  return asked.max_age ? `max_age=${asked.max_age}` : "";
+}
+
+function go(form) {
+  if (!form.reportValidity()) return;
+  const { age, ...others } = Object.fromEntries(new FormData(form));
+  const asked = { ...others, ...Object.fromEntries(new URLSearchParams(age)) };
+  location.hash = addressOfList(asked);
+}

@@ -1,0 +1,53 @@
+// Says how old what is shown is, and whether its source can be reached.
+
+import { ApiError } from "./api.js";
+import { age, whole } from "./format.js";
+
+const line = document.getElementById("freshness");
+const announcement = document.getElementById("announcement");
+
+let updatedAt = null;
+let failure = null;
+
+export function loading() {
+  updatedAt = null;
+  failure = null;
+  show();
+}
+
+export function updated() {
+  if (failure !== null) announce("Reachable again.");
+  updatedAt = Date.now();
+  failure = null;
+  show();
+}
+
+// `pause` is in milliseconds: then it is tried again.
+export function failed(error, pause) {
+  const what = error instanceof ApiError ? `${error.status}: ${error.message}` : "not reachable";
+  if (failure === null) announce(`Not up to date: ${what}`);
+  failure = { what, againAt: Date.now() + pause };
+  show();
+}
+
+// Tells people who listen rather than look; said once, not with every second that passes.
+export function announce(text) {
+  announcement.textContent = text;
+}
+
+function show() {
+  line.classList.toggle("stale", failure !== null);
+  line.textContent = failure === null ? fresh() : stale();
+}
+
+function fresh() {
+  return updatedAt === null ? "loading" : `updated ${age(updatedAt)} ago`;
+}
+
+function stale() {
+  const again = whole((failure.againAt - Date.now()) / 1000);
+  const since = updatedAt === null ? "" : ` · as of ${age(updatedAt)} ago`;
+  return `${failure.what}${since} · next try in ${again}`;
+}
+
+setInterval(show, 1_000);

@@ -1,0 +1,113 @@
+// The workflow as it is defined: a step in each box, the steps it needs before it.
+
+import { el, svg } from "./elements.js";
+import { icon, tone, word } from "./states.js";
+
+const BOX = { width: 156, height: 46 };
+const GAP = { along: 40, across: 16 };
+const MARGIN = 4;
+const MOST_CHARACTERS = 16;
+
+// `needs` is by the steps' names; without it the workflow is not known any more, and steps just follow each other.
+export function graph(steps, needs, vertical) {
+  const layers = layersOf(steps, needs);
+  const places = placed(layers, vertical);
+  const size = sizeOf(places);
+  const drawn = svg(
+    "svg",
+    { class: "graph", width: size.width, height: size.height, viewBox: `0 0 ${size.width} ${size.height}`, role: "img", "aria-label": described(steps) },
+    arrowhead(),
+    needs === null ? [] : edges(steps, reduced(needs), places, vertical),
+    steps.map((step) => box(step, places.get(step.name))),
+  );
+  const unknown = needs === null ? el("p", { class: "none" }, "This workflow is not registered any more: what its steps need is not known.") : null;
+  return el("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": "Workflow" }, drawn, unknown);
+}
+
+function described(steps) {
+  return steps.map((step) => `${step.name}: ${word(step.state)}`).join(", ");
+}
+
+function layersOf(steps, needs) {
+  if (needs === null) return steps.map((step) => [step.name]);
+  const depths = new Map();
+  const depth = (name) => {
+    if (!depths.has(name)) depths.set(name, Math.max(-1, ...(needs[name] ?? []).map(depth)) + 1);
+    return depths.get(name);
+  };
+  const layers = [];
+  for (const { name } of steps) (layers[depth(name)] ??= []).push(name);
+  return layers;
+}
+
+function placed(layers, vertical) {
+  const across = (vertical ? BOX.width : BOX.height) + GAP.across;
+  const along = (vertical ? BOX.height : BOX.width) + GAP.along;
+  const widest = Math.max(...layers.map((layer) => layer.length));
+  const places = new Map();
+  layers.forEach((layer, depth) =>
+    layer.forEach((name, at) => {
+      const sideways = MARGIN + (at + (widest - layer.length) / 2) * across;
+      const forwards = MARGIN + depth * along;
+      places.set(name, vertical ? { x: sideways, y: forwards } : { x: forwards, y: sideways });
+    }),
+  );
+  return places;
+}
+
+function sizeOf(places) {
+  const all = [...places.values()];
+  return {
+    width: Math.max(...all.map((place) => place.x)) + BOX.width + MARGIN,
+    height: Math.max(...all.map((place) => place.y)) + BOX.height + MARGIN,
+  };
+}
+
+// Leaves out what follows from the others: a step needs whatever those need that it needs.
+function reduced(needs) {
+  const known = new Map();
+  const all = (name) => {
+    if (!known.has(name)) known.set(name, new Set((needs[name] ?? []).flatMap((each) => [each, ...all(each)])));
+    return known.get(name);
+  };
+  return Object.fromEntries(
+    Object.entries(needs).map(([name, needed]) => [
+      name,
+      needed.filter((each) => !needed.some((other) => other !== each && all(other).has(each))),
+    ]),
+  );
+}
+
+function edges(steps, needs, places, vertical) {
+  return steps.flatMap((step) =>
+    (needs[step.name] ?? []).map((needed) => edge(places.get(needed), places.get(step.name), vertical)),
+  );
+}
+
+function edge(from, to, vertical) {
+  const [x1, y1] = vertical ? [from.x + BOX.width / 2, from.y + BOX.height] : [from.x + BOX.width, from.y + BOX.height / 2];
+  const [x2, y2] = vertical ? [to.x + BOX.width / 2, to.y - 3] : [to.x - 3, to.y + BOX.height / 2];
+  const [bend1, bend2] = vertical
+    ? [`${x1} ${(y1 + y2) / 2}`, `${x2} ${(y1 + y2) / 2}`]
+    : [`${(x1 + x2) / 2} ${y1}`, `${(x1 + x2) / 2} ${y2}`];
+  return svg("path", { class: "edge", d: `M${x1} ${y1}C${bend1} ${bend2} ${x2} ${y2}`, "marker-end": "url(#arrowhead)" });
+}
+
+function arrowhead() {
+  const tip = svg("path", { d: "M0 0L6 3L0 6z" });
+  const size = { viewBox: "0 0 6 6", refX: 4, refY: 3, markerWidth: 7, markerHeight: 7, orient: "auto" };
+  return svg("defs", {}, svg("marker", { id: "arrowhead", ...size }, tip));
+}
+
+function box(step, { x, y }) {
+  const name = step.name.length > MOST_CHARACTERS ? `${step.name.slice(0, MOST_CHARACTERS - 1)}…` : step.name;
+  return svg(
+    "g",
+    { class: `box ${tone(step.state)}`, transform: `translate(${x} ${y})` },
+    svg("title", {}, [step.name, word(step.state), step.error].filter(Boolean).join(" · ")),
+    svg("rect", { ...BOX, rx: 6 }),
+    icon(step.state, { x: 10, y: 15, width: 16, height: 16 }),
+    svg("text", { class: "step-name", x: 34, y: 20 }, name),
+    svg("text", { class: "step-state", x: 34, y: 36 }, word(step.state)),
+  );
+}

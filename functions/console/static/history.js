@@ -1,0 +1,48 @@
+// What happened to a task: who ended each epoch and why, and what was told of it.
+
+import { el } from "./elements.js";
+import { clock, NOTHING } from "./format.js";
+import { badge } from "./states.js";
+import { section, table } from "./tables.js";
+
+export function history(task) {
+  const entries = [...task.history].reverse().map((entry) =>
+    el(
+      "li",
+      {},
+      el("p", {}, el("strong", {}, entry.event), ` by ${entry.who}, `, clock(entry.at)),
+      entry.reason ? el("p", { class: "reason" }, entry.reason) : null,
+      entry.last_error && entry.state === "Error" ? el("p", { class: "reason" }, `Its error: ${entry.last_error}`) : null,
+      entry.steps.length ? el("p", { class: "note" }, `Epoch ${entry.epoch} ended in ${entry.state}.`) : null,
+    ),
+  );
+  return section("History", el("ol", { class: "history" }, entries));
+}
+
+export function notices(task) {
+  const rows = task.notices.map((notice) => [
+    notice.kind,
+    notice.kind === "alert" ? "operators" : (task.reply_to ?? NOTHING),
+    String(notice.epoch),
+    clock(notice.at),
+  ]);
+  return table("Notices", ["Notice", "To", "#Epoch", "At"], rows, "Nobody had to be told: the order names no reply queue.");
+}
+
+export function lostMessages(task) {
+  if (task.lost_messages.length === 0) return null;
+  const rows = task.lost_messages.map((lost) => [lost.queue, lost.message_id, lost.reason, clock(lost.at)]);
+  return table("Messages lost", ["Queue", "Message", "Reason", "At"], rows);
+}
+
+export function steps(task) {
+  const rows = task.steps.map((step) => [
+    step.name,
+    badge(step.state),
+    clock(step.started_at),
+    clock(step.finished_at),
+    clock(step.complete_by),
+    step.error ?? NOTHING,
+  ]);
+  return table("Steps now", ["Step", "State", "Started", "Finished", "Complete by", "Error"], rows, "It has no steps.");
+}

@@ -1,0 +1,142 @@
+// The first view: what is stuck, what goes on, and whether all that keeps it going is well.
+
+import { addressOfList } from "./addresses.js";
+import * as api from "./api.js";
+import { chart } from "./chart.js";
+import { el, replace } from "./elements.js";
+import { ago, count, minute, NOTHING, seconds, tally } from "./format.js";
+import { badge, icon } from "./states.js";
+import { facts, section, table } from "./tables.js";
+
+const PAUSE = 5_000;
+
+export function overviewView() {
+  const place = el("div", { class: "overview" });
+  return {
+    title: "Overview",
+    page: "overview",
+    open: () => [el("h1", {}, "Overview"), place],
+    read: (signal) => api.overview(signal),
+    show(data) {
+      replace(
+        place,
+        strip(data),
+        hour(data),
+        el("div", { class: "sides" }, el("div", {}, workflows(data), queues(data)), el("div", {}, supervisor(data), breakers(data))),
+      );
+      return PAUSE;
+    },
+  };
+}
+
+function strip(data) {
+  const { end_to_end: times } = data.finished;
+  return el(
+    "ul",
+    { class: "strip" },
+    figure("In Error", tally(data.in_error), { state: data.in_error.count ? "Error" : null, href: "#/tasks" }),
+    figure("Overdue now", tally(data.overdue), {
+      tone: data.overdue.count ? "late" : null,
+      href: addressOfList({ state: "Processing", order: "oldest" }),
+    }),
+    figure("Under way", tally(data.under_way), { href: addressOfList({ state: "Processing" }) }),
+    figure("Processed", finished(data, "processed"), { href: addressOfList({ state: "Processed" }), note: span(data) }),
+    figure("Compensated", finished(data, "compensated"), {
+      href: addressOfList({ state: "Compensated" }),
+      note: span(data),
+    }),
+    figure("End to end, p50", times ? seconds(times.p50) : NOTHING, { note: times && `p99 ${seconds(times.p99)}` }),
+  );
+}
+
+function figure(name, value, { href, state, tone, note } = {}) {
+  const content = [
+    el("span", { class: "name" }, name),
+    el("span", { class: "value" }, state ? icon(state) : null, value),
+    el("span", { class: "note" }, note ?? ""),
+  ];
+  const look = `figure ${state ? "bad" : (tone ?? "")}`;
+  return el("li", {}, href ? el("a", { class: look, href }, content) : el("span", { class: look }, content));
+}
+
+function finished(data, kind) {
+  return tally({ count: data.finished[kind], more: data.finished.more });
+}
+
+// Where too much finished in an hour to be read, it is of a shorter time.
+function span(data) {
+  const whole = data.finished.since === data.minutes[0].at;
+  return whole ? "in the last hour" : `since ${minute(data.finished.since)}`;
+}
+
+function hour(data) {
+  return section("The last hour", chart(data.minutes));
+}
+
+function workflows(data) {
+  const rows = data.workflows.map((line) => [
+    line.workflow,
+    count(line.under_way),
+    flagged(line.overdue, "late"),
+    flagged(line.in_error, "bad", addressOfList({ state: "Error", workflow: line.workflow })),
+    count(line.processed),
+    count(line.compensated),
+  ]);
+  const columns = ["Workflow", "#Under way", "#Overdue", "#Error", "#Processed", "#Compensated"];
+  return table("Workflows", columns, rows, "Nothing is under way, and nothing finished in the last hour.");
+}
+
+function flagged(number, tone, href) {
+  if (number === 0) return count(0);
+  return href ? el("a", { class: tone, href }, count(number)) : el("strong", { class: tone }, count(number));
+}
+
+function supervisor(data) {
+  const beat = data.supervisor;
+  if (beat === null) return section("Supervisor", el("p", { class: "none" }, "No sweep yet."));
+  return section(
+    "Supervisor",
+    facts([
+      ["Last sweep", ago(beat.finished_at)],
+      ["Took", seconds((Date.parse(beat.finished_at) - Date.parse(beat.started_at)) / 1000)],
+      ["Found", count(beat.found)],
+      ["Overdue", count(beat.overdue)],
+      ["Recovered", count(beat.recovered)],
+      ["Given up", count(beat.given_up)],
+      ["Failures", flagged(beat.failures, "bad")],
+      ["Oldest overdue", beat.oldest_overdue ? seconds(beat.oldest_overdue) : NOTHING],
+      ["Finished its work", beat.unfinished ? el("strong", { class: "late" }, "no") : "yes"],
+    ]),
+  );
+}
+
+function queues(data) {
+  const rows = data.queues.map((queue) => [
+    queue.queue,
+    pile(queue.waiting),
+    pile(queue.dead, "bad"),
+    queue.waiting?.oldest_at ? ago(queue.waiting.oldest_at) : NOTHING,
+    queue.waiting ? count(queue.waiting.scheduled) : "unknown",
+  ]);
+  return table("Queues", ["Queue", "#Waiting", "#Dead letters", "#Oldest", "#Scheduled"], rows, "No queue is known.");
+}
+
+function pile(counted, tone) {
+  if (counted === null) return "unknown";
+  return tone && counted.count ? el("strong", { class: tone }, tally(counted)) : tally(counted);
+}
+
+function breakers(data) {
+  const rows = data.breakers.map((breaker) => [
+    breaker.service,
+    badge(breaker.state),
+    ago(breaker.since),
+    count(breaker.failures),
+    breaker.probe_at ? ago(breaker.probe_at) : NOTHING,
+  ]);
+  const columns = ["Service", "Breaker", "Since", "#Failures", "Next probe"];
+  const errors = data.breakers.filter((breaker) => breaker.state !== "closed" && breaker.last_error);
+  const made = table("Remote services", columns, rows, "Every remote service is called; none was ever left alone.");
+  made.append(...errors.map((breaker) => el("p", { class: "note wrapped" }, `Last error of ${breaker.service}: ${breaker.last_error}`)));
+  return made;
+}

@@ -1,0 +1,96 @@
+// One task: how it stands, what can be done about it, and how it came there.
+
+import { actions } from "./actions.js";
+import * as api from "./api.js";
+import { el, replace } from "./elements.js";
+import { announce } from "./freshness.js";
+import { ago, clock, count, NOTHING } from "./format.js";
+import { graph } from "./graph.js";
+import { history, lostMessages, notices, steps } from "./history.js";
+import { badge } from "./states.js";
+import { facts, section } from "./tables.js";
+import { timeline } from "./timeline.js";
+
+const HTTP = /^https?:\/\//;
+const NOT_FOUND = 404;
+const PAUSE_UNDER_WAY = 1_500;
+const PAUSE_AT_REST = 5_000;
+
+export function taskView(id) {
+  const place = el("div", { class: "task" });
+  const answer = el("p", { id: "answer", class: "answer" });
+  const narrow = matchMedia("(max-width: 640px)");
+  let again;
+  return {
+    title: id,
+    page: "tasks",
+    open(look) {
+      again = look;
+      narrow.addEventListener("change", look);
+      return [el("h1", { class: "id" }, id), answer, place];
+    },
+    close: () => narrow.removeEventListener("change", again),
+    read: (signal) => taskOrNull(id, signal),
+    show(task) {
+      if (task === null) replace(place, el("p", { class: "none" }, "No task is recorded under this id."));
+      else replace(place, ...content(task, narrow.matches, again));
+      return task?.finished_at || task === null ? PAUSE_AT_REST : PAUSE_UNDER_WAY;
+    },
+  };
+}
+
+async function taskOrNull(id, signal) {
+  try {
+    return await api.task(id, signal);
+  } catch (error) {
+    if (error.status === NOT_FOUND) return null; // it may be on its way
+    throw error;
+  }
+}
+
+function content(task, vertical, again) {
+  return [
+    summary(task),
+    task.last_error ? el("p", { class: task.state === "Error" ? "trouble" : "trouble past" }, task.last_error) : null,
+    actions(task, again),
+    section("Workflow", graph(task.steps, task.needs, vertical)),
+    section("Timeline", timeline(task)),
+    steps(task),
+    el("div", { class: "columns" }, history(task), notices(task)),
+    lostMessages(task),
+  ];
+}
+
+function summary(task) {
+  return facts([
+    ["State", badge(task.state)],
+    ["Workflow", `${task.workflow} v${task.workflow_version}`],
+    ["Direction", task.direction],
+    ["Epoch", count(task.epoch)],
+    ["Recoveries", count(task.failure_count)],
+    ["Submitted", ago(task.submitted_at)],
+    ["By", task.submitter],
+    task.finished_at ? ["Ended", ago(task.finished_at)] : ["Due", ago(task.due_at)],
+    ["Held by", task.locked_by ?? NOTHING],
+    ["Taken up from", task.not_before && !task.finished_at ? clock(task.not_before) : null],
+    ["Correlation", task.correlation_id],
+    ["Trace", trace(task), "wide"],
+  ].filter(([, value]) => value !== null));
+}
+
+function trace({ trace_id: id, trace_url: url }) {
+  if (id === null) return null;
+  const copy = el("button", { class: "copy", "aria-label": "Copy the trace id", click: (event) => copied(id, event.currentTarget) }, "Copy");
+  return [url && HTTP.test(url) ? el("a", { href: url, rel: "noreferrer" }, id) : id, " ", copy];
+}
+
+async function copied(id, button) {
+  try {
+    await navigator.clipboard.writeText(id);
+    button.textContent = "Copied";
+    announce("Trace id copied.");
+  } catch {
+    button.textContent = "Not copied"; // the browser does not allow it
+    announce("Trace id not copied.");
+  }
+}

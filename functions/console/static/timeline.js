@@ -1,0 +1,108 @@
+// When each step ran, epoch by epoch: all on one scale, each epoch from its own first step on.
+
+import { el, svg } from "./elements.js";
+import { epochsOf } from "./epochs.js";
+import { clock, seconds } from "./format.js";
+import { icon, word } from "./states.js";
+
+const WIDTH = 1000;
+const HEIGHT = 20;
+const LEAST_WIDTH = 6;
+const MOST_STRETCH = 3;
+
+export function timeline(task) {
+  const epochs = epochsOf(task).map((epoch) => ({ ...epoch, ...spanOf(epoch) }));
+  const scale = WIDTH / Math.max(1, ...epochs.map((epoch) => epoch.end - epoch.origin));
+  return el("div", { class: "timeline" }, epochs.map((epoch) => block(epoch, scale)), legend());
+}
+
+// Milliseconds: from the first thing that is known of the epoch's steps to the last.
+function spanOf({ began, at, bars }) {
+  const starts = bars.map((bar) => bar.from ?? began).map(Date.parse);
+  const origin = Math.min(...starts, ...(starts.length ? [] : [Date.parse(began)]));
+  const limit = at === null ? Date.now() : Date.parse(at);
+  const ends = bars.flatMap((bar) => [bar.to, bar.completeBy].filter(Boolean).map(Date.parse));
+  const known = Math.max(origin, ...ends);
+  // What was found long after its time would leave no room for what happened in it.
+  const open = bars.some((bar) => bar.to === null) && limit - origin <= MOST_STRETCH * (known - origin);
+  return { origin, limit, end: open ? Math.max(known, limit) : known };
+}
+
+function block(epoch, scale) {
+  return el(
+    "section",
+    { class: "epoch" },
+    el("h3", {}, `Epoch ${epoch.epoch}`, el("span", { class: "direction" }, epoch.direction === "undo" ? "undo" : "do"), clock(epoch.began)),
+    epoch.bars.length ? el("div", { class: "rows" }, epoch.bars.map((bar) => row(bar, epoch, scale)), axis(scale)) : el("p", { class: "none" }, "No step was dispatched."),
+    ending(epoch),
+  );
+}
+
+function row(bar, epoch, scale) {
+  const x = (time) => Math.min(WIDTH, Math.max(0, (Date.parse(time) - epoch.origin) * scale));
+  const drawn = bar.undo ? undone(bar, x) : done(bar, epoch, x, scale);
+  return el(
+    "div",
+    { class: "row" },
+    el("span", { class: "row-name" }, bar.name),
+    svg(
+      "svg",
+      { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, preserveAspectRatio: "none", role: "img", "aria-label": described(bar, epoch) },
+      drawn,
+      bar.completeBy ? line("complete-by", x(bar.completeBy), `complete by ${bar.completeBy}`) : null,
+      bar.to === null && epoch.at !== null ? line("taken", x(epoch.at), `${epoch.event} ${epoch.at}`) : null,
+    ),
+    el("span", { class: `row-state ${bar.state}` }, icon(bar.state), durationOf(bar, epoch)),
+  );
+}
+
+function done(bar, epoch, x, scale) {
+  const from = x(bar.from);
+  const to = bar.to ? x(bar.to) : Math.min(WIDTH, (Math.min(epoch.limit, epoch.end) - epoch.origin) * scale);
+  const look = bar.to ? bar.state : `${bar.state} open`;
+  return svg("rect", { class: `bar ${look}`, x: from, y: 4, width: Math.max(LEAST_WIDTH, to - from), height: HEIGHT - 8 });
+}
+
+// A round dot: a line without a length keeps its shape however the drawing is stretched.
+function undone(bar, x) {
+  return bar.to ? svg("path", { class: "dot", d: `M${Math.max(8, x(bar.to) - 8)} ${HEIGHT / 2}h0.001` }) : null;
+}
+
+function line(name, at, title) {
+  return svg("path", { class: name, d: `M${at} 1V${HEIGHT - 1}` }, svg("title", {}, title));
+}
+
+function durationOf(bar, epoch) {
+  if (bar.undo) return bar.to ? "undone" : word(bar.state).toLowerCase();
+  if (bar.to === null) return epoch.at === null ? word(bar.state).toLowerCase() : "no outcome";
+  return seconds((Date.parse(bar.to) - Date.parse(bar.from)) / 1000);
+}
+
+function described(bar, epoch) {
+  return [bar.name, word(bar.state), durationOf(bar, epoch), bar.error].filter(Boolean).join(", ");
+}
+
+function axis(scale) {
+  const span = WIDTH / scale / 1000;
+  const marks = [0, 0.5, 1].map((part) => el("span", {}, part ? `+${seconds(part * span)}` : "0"));
+  return el("div", { class: "row axis-row", "aria-hidden": "true" }, el("span", {}), el("div", { class: "axis" }, marks), el("span", {}));
+}
+
+function ending({ event, at, who, reason }) {
+  if (event === null) return el("p", { class: "ending" }, "goes on");
+  const by = who ? ` by ${who}` : "";
+  return el("p", { class: "ending" }, el("strong", {}, event), by, ", ", clock(at), reason ? `: ${reason}` : "");
+}
+
+const SAMPLES = {
+  bar: "the step’s work",
+  open: "no outcome known",
+  line: "complete by",
+  taken: "taken from its Scheduler",
+  dot: "undone",
+};
+
+function legend() {
+  const entry = ([look, text]) => el("span", {}, el("span", { class: `sample ${look}-sample` }), text);
+  return el("p", { class: "legend" }, Object.entries(SAMPLES).map(entry));
+}

@@ -1,0 +1,94 @@
+"""Who calls, found out from a request's headers as `AUTH_MODE` says."""
+
+from __future__ import annotations
+
+import binascii
+from base64 import b64decode
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+from uuid import UUID
+
+from pydantic import BaseModel, ValidationError
+from starlette.datastructures import Headers
+
+PRINCIPAL_HEADER = "X-MS-CLIENT-PRINCIPAL"
+
+#: The claim types that hold an identity's object id in Entra ID: as the platform names it, and as tokens do.
+_OBJECT_ID = frozenset({"http://schemas.microsoft.com/identity/claims/objectidentifier", "oid"})
+_ROLES = "roles"
+
+
+class Role(StrEnum):
+    """What a caller may do; the app roles of `infra/app-roles.json`."""
+
+    #: Submits orders, and sees those that it submitted.
+    SUBMITTER = "Submitter"
+    #: Sees every task, and resubmits or undoes those in `Error`.
+    OPERATOR = "Operator"
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """One caller; `name` is what its orders and actions are recorded under."""
+
+    name: str
+    roles: frozenset[Role]
+
+    def may_see(self, submitter: str) -> bool:
+        """Tell whether an order that `submitter` sent is this caller's business."""
+        return Role.OPERATOR in self.roles or submitter == self.name
+
+
+#: Finds out who sent a request. Raises `UnknownCallerError`.
+Identify = Callable[[Headers], Caller]
+
+
+class UnknownCallerError(Exception):
+    """The request does not say who sends it."""
+
+
+class _Claim(BaseModel):
+    typ: str
+    val: str
+
+
+class _Principal(BaseModel):
+    """What the platform writes into the header; `role_typ` is the type of the claims that are roles."""
+
+    claims: list[_Claim]
+    role_typ: str | None = None
+
+    def values(self, types: frozenset[str]) -> set[str]:
+        return {claim.val for claim in self.claims if claim.typ in types}
+
+
+def key_holder(name: str) -> Identify:
+    """Take everybody for the same caller: whoever gets here has shown the platform a function key."""
+    caller = Caller(name, frozenset(Role))
+    return lambda _headers: caller
+
+
+def signed_in(headers: Headers) -> Caller:
+    """Read who the platform's sign-in has found the caller to be. Raises `UnknownCallerError`.
+
+    The header is base64 of a JSON object with claims. The platform takes it from requests that bring it
+    along and writes its own, but only while sign-in is on: without it, anybody could write what they like
+    (https://learn.microsoft.com/azure/app-service/configure-authentication-user-identities).
+    """
+    principal = _principal(headers.getlist(PRINCIPAL_HEADER))
+    object_ids = principal.values(_OBJECT_ID)
+    try:
+        [object_id] = (UUID(text) for text in object_ids)
+    except ValueError:
+        raise UnknownCallerError from None
+    named = principal.values(frozenset({_ROLES, principal.role_typ or _ROLES}))
+    return Caller(str(object_id), frozenset(role for role in Role if role in named))
+
+
+def _principal(headers: list[str]) -> _Principal:
+    try:
+        [header] = headers
+        return _Principal.model_validate_json(b64decode(header, validate=True))
+    except (ValidationError, binascii.Error, ValueError):
+        raise UnknownCallerError from None

@@ -1,0 +1,82 @@
+"""Where the application may send requests to; addresses come from settings, and are checked all the same.
+
+Link-local addresses are refused for ever: there, clouds answer with credentials to whoever asks
+(169.254.169.254). This machine is reached only where the setting says so in as many words, and elsewhere
+only through TLS. Other private addresses are allowed: services in a virtual network have them.
+"""
+
+from __future__ import annotations
+
+import logging
+import socket
+from ipaddress import IPv4Address, IPv6Address, ip_address
+
+from aiohttp.abc import AbstractResolver, ResolveResult
+from aiohttp.resolver import DefaultResolver
+from pydantic import HttpUrl
+
+type Address = IPv4Address | IPv6Address
+
+_THIS_MACHINE = "localhost"
+
+#: Azure's own, at a public address: what every virtual machine asks for its configuration.
+_PLATFORM = IPv4Address("168.63.129.16")
+
+_log = logging.getLogger(__name__)
+
+
+def check_destination(url: HttpUrl) -> HttpUrl:
+    """Check an address as it stands in a setting. Raises `ValueError`."""
+    host = (url.host or "").strip("[]")
+    literal = _literal(host)
+    here = host == _THIS_MACHINE or (literal is not None and literal.is_loopback)
+    if literal is not None and not _may_be_reached(literal, here=here):
+        raise ValueError("requests may not go to this address")
+    if url.scheme != "https" and not here:
+        raise ValueError("it must be https, unless it is on this machine")
+    if url.username or url.password:
+        raise ValueError("it may hold no name or password")
+    return url
+
+
+class CheckedResolver(AbstractResolver):
+    """Resolves names, but to no address that requests may not go to.
+
+    It is asked for every connection, so a name can't be given another address after it was checked.
+    """
+
+    def __init__(self, names: AbstractResolver | None = None) -> None:
+        """Ask `names`, or else the system. Needs a running event loop."""
+        self._names = names or DefaultResolver()
+
+    async def resolve(
+        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
+    ) -> list[ResolveResult]:
+        """Give the addresses of a name. Raises `OSError` when one of them may not be reached."""
+        found = await self._names.resolve(host, port, family)
+        for each in found:
+            address = ip_address(each["host"].partition("%")[0])
+            if not _may_be_reached(address, here=host == _THIS_MACHINE):
+                _log.error("%s resolves to %s, where requests may not go", host, address)
+                raise OSError(f"{host} resolves to where requests may not go")
+        return found
+
+    async def close(self) -> None:
+        """Give back what the names' resolver holds."""
+        await self._names.close()
+
+
+def _literal(host: str) -> Address | None:
+    try:
+        return ip_address(host)
+    except ValueError:
+        return None
+
+
+def _may_be_reached(address: Address, *, here: bool) -> bool:
+    plain = (address.ipv4_mapped or address) if isinstance(address, IPv6Address) else address
+    if plain.is_loopback:
+        return here
+    if plain == _PLATFORM:
+        return False
+    return not (plain.is_link_local or plain.is_multicast or plain.is_unspecified or plain.is_reserved)

@@ -1,0 +1,149 @@
+"""Answers to operators, as the API pages show them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+_ID = "order-1"
+_SUBMITTED = "2026-11-21T12:00:00Z"
+_STARTED = "2026-11-21T12:00:01Z"
+_FAILED = "2026-11-21T12:00:02Z"
+_COMPLETE_BY = "2026-11-21T12:00:11Z"
+_ERROR = "payment answered 402"
+
+_LINE = {
+    "id": _ID,
+    "workflow": "orders",
+    "state": "Error",
+    "direction": "do",
+    "epoch": 1,
+    "failure_count": 0,
+    "locked_by": None,
+    "submitted_at": _SUBMITTED,
+    "updated_at": _FAILED,
+    "due_at": None,
+    "finished_at": _FAILED,
+    "last_error": _ERROR,
+}
+
+_STEP = {
+    "name": "payment",
+    "state": "Failed",
+    "undo": True,
+    "idempotent": True,
+    "epoch": 1,
+    "complete_by": _COMPLETE_BY,
+    "started_at": _STARTED,
+    "finished_at": _FAILED,
+    "error": _ERROR,
+}
+
+_SUBMISSION = {
+    "event": "submitted",
+    "at": _SUBMITTED,
+    "epoch": 1,
+    "who": "function-key",
+    "reason": None,
+    "last_error": None,
+    "state": "Pending",
+    "direction": "do",
+    "locked_by": None,
+    "steps": [],
+}
+
+TASK_PAGE: dict[str, Any] = {"tasks": [_LINE], "cursor": None, "more": False}
+
+TASK: dict[str, Any] = {
+    **_LINE,
+    "workflow_version": 1,
+    "submitter": "function-key",
+    "reply_to": "notices-demo",
+    "correlation_id": None,
+    "on_failure": "hold",
+    "on_exhausted": "hold",
+    "complete_by": _COMPLETE_BY,
+    "not_before": None,
+    "steps": [_STEP],
+    "needs": {"payment": []},
+    "history": [_SUBMISSION],
+    "notices": [
+        {"kind": "received", "epoch": 1, "at": _SUBMITTED},
+        {"kind": "failed", "epoch": 1, "at": _FAILED},
+    ],
+    "lost_messages": [],
+    "prospects": {
+        "resubmit": {"runs": ["payment"], "undoes": [], "twice": []},
+        "undo": {"runs": [], "undoes": ["payment"], "twice": []},
+    },
+    "trace_id": "4bf92f3577b34da6a3ce929d0e0e4736",
+    "trace_url": None,
+}
+
+ACTION_TAKEN: dict[str, Any] = {"id": _ID, "epoch": 2, "state": "Pending", "direction": "do"}
+
+_NONE = {"count": 0, "more": False}
+_ONE = {"count": 1, "more": False}
+
+_BREAKER = {
+    "service": "payment",
+    "state": "open",
+    "since": _SUBMITTED,
+    "failures": 5,
+    "probe_at": "2026-11-21T12:00:15Z",
+    "last_error": "payment answered 503",
+}
+
+_SWEEP = {
+    "instance": "5f0c1d4e",
+    "started_at": _STARTED,
+    "finished_at": _FAILED,
+    "found": 1,
+    "overdue": 1,
+    "recovered": 1,
+}
+
+SUMMARY: dict[str, Any] = {
+    "under_way": {"count": 12, "more": False},
+    "overdue": _NONE,
+    "in_error": _ONE,
+    "supervisor": _SWEEP,
+    "breakers": [_BREAKER],
+}
+
+_FINISHED_SINCE = "2026-11-21T11:01:00Z"
+_EMPTY_PILE = {"count": 0, "more": False, "oldest_at": None, "scheduled": 0}
+
+OVERVIEW: dict[str, Any] = {
+    "at": _FAILED,
+    **SUMMARY,
+    "finished": {
+        "since": _FINISHED_SINCE,
+        "more": False,
+        "processed": 240,
+        "compensated": 0,
+        "end_to_end": {"p50": 0.4, "p99": 1.2, "tasks": 240},
+    },
+    "workflows": [
+        {
+            "workflow": "orders",
+            "under_way": 12,
+            "overdue": 0,
+            "in_error": 1,
+            "processed": 240,
+            "compensated": 0,
+        }
+    ],
+    "minutes": [{"at": _SUBMITTED, "accepted": 13, "processed": 4, "compensated": 0, "error": 1}],
+    "queues": [
+        {
+            "queue": "submissions",
+            "waiting": {"count": 1, "more": False, "oldest_at": _STARTED, "scheduled": 0},
+            "dead": _EMPTY_PILE,
+        }
+    ],
+}
+
+FIGURES: dict[str, Any] = {
+    "table_storage": {"transactions": 120, "operations": 400, "reads": 90},
+    "service_bus": {"messages": 60, "batches": 12},
+}

@@ -1,0 +1,110 @@
+"""What the index entries of the last hour come to: pure counting, minute by minute and by workflow."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from datetime import datetime, timedelta
+
+from pydantic import BaseModel
+
+from functions.operations.finished import MINUTE
+from functions.pattern.ports import Index, IndexEntry
+from functions.pattern.states import ProcessState
+
+MINUTES = 60
+
+
+class Minute(BaseModel):
+    """What happened in one minute; null is what was not counted."""
+
+    at: datetime
+    accepted: int | None
+    processed: int | None
+    compensated: int | None
+    error: int
+
+
+class EndToEnd(BaseModel):
+    """Seconds from submission to the end of `tasks` that were processed or compensated."""
+
+    p50: float
+    p99: float
+    tasks: int
+
+
+class WorkflowLine(BaseModel):
+    """The tasks of one workflow; what is finished is of the last hour."""
+
+    workflow: str
+    under_way: int = 0
+    overdue: int = 0
+    in_error: int = 0
+    processed: int = 0
+    compensated: int = 0
+
+
+def end_of_hour(now: datetime) -> datetime:
+    """Give the end of the minute that runs: the last of the sixty."""
+    return now.replace(second=0, microsecond=0) + MINUTE
+
+
+def minutes(
+    entries: Sequence[tuple[Index, IndexEntry]], *, until: datetime, finished_since: datetime
+) -> list[Minute]:
+    """Count by minute up to `until`; what finished is known from `finished_since` on."""
+    first = until - MINUTES * MINUTE
+    accepted = Counter(_minute(entry.submitted_at) for _, entry in entries if entry.submitted_at)
+    ended = Counter((_minute(entry.at), entry.state) for index, entry in entries if index is not Index.DUE)
+    lines = []
+    for at in (first + number * MINUTE for number in range(MINUTES)):
+        known = at >= finished_since
+        lines.append(
+            Minute(
+                at=at,
+                accepted=accepted[at] if known else None,
+                processed=ended[at, ProcessState.PROCESSED] if known else None,
+                compensated=ended[at, ProcessState.COMPENSATED] if known else None,
+                error=ended[at, ProcessState.ERROR],
+            )
+        )
+    return lines
+
+
+def end_to_end(finished: Iterable[IndexEntry]) -> EndToEnd | None:
+    """Tell how long tasks took; those whose submission is not known are left out."""
+    took = sorted(_seconds(each.at - each.submitted_at) for each in finished if each.submitted_at)
+    if not took:
+        return None
+    return EndToEnd(p50=_percentile(took, 0.5), p99=_percentile(took, 0.99), tasks=len(took))
+
+
+def by_workflow(entries: Iterable[tuple[Index, IndexEntry]], now: datetime) -> list[WorkflowLine]:
+    """Count for each workflow, by name."""
+    counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
+    for index, entry in entries:
+        counts[entry.workflow].update(_kinds(index, entry, now))
+    return [WorkflowLine(workflow=name, **counts[name]) for name in sorted(counts)]
+
+
+def _kinds(index: Index, entry: IndexEntry, now: datetime) -> list[str]:
+    if index is Index.ERROR:
+        return ["in_error"]
+    if index is Index.DONE:
+        return ["processed" if entry.state is ProcessState.PROCESSED else "compensated"]
+    return ["under_way", "overdue"] if entry.at <= now else ["under_way"]
+
+
+def _minute(time: datetime) -> datetime:
+    return time.replace(second=0, microsecond=0)
+
+
+def _seconds(duration: timedelta) -> float:
+    """Give the seconds; hosts' clocks may differ, but nothing ends before it began."""
+    return max(0.0, duration.total_seconds())
+
+
+def _percentile(ordered: Sequence[float], part: float) -> float:
+    """Give the nearest-rank percentile."""
+    return ordered[math.ceil(part * len(ordered)) - 1]

@@ -1,0 +1,1 @@
+"""Telemetry: spans, metrics and log fields; exported where the settings say so, and else next to free."""

@@ -1,0 +1,49 @@
+"""Export to Application Insights, and to an OTLP endpoint beside it. Imported only when it is set."""
+
+from __future__ import annotations
+
+import logging
+
+from azure.identity import ManagedIdentityCredential
+from azure.monitor.opentelemetry import configure_azure_monitor
+
+from functions.settings import ApplicationInsights, connection_string_of
+from functions.telemetry import otlp
+
+#: The distribution's own instrumentation, none of which keeps to an allow-list.
+_INSTRUMENTED = (
+    "azure_sdk",
+    "django",
+    "fastapi",
+    "flask",
+    "httpx",
+    "httpx2",
+    "psycopg2",
+    "requests",
+    "urllib",
+    "urllib3",
+)
+
+
+def export_to_azure_monitor(
+    component: ApplicationInsights, logger: logging.Logger, *, also_to_otlp: bool
+) -> None:
+    """Send spans, metrics and what `logger` and those below it write. Raises `SettingsError`.
+
+    The Functions host sends what reaches the root logger, too: each line twice, with exceptions' texts. So
+    nothing of this logger reaches it any more.
+    """
+    credential = ManagedIdentityCredential(client_id=component.client_id) if component.by_identity else None
+    with connection_string_of("APPLICATIONINSIGHTS_CONNECTION_STRING"):
+        configure_azure_monitor(
+            connection_string=component.connection_string,
+            credential=credential,
+            logger_name=logger.name,
+            instrumentation_options={name: {"enabled": False} for name in _INSTRUMENTED},
+            enable_live_metrics=False,
+            enable_performance_counters=False,
+            span_processors=[otlp.span_processor()] if also_to_otlp else [],
+            log_record_processors=[otlp.log_record_processor()] if also_to_otlp else [],
+            metric_readers=[otlp.metric_reader()] if also_to_otlp else [],
+        )
+    logger.propagate = False

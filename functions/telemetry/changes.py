@@ -1,0 +1,99 @@
+"""Counts what becomes of tasks and their steps, where each change passes once: when it is recorded."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from functions.pattern.definition import Step
+from functions.pattern.ports import ChangeAnnouncer
+from functions.pattern.records import StepRecord, TaskRecord
+from functions.pattern.registry import Registry
+from functions.pattern.states import Direction, EpochEnd, Outcome, ProcessState, StepState
+from functions.telemetry.fields import Facts, Field, attributes
+from functions.telemetry.instruments import (
+    COMPENSATED,
+    ERRORS,
+    PROCESSED,
+    RECOVERIES,
+    STEP_DURATION,
+    SUBMITTED,
+    TASK_DURATION,
+)
+
+_ENDS = {
+    ProcessState.PROCESSED: PROCESSED,
+    ProcessState.COMPENSATED: COMPENSATED,
+    ProcessState.ERROR: ERRORS,
+}
+_UNDER_WAY = {StepState.RUNNING: Direction.DO, StepState.UNDOING: Direction.UNDO}
+_DONE = frozenset({StepState.COMPLETED, StepState.UNDONE})
+
+
+class CountedChanges:
+    """Counts each change, then has it announced. A crash between record and count loses the count."""
+
+    def __init__(self, announcer: ChangeAnnouncer, registry: Registry) -> None:
+        self._announcer = announcer
+        self._registry = registry
+
+    async def announce(self, before: TaskRecord | None, after: TaskRecord) -> None:
+        """Count the change from `before` to `after`, and announce it."""
+        if before is None:
+            SUBMITTED.add(1, {Field.WORKFLOW: after.order.workflow})
+        else:
+            _count_task(before, after)
+            self._count_steps(before, after)
+        await self._announcer.announce(before, after)
+
+    def _count_steps(self, before: TaskRecord, after: TaskRecord) -> None:
+        for old, new in zip(before.steps, after.steps, strict=True):
+            outcome = _outcome(old, new, before, after)
+            step = self._definition(after, old)
+            if outcome is None or step is None or old.complete_by is None:
+                continue
+            begun_at = old.complete_by - timedelta(seconds=step.complete_within)
+            facts: Facts = {
+                Field.AGENT: step.agent,
+                Field.OUTCOME: outcome.value,
+                Field.DIRECTION: _UNDER_WAY[old.state].value,
+            }
+            STEP_DURATION.record(_seconds(begun_at, after.task.updated_at), attributes(facts))
+
+    def _definition(self, record: TaskRecord, step: StepRecord) -> Step | None:
+        """Find what is known of a step; a version of the workflow that is gone may have had others."""
+        workflow = self._registry.find(record.order.workflow)
+        steps = () if workflow is None else workflow.steps
+        return next((each for each in steps if each.name == step.name), None)
+
+
+def _count_task(before: TaskRecord, after: TaskRecord) -> None:
+    workflow = {Field.WORKFLOW.value: after.order.workflow}
+    closed = after.history[len(before.history) :]
+    if any(epoch.ended_by is EpochEnd.RECOVERED for epoch in closed):
+        RECOVERIES.add(1, workflow)
+    state = after.task.process_state
+    if state in _ENDS and state is not before.task.process_state:
+        _ENDS[state].add(1, workflow)
+        duration = _seconds(after.order.submitted_at, after.task.updated_at)
+        TASK_DURATION.record(duration, {**workflow, Field.STATE.value: state.value})
+
+
+def _outcome(old: StepRecord, new: StepRecord, before: TaskRecord, after: TaskRecord) -> Outcome | None:
+    """Tell what came of a step that was under way in this attempt, or None when it goes on.
+
+    One whose undo is refused stays as it is, but for its error.
+    """
+    attempt = (before.task.process_state, before.task.epoch)
+    if old.state not in _UNDER_WAY or attempt != (ProcessState.PROCESSING, old.epoch):
+        return None
+    if new is not old:
+        return Outcome.COMPLETED if new.state in _DONE else Outcome.FAILED
+    if after.task.locked_by == before.task.locked_by:
+        return None
+    late = old.complete_by is not None and old.complete_by <= after.task.updated_at
+    return Outcome.EXPIRED if late else Outcome.STALE
+
+
+def _seconds(since: datetime, until: datetime) -> float:
+    """Give the time between; clocks of two machines may make it seem to run backwards."""
+    return max(0.0, (until - since).total_seconds())

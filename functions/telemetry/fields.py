@@ -1,0 +1,55 @@
+"""What telemetry may say: the allow-list of names under which spans, metrics and log records carry facts.
+
+Payloads, results, tokens, headers and addresses have no name here, so they have no way out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+
+
+class Field(StrEnum):
+    """A fact's name; where OpenTelemetry's semantic conventions have one, it is theirs."""
+
+    #: The task, by the order's id.
+    TASK = "task.id"
+    #: The task's workflow.
+    WORKFLOW = "task.workflow"
+    #: Which attempt at the task.
+    EPOCH = "task.epoch"
+    #: Where the task ended: its `ProcessState`.
+    STATE = "task.state"
+    #: The step, by its name in the workflow.
+    STEP = "step.name"
+    #: The Agent that does the step.
+    AGENT = "step.agent"
+    #: Whether the step is done or undone.
+    DIRECTION = "step.direction"
+    #: What came of a turn at the step.
+    OUTCOME = "step.outcome"
+    #: What the Supervisor, or an operator, does about a task: the event's name.
+    DECISION = "task.decision"
+    #: The remote service, by its Agent's name; its address is nobody's business.
+    SERVICE = "peer.service"
+    #: The queue that a message came from.
+    QUEUE = "messaging.destination.name"
+    #: The method of an HTTP request.
+    METHOD = "http.request.method"
+    #: The route that took an HTTP request, with the names of its parameters, not their values.
+    ROUTE = "http.route"
+    #: The status of an HTTP answer.
+    STATUS = "http.response.status_code"
+    #: The class of an exception; its text may quote anything.
+    ERROR = "error.type"
+    #: Where an exception came from: files, lines and code, without its text.
+    FRAMES = "error.frames"
+
+
+type Fact = str | int | float
+type Facts = Mapping[Field, Fact]
+
+
+def attributes(facts: Facts) -> dict[str, Fact]:
+    """Write facts as OpenTelemetry takes them."""
+    return {field.value: fact for field, fact in facts.items()}

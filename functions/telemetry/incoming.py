@@ -1,0 +1,80 @@
+"""Spans of HTTP requests to this application, as ASGI middleware around an application."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from contextlib import nullcontext
+from http import HTTPStatus
+from typing import Any, Final
+
+from fastapi import FastAPI
+from fastapi.telemetry import TelemetryConfig
+from opentelemetry.trace import Span, SpanKind
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from functions.telemetry.fields import Field
+from functions.telemetry.propagation import TRACEPARENT, context_of
+from functions.telemetry.spans import fail, span
+from functions.telemetry.submissions import one_trace_each
+
+#: For each application that is made: FastAPI's own telemetry tells paths, queries and exceptions' texts.
+FASTAPIS_OWN_IS_OFF: Final[TelemetryConfig] = {"tracing": False, "metrics": False, "logs": False}
+#: Where the ASGI adapter of azure-functions puts the trace of the host's own span, empty when it has none.
+_HOST_TRACE = "azure_functions.trace_context"
+
+
+def follow_requests(app: FastAPI, *, batches: Iterable[str] = ()) -> FastAPI:
+    """Have every request to `app` followed; it is the outermost of its middleware."""
+    app.add_middleware(RequestSpans, batches=frozenset(batches))
+    return app
+
+
+class RequestSpans:
+    """Goes on with the caller's trace, or begins one; of a request it tells method, route and status only.
+
+    Where the host made the server span, as in Azure, this one is a part of it. At the paths in `batches`
+    each order gets a trace of its own, linked to the request.
+    """
+
+    def __init__(self, app: ASGIApp, *, batches: frozenset[str]) -> None:
+        self._app = app
+        self._batches = batches
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass the request on, inside a span."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        hosts = getattr(scope.get(_HOST_TRACE), "trace_parent", None)
+        kind = SpanKind.INTERNAL if hosts else SpanKind.SERVER
+        method: str = scope["method"]
+        separately = one_trace_each() if scope["path"] in self._batches else nullcontext()
+        parent = context_of(hosts or _header(scope, TRACEPARENT))
+        with span(method, {Field.METHOD: method}, kind=kind, parent=parent) as begun, separately:
+
+            async def answer(message: Message) -> None:
+                if message["type"] == "http.response.start":
+                    _tell_status(begun, message["status"])
+                await send(message)
+
+            await self._app(scope, receive, answer)
+            _tell_route(begun, method, getattr(scope.get("route"), "path", None))
+
+
+def _header(scope: Scope, name: str) -> str | None:
+    wanted = name.encode()
+    values: list[bytes] = [value for key, value in scope["headers"] if key.lower() == wanted]
+    return values[0].decode("latin-1") if len(values) == 1 else None
+
+
+def _tell_status(begun: Span, status: int) -> None:
+    begun.set_attribute(Field.STATUS, status)
+    if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+        fail(begun, str(status))
+
+
+def _tell_route(begun: Span, method: str, route: Any) -> None:
+    """Name the span by its route; a path that no route took may hold anything, and is not told."""
+    if isinstance(route, str):
+        begun.set_attribute(Field.ROUTE, route)
+        begun.update_name(f"{method} {route}")

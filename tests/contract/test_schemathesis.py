@@ -1,0 +1,101 @@
+"""The running interfaces keep what their OpenAPI document promises, whatever is sent to them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+import requests
+import schemathesis
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis.errors import Unsatisfiable
+from schemathesis import APIOperation, Case, GenerationMode
+from schemathesis.checks import not_a_server_error
+from schemathesis.core.result import Ok
+from schemathesis.specs.openapi.checks import (
+    content_type_conformance,
+    response_schema_conformance,
+    status_code_conformance,
+)
+
+from tests.e2e.caller import running
+
+type Operation = APIOperation[Any, Any, Any, Any]
+type AnyCase = Case[Any]
+
+REQUESTS = 5_000
+#: What each operation is sent, in each mode: orders are carried out, which takes longer than to be refused.
+_ORDERS = 12
+#: Wrong ones take longer to make up.
+_OTHERS = {GenerationMode.POSITIVE: 600, GenerationMode.NEGATIVE: 220}
+#: Routes that take nothing have nothing to vary.
+_SAME = 20
+
+_AT_A_TIME = 4
+_CHECKS = [
+    not_a_server_error,
+    status_code_conformance,
+    content_type_conformance,
+    response_schema_conformance,
+]
+
+#: Beside line ends: what the client would send as Latin-1, which no function gets to see (the host's 400).
+_NOT_IN_HEADERS = "\r\n" + "".join(map(chr, range(0x80, 0x100)))
+
+#: One caller sends all, and no cap is tried here; each shard is one more request for every count.
+_SETTINGS = {"RATE_PER_MINUTE": "1000000", "STATE_SHARDS": "2"}
+
+
+@pytest.mark.process
+@pytest.mark.timeout(600)
+async def test_five_thousand_requests_get_documented_answers(tmp_path: Path) -> None:
+    """Valid ones and others: no 5xx, no status, type or content that the document leaves out."""
+    async with running(tmp_path, _SETTINGS) as platform:
+        statuses = await asyncio.to_thread(_send_all, f"{platform.addresses.host}/api/openapi.json")
+    assert statuses.total() >= REQUESTS, statuses
+    assert {200, 202, 400, 404, 409, 422} <= statuses.keys(), statuses
+
+
+def _send_all(address: str) -> Counter[int]:
+    """Send every operation its requests, and count the answers. Raises what is found."""
+    schema = schemathesis.openapi.from_url(address)
+    schema.config.generation.exclude_header_characters = _NOT_IN_HEADERS
+    operations = [result.ok() for result in schema.get_all_operations() if isinstance(result, Ok)]
+    with ThreadPoolExecutor(_AT_A_TIME) as pool:
+        sending = [pool.submit(_send, operation, mode) for operation in operations for mode in GenerationMode]
+        return sum((each.result() for each in sending), Counter[int]())
+
+
+def _send(operation: Operation, mode: GenerationMode) -> Counter[int]:
+    statuses = Counter[int]()
+    with requests.Session() as session:
+        session.headers["X-Requested-With"] = "test"
+
+        @settings(
+            max_examples=_examples(operation, mode),
+            deadline=None,
+            database=None,
+            derandomize=True,
+            phases=[Phase.generate],
+            suppress_health_check=list(HealthCheck),
+        )
+        @given(case=operation.as_strategy(generation_mode=mode))
+        def send(case: AnyCase) -> None:
+            answer = case.call(session=session)
+            statuses[answer.status_code] += 1
+            case.validate_response(answer, checks=_CHECKS)
+
+        with suppress(Unsatisfiable):  # nothing that is wrong can be sent where nothing is taken
+            send()
+    return statuses
+
+
+def _examples(operation: Operation, mode: GenerationMode) -> int:
+    if not operation.body and not any(True for _ in operation.iter_parameters()):
+        return _SAME
+    return _ORDERS if operation.body and "/ops/" not in operation.path else _OTHERS[mode]

@@ -1,0 +1,19 @@
+"""The composition root of the product, with the workflows of the console's tests."""
+
+from __future__ import annotations
+
+import azure.durable_functions as df
+import azure.functions as func
+
+from functions.remotes import remotes_of
+from functions.settings import load_settings
+from functions.wiring import Wiring
+from tests.e2e.console.workflows import WORKFLOWS
+
+settings = load_settings()
+wiring = Wiring(settings, WORKFLOWS, remotes_of(settings, WORKFLOWS))
+wiring.prepare()
+
+app = df.DFApp(http_auth_level=func.AuthLevel.FUNCTION)
+for blueprint in wiring.blueprints():
+    app.register_functions(blueprint)

@@ -1,0 +1,117 @@
+"""A platform whose deliveries can be refused, and a browser that looks at it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Literal
+
+from playwright.async_api import Browser, ConsoleMessage, Page, Route, async_playwright
+
+from tests.e2e.deliveries.services import STEPS, DeliveryServices
+from tests.e2e.recovery.bench import Bench, bench_with
+
+#: Debian's own; Playwright brings none.
+_CHROMIUM = "/usr/bin/chromium"
+_ARGUMENTS = (
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-lcd-text",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+)
+
+_APP = Path(__file__).parent / "app"
+
+SHARDS = 2
+_SETTINGS = {
+    "SUPERVISOR_SCHEDULE": "* * * * * *",
+    "SUPERVISOR_THRESHOLD": "1",
+    "EXTENDED_WAITS": "2",
+    "SKEW_SECONDS": "0.5",
+    "PICK_UP_SECONDS": "8",
+    "STEP_SECONDS": ",".join(["orders.payment=4", *(f"delivery.{step}=4" for step in STEPS)]),
+    "BREAKER_FAILURES": "8",
+    "STATE_SHARDS": str(SHARDS),
+}
+
+#: Milliseconds after which what a test waits for will never come, on any machine.
+PATIENCE = 60_000
+
+type Scheme = Literal["light", "dark"]
+
+
+@asynccontextmanager
+async def running(data: Path) -> AsyncIterator[Bench]:
+    """Run a platform whose Supervisor sweeps every second."""
+    async with DeliveryServices().serving() as services:
+        addresses = {f"{step.upper()}_URL": f"{services.url}/{step}" for step in STEPS}
+        settings = {**_SETTINGS, **addresses, "PAYMENT_URL": f"{services.url}/payments"}
+        async with bench_with(services, data, settings, app=_APP) as bench:
+            services.payments_url = f"{bench.platform.addresses.services}/payments"
+            yield bench
+
+
+@asynccontextmanager
+async def browsing() -> AsyncIterator[Browser]:
+    """Run Chromium without a window, with an empty profile."""
+    async with async_playwright() as playwright:
+        browser = await playwright.chromium.launch(executable_path=_CHROMIUM, args=_ARGUMENTS)
+        try:
+            yield browser
+        finally:
+            await browser.close()
+
+
+class Console:
+    """One tab with the console; `complaints` are the browser's errors, and what the CSP kept out."""
+
+    def __init__(self, page: Page, host: str) -> None:
+        self.page = page
+        self.complaints: list[str] = []
+        self.host = host
+        page.set_default_timeout(PATIENCE)
+        page.on("pageerror", lambda error: self.complaints.append(str(error)))
+        page.on("console", self._hear)
+
+    @classmethod
+    @asynccontextmanager
+    async def of(
+        cls, browser: Browser, host: str, *, width: int = 1280, height: int = 900, scheme: Scheme = "light"
+    ) -> AsyncIterator[Console]:
+        """Open a tab of its own."""
+        context = await browser.new_context(
+            viewport={"width": width, "height": height}, color_scheme=scheme, reduced_motion="reduce"
+        )
+        try:
+            yield cls(await context.new_page(), host)
+        finally:
+            await context.close()
+
+    async def open(self, view: str = "") -> None:
+        """Open a view by its address."""
+        await self.page.goto(f"{self.host}/api/ops{view}")
+        await self.page.get_by_text("updated").wait_for()
+
+    async def answer(self, path: str, content: object) -> None:
+        """Let the interface answer as the test says, for all addresses below `/api/ops` that match."""
+
+        async def fulfil(route: Route) -> None:
+            await route.fulfill(json=content)
+
+        await self.page.route(f"{self.host}/api/ops/{path}", fulfil)
+
+    async def overflow(self) -> int:
+        """Tell by how many pixels the page is wider than its window."""
+        width: int = await self.page.evaluate(
+            "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+        )
+        return width
+
+    def _hear(self, message: ConsoleMessage) -> None:
+        if message.type == "error":
+            self.complaints.append(message.text)

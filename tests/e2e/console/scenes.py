@@ -1,0 +1,214 @@
+"""What an hour brought: orders paid, deliveries made, undone, recovered, stuck, and a service left alone."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import uuid
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+from azure.data.tables.aio import TableClient
+
+from functions.breaking.record import BreakerRecord, BreakerState
+from functions.clock import SystemClock
+from functions.figures import StoreFigures
+from functions.pattern.definition import Workflow
+from functions.pattern.states import Remedy
+from functions.store.breakers import TableBreakerRows
+from functions.store.lease import TableLeaseRow
+from functions.supervisor.lease import Lease
+from tests.e2e.console.story import Story
+from tests.e2e.console.workflows import WORKFLOWS
+from tests.e2e.recovery.bench import PATIENCE
+
+DELIVERIES, ORDERS = WORKFLOWS
+UNDOING = replace(DELIVERIES, on_failure=Remedy.COMPENSATE)
+
+#: The delivery of which a picture is made.
+STUCK = "delivery-7f3a9c41"
+
+_TASKS_AT_ONCE = 8
+_NO_DRONE = "drone answered 422"
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """Where a task is told of: a table, as of `now`."""
+
+    table: TableClient
+    shards: int
+    now: datetime
+    chance: random.Random
+
+    async def begin(self, workflow: Workflow, name: str, ago: float, *, reply_to: str | None = None) -> Story:
+        """Submit an order, so many seconds ago; a name without a number gets one."""
+        task = name if "-" in name else f"{name}-{self.chance.getrandbits(32):08x}"
+        at = self.now - timedelta(seconds=ago)
+        return await Story.begin(self.table, self.shards, workflow, task, at, reply_to=reply_to)
+
+
+type Scene = Callable[[Stage, random.Random], Awaitable[None]]
+
+
+async def order_paid(stage: Stage, chance: random.Random) -> None:
+    """Most of what happens."""
+    story = await stage.begin(ORDERS, "order", chance.uniform(30, 3_540))
+    took = chance.lognormvariate(0, 0.6)
+    await story.claimed(0.1)
+    await story.begun("payment", 0.2, within=60)
+    await story.done("payment", 0.3 + took)
+
+
+async def order_refused(stage: Stage, chance: random.Random) -> None:
+    """Its payment is refused for good, and it waits for an operator."""
+    story = await stage.begin(ORDERS, "order", chance.uniform(300, 3_000), reply_to="notices-demo")
+    await story.claimed(0.1)
+    await story.begun("payment", 0.2, within=60)
+    await story.refused("payment", 1.1, "payment answered 422")
+
+
+async def delivery_made(stage: Stage, chance: random.Random) -> None:
+    """Five services in turn, two of them side by side."""
+    story = await stage.begin(DELIVERIES, "delivery", chance.uniform(30, 3_500))
+    await _packed(story)
+    await _flown(story, 1.2, chance.lognormvariate(0.3, 0.5))
+
+
+async def delivery_recovered(stage: Stage, chance: random.Random) -> None:
+    """Its drone's answer was lost; the Supervisor had it run again."""
+    story = await stage.begin(DELIVERIES, "delivery", chance.uniform(600, 3_000))
+    await _packed(story)
+    await story.begun("drone", 1.2)
+    await story.recovered(27)
+    await story.claimed(27.4)
+    await _flown(story, 27.6, 1.5)
+
+
+async def delivery_undone(stage: Stage, chance: random.Random) -> None:
+    """No drone can fly, and what was done is undone."""
+    story = await stage.begin(UNDOING, "delivery", chance.uniform(60, 3_400))
+    await _packed(story)
+    await story.begun("drone", 1.2)
+    await story.refused("drone", 2, _NO_DRONE)
+    await story.claimed(2.3)
+    for number, step in enumerate(("drone", "package")):
+        await story.begun(step, 2.5 + number)
+        await story.done(step, 3.1 + number)
+
+
+async def delivery_stuck(stage: Stage, _chance: random.Random) -> None:
+    """Lost once, refused, resubmitted in vain: it waits for an operator."""
+    story = await stage.begin(DELIVERIES, STUCK, 240, reply_to="notices-demo")
+    await _packed(story)
+    await story.begun("drone", 1.2)
+    await story.recovered(26.7)
+    await story.claimed(27)
+    await story.begun("drone", 27.2)
+    await story.refused("drone", 30.9, _NO_DRONE)
+    await story.resubmitted(118, "fleet says a larger drone is free again, ticket 4711")
+    await story.claimed(118.4)
+    await story.begun("drone", 118.6)
+    await story.refused("drone", 127.3, _NO_DRONE)
+
+
+async def delivery_given_up(stage: Stage, chance: random.Random) -> None:
+    """Its drone never answered, through all recoveries."""
+    story = await stage.begin(DELIVERIES, "delivery", chance.uniform(300, 3_000))
+    await _packed(story)
+    await story.begun("drone", 1.2)
+    await story.recovered(27)
+    await story.claimed(27.4)
+    await story.begun("drone", 27.6)
+    await story.given_up(52.3, "drone: still overdue after 1 recoveries")
+
+
+async def delivery_in_recovery(stage: Stage, chance: random.Random) -> None:
+    """Its Scheduler was lost, and the Supervisor has taken it from there."""
+    story = await stage.begin(DELIVERIES, "delivery", chance.uniform(28, 32))
+    await _packed(story)
+    await story.begun("drone", 1.2)
+    await story.recovered(27)
+
+
+async def order_under_way(stage: Stage, chance: random.Random) -> None:
+    """Its payment takes a while."""
+    story = await stage.begin(ORDERS, "order", chance.uniform(2, 9))
+    await story.claimed(0.1)
+    await story.begun("payment", 0.2, within=600)
+
+
+_CAST: tuple[tuple[Scene, int], ...] = (
+    (order_paid, 64),
+    (order_refused, 6),
+    (delivery_made, 26),
+    (delivery_recovered, 3),
+    (delivery_undone, 7),
+    (delivery_stuck, 1),
+    (delivery_given_up, 2),
+    (delivery_in_recovery, 2),
+    (order_under_way, 4),
+)
+
+
+async def play(table: TableClient, shards: int, now: datetime) -> None:
+    """Fill a table with the hour before `now`, while no Supervisor looks at what is told of the past."""
+    chance = random.Random(4711)  # noqa: S311 - for pictures
+    doors = asyncio.Semaphore(_TASKS_AT_ONCE)
+
+    async def played(scene: Scene, seed: float) -> None:
+        async with doors:
+            own = random.Random(seed)  # noqa: S311 - as above
+            await scene(Stage(table, shards, now, own), own)
+
+    scenes = [scene for scene, times in _CAST for _ in range(times)]
+    async with _alone(table):
+        await asyncio.gather(*(played(scene, chance.random()) for scene in scenes))
+    await _breakers(table, now)
+
+
+@asynccontextmanager
+async def _alone(table: TableClient) -> AsyncIterator[None]:
+    """Hold the Supervisors' lease."""
+    lease = Lease(TableLeaseRow(table, figures=StoreFigures()), holder="story", clock=SystemClock())
+    async with asyncio.timeout(PATIENCE):
+        while not await lease.take():
+            await asyncio.sleep(0.1)
+    try:
+        yield
+    finally:
+        await lease.give_back()
+
+
+async def _packed(story: Story) -> None:
+    await story.claimed(0.1)
+    await story.begun("account", 0.2, within=10)
+    await story.done("account", 0.4)
+    await story.begun("package", 0.5, within=15)
+    await story.begun("transport", 0.5, within=15)
+    await story.done("transport", 0.8)
+    await story.done("package", 1.1)
+
+
+async def _flown(story: Story, at: float, took: float) -> None:
+    await story.begun("drone", at)
+    await story.done("drone", at + took)
+    await story.begun("delivery", at + took + 0.1, within=15)
+    await story.done("delivery", at + took + 0.6)
+
+
+async def _breakers(table: TableClient, now: datetime) -> None:
+    rows = TableBreakerRows(table, new_id=lambda: uuid.uuid4().hex, figures=StoreFigures())
+    drone = BreakerRecord(
+        service="drone",
+        state=BreakerState.OPEN,
+        since=now - timedelta(seconds=49),
+        failures=6,
+        probe_at=now + timedelta(minutes=1),
+        last_error="drone answered 503",
+    )
+    payment = BreakerRecord(service="payment", state=BreakerState.CLOSED, since=now - timedelta(minutes=38))
+    for record in (drone, payment):
+        await rows.swap(record, None)

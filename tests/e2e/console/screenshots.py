@@ -1,0 +1,63 @@
+"""`make screenshots`: pictures of the console for the documentation, in light and in dark.
+
+The platform runs as it does in tests; an hour's tasks are told to its state store beforehand.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import get_args
+
+from azure.data.tables.aio import TableServiceClient
+from playwright.async_api import Browser
+
+from functions.store.tables import TASKS_TABLE
+from tests.e2e.console.bench import SHARDS, Console, Scheme, browsing, running
+from tests.e2e.console.scenes import STUCK, play
+from tests.e2e.recovery.bench import Bench
+
+FOLDER = Path(__file__).parents[3] / "docs" / "images"
+MOST_BYTES = 200 * 1024
+
+_WIDTH = 1120
+_VIEWS = {"overview": "", "list": "#/tasks", "task": f"#/tasks/{STUCK}"}
+
+
+async def screenshots(folder: Path) -> Sequence[Path]:
+    """Take all pictures. Raises `ValueError` for one that is too large for a document."""
+    with tempfile.TemporaryDirectory() as data:
+        async with running(Path(data)) as bench, browsing() as browser:
+            connection = bench.settings["StateStore"]
+            async with TableServiceClient.from_connection_string(connection) as service:
+                await play(service.get_table_client(TASKS_TABLE), SHARDS, datetime.now(UTC))
+            return [
+                await _taken(bench, browser, folder, name, scheme)
+                for scheme in get_args(Scheme.__value__)
+                for name in _VIEWS
+            ]
+
+
+async def _taken(bench: Bench, browser: Browser, folder: Path, name: str, scheme: Scheme) -> Path:
+    path = folder / f"console-{name}-{scheme}.png"
+    host = bench.platform.addresses.host
+    async with Console.of(browser, host, width=_WIDTH, height=600, scheme=scheme) as console:
+        await console.open(_VIEWS[name])
+        await console.page.screenshot(path=path, full_page=True)
+    if path.stat().st_size > MOST_BYTES:
+        raise ValueError(f"{path} has more than {MOST_BYTES} bytes")
+    return path
+
+
+def main() -> None:
+    """Take the pictures, and name them."""
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    for path in asyncio.run(screenshots(FOLDER)):
+        print(f"{path.name}: {path.stat().st_size // 1024} KB")  # noqa: T201 - a command's output
+
+
+if __name__ == "__main__":
+    main()

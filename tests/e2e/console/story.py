@@ -1,0 +1,166 @@
+"""An hour in the life of the application, for pictures: told to the state store by the pattern's own rules.
+
+Every record is what the application would have written at that time; nothing is drawn by hand.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Self, TypedDict
+
+from azure.data.tables.aio import TableClient
+
+from functions.figures import StoreFigures
+from functions.pattern.definition import Workflow
+from functions.pattern.events import (
+    Claimed,
+    Event,
+    GivenUp,
+    Recovered,
+    Refused,
+    Resubmitted,
+    StepCompleted,
+    StepFailed,
+    StepSkipped,
+    StepStarted,
+)
+from functions.pattern.identity import Epoch, SchedulerId, StepName, TaskId, scheduler_id
+from functions.pattern.ports import Stored
+from functions.pattern.records import Order, TaskRecord
+from functions.pattern.transitions import admit
+from functions.store.state_store import TableStateStore
+from local.callers.client import SAMPLE_DELIVERY, SAMPLE_ORDER
+
+_START_WITHIN = 60.0
+_PAYLOADS = {"orders": SAMPLE_ORDER, "delivery": SAMPLE_DELIVERY}
+
+
+class _Ours(TypedDict):
+    epoch: Epoch
+    scheduler: SchedulerId
+
+
+class _Silence:
+    """Nobody is told at once; the Supervisor tells later."""
+
+    async def announce(self, before: TaskRecord | None, after: TaskRecord) -> None:
+        """Tell nobody."""
+
+
+@dataclass
+class _Hands:
+    """A clock that shows what it is set to."""
+
+    time: datetime
+
+    def now(self) -> datetime:
+        """Tell the time."""
+        return self.time
+
+
+class Story:
+    """One task, told step by step; times are in seconds after its submission."""
+
+    def __init__(self, store: TableStateStore, clock: _Hands, stored: Stored) -> None:
+        self._store = store
+        self._clock = clock
+        self._stored = stored
+        self._begin = clock.time
+
+    @classmethod
+    async def begin(
+        cls,
+        table: TableClient,
+        shards: int,
+        workflow: Workflow,
+        task: str,
+        at: datetime,
+        *,
+        reply_to: str | None = None,
+    ) -> Self:
+        """Submit an order."""
+        clock = _Hands(at)
+        store = TableStateStore(
+            table,
+            shards=shards,
+            clock=clock,
+            new_id=lambda: uuid.uuid4().hex,
+            figures=StoreFigures(),
+            announcer=_Silence(),
+        )
+        order = Order(
+            task=TaskId(task),
+            workflow=workflow.name,
+            workflow_version=workflow.version,
+            payload=json.dumps(_PAYLOADS[workflow.name]).encode(),
+            digest=uuid.uuid4().hex,
+            submitter="function-key",
+            submitted_at=at,
+            on_failure=workflow.on_failure,
+            on_exhausted=workflow.on_exhausted,
+            reply_to=reply_to,
+            traceparent=f"00-{uuid.uuid4().hex}-00f067aa0ba902b7-01",
+        )
+        record = admit(order, workflow, pick_up_by=at + timedelta(seconds=_START_WITHIN))
+        return cls(store, clock, (await store.admit(record)).stored)
+
+    async def claimed(self, at: float) -> None:
+        """Have a Scheduler take the task."""
+        await self._tell(at, Claimed(**self._ours(), start_by=self._start_by(at)))
+
+    async def begun(self, step: str, at: float, *, within: float = 20) -> None:
+        """Begin a step."""
+        complete_by = self._at(at + within)
+        await self._tell(at, StepStarted(**self._ours(), step=StepName(step), complete_by=complete_by))
+
+    async def done(self, step: str, at: float) -> None:
+        """Complete a step."""
+        ended = StepCompleted(**self._ours(), step=StepName(step), result=b"{}", start_by=self._start_by(at))
+        await self._tell(at, ended)
+
+    async def refused(self, step: str, at: float, error: str) -> None:
+        """Have a step refused for good."""
+        ended = StepFailed(**self._ours(), step=StepName(step), error=error, start_by=self._start_by(at))
+        await self._tell(at, ended)
+
+    async def skipped(self, step: str, at: float) -> None:
+        """Leave out a step."""
+        ended = StepSkipped(**self._ours(), step=StepName(step), start_by=self._start_by(at))
+        await self._tell(at, ended)
+
+    async def recovered(self, at: float) -> None:
+        """Have the Supervisor find it overdue."""
+        await self._tell(at, Recovered(epoch=self._epoch, start_by=self._start_by(at)))
+
+    async def given_up(self, at: float, reason: str) -> None:
+        """Have the Supervisor hold it for an operator."""
+        event = GivenUp(epoch=self._epoch, reason=reason, hold=True, start_by=self._start_by(at))
+        await self._tell(at, event)
+
+    async def resubmitted(self, at: float, reason: str) -> None:
+        """Have an operator run it again."""
+        event = Resubmitted(epoch=self._epoch, who="operator", reason=reason, start_by=self._start_by(at))
+        await self._tell(at, event)
+
+    @property
+    def _epoch(self) -> Epoch:
+        return self._stored.record.task.epoch
+
+    def _at(self, seconds: float) -> datetime:
+        return self._begin + timedelta(seconds=seconds)
+
+    def _start_by(self, at: float) -> datetime:
+        return self._at(at + _START_WITHIN)
+
+    def _ours(self) -> _Ours:
+        """Give what each of a Scheduler's events says of itself."""
+        return {"epoch": self._epoch, "scheduler": scheduler_id(self._stored.record.order.task, self._epoch)}
+
+    async def _tell(self, at: float, event: Event) -> None:
+        self._clock.time = self._at(at)
+        outcome = await self._store.change(self._stored, event)
+        assert not isinstance(outcome, Refused), f"{event} was refused: {outcome.reason}"
+        self._stored = outcome

@@ -1,0 +1,135 @@
+"""How the console reaches its data: with a key, and honest about data that does not come."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from playwright.async_api import Page, Route, expect
+
+from tests.e2e.console.bench import Console
+from tests.e2e.recovery.bench import Bench
+
+pytestmark = [pytest.mark.process, pytest.mark.asyncio(loop_scope="session")]
+
+
+async def test_key_is_taken_out_of_the_address_and_sent_along(console: Console) -> None:
+    """In a header; and it is still there when the page is loaded again."""
+    sent: list[str | None] = []
+    console.page.on(
+        "request",
+        lambda request: (
+            sent.append(request.headers.get("x-functions-key")) if request.url.endswith("/overview") else None
+        ),
+    )
+    await console.open("?code=very-secret#/")
+    assert "secret" not in console.page.url
+    await console.page.reload()
+    await console.page.get_by_text("updated").wait_for()
+    assert set(sent) == {"very-secret"}
+    assert len(sent) >= 2
+
+
+async def test_key_is_asked_for_when_the_interface_wants_one(bench: Bench, console: Console) -> None:
+    """Once it is given, the view comes."""
+
+    async def guarded(route: Route) -> None:
+        if route.request.headers.get("x-functions-key") == "right":
+            await route.continue_()
+        else:
+            await route.fulfill(status=401)
+
+    await console.page.route("**/api/ops/overview", guarded)
+    await console.page.goto(f"{bench.platform.addresses.host}/api/ops")
+    await console.page.get_by_role("textbox", name="Key").fill("right")
+    await console.page.keyboard.press("Enter")
+    await expect(console.page.get_by_role("heading", name="The last hour")).to_be_visible()
+    console.complaints.clear()  # Chromium calls the 401 an error
+
+
+async def test_who_is_not_signed_in_is_led_to_sign_in(console: Console) -> None:
+    """Where the application itself refuses, no key helps; afterwards the same view comes."""
+    refusal = {"title": "Unauthorized", "status": 401, "detail": "Sign in first."}
+    answers = [(401, refusal)]
+
+    async def guarded(route: Route) -> None:
+        if answers:
+            status, body = answers.pop()
+            await route.fulfill(status=status, json=body, content_type="application/problem+json")
+        else:
+            await route.continue_()
+
+    await console.page.route("**/api/ops/tasks**", guarded)
+    await console.page.goto(f"{console.host}/api/ops#/tasks")
+    link = console.page.get_by_role("dialog", name="Sign in").get_by_role("link")
+    address = await link.get_attribute("href")
+    assert address == "/.auth/login/aad?post_login_redirect_uri=%2Fapi%2Fops%23%2Ftasks"
+    await console.page.get_by_role("button", name="Try again").click()
+    await expect(console.page.get_by_text("updated")).to_be_visible()
+    console.complaints.clear()  # Chromium calls the 401 an error
+
+
+async def test_console_says_when_it_does_not_reach_its_data(console: Console) -> None:
+    """And what it shows is from before; when data comes again, it says so too."""
+    await console.open()
+    await console.page.route("**/api/ops/overview", lambda route: route.abort())
+    freshness = console.page.locator("#freshness")
+    await expect(freshness).to_contain_text("not reachable")
+    await expect(freshness).to_contain_text("as of")
+    await expect(console.page.get_by_role("status")).to_contain_text("Not up to date")
+    await expect(console.page.get_by_role("heading", name="The last hour")).to_be_visible()
+    await console.page.unroute("**/api/ops/overview")
+    await expect(freshness).to_contain_text("updated")
+    console.complaints.clear()  # Chromium calls what is aborted an error
+
+
+async def test_who_does_not_answer_is_asked_more_and_more_seldom(console: Console) -> None:
+    """And everybody can see when the next try is."""
+    page = console.page
+    await page.route("**/api/ops/overview", lambda route: route.abort())
+    await page.clock.install()
+    await page.goto(f"{console.host}/api/ops")
+    freshness = page.locator("#freshness")
+    for pause in ("[34]", "[78]", "1[56]"):
+        await expect(freshness).to_have_text(re.compile(f"next try in {pause} s"))
+        await page.clock.run_for(16_000)
+    console.complaints.clear()  # Chromium calls what is aborted an error
+
+
+async def test_nothing_is_asked_for_while_nobody_looks(console: Console) -> None:
+    """A tab in the background rests; it asks at once when it is looked at again."""
+    page = console.page
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    await page.clock.install()
+    await console.open()
+    await _hide(page, hidden=True)
+    asked.clear()
+    await page.clock.run_for(60_000)
+    assert asked == []
+    async with page.expect_request("**/api/ops/overview"):
+        await _hide(page, hidden=False)
+
+
+async def _hide(page: Page, *, hidden: bool) -> None:
+    await page.evaluate(
+        "hidden => { Object.defineProperty(document, 'hidden', { value: hidden, configurable: true });"
+        " document.dispatchEvent(new Event('visibilitychange')); }",
+        hidden,
+    )
+
+
+async def test_task_that_is_not_there_is_said(console: Console) -> None:
+    """No empty page."""
+    await console.open("#/tasks/nobody")
+    await expect(console.page.get_by_text("No task is recorded under this id.")).to_be_visible()
+    console.complaints.clear()  # Chromium calls the 404 an error
+
+
+async def test_page_and_files_come_with_their_headers(bench: Bench) -> None:
+    """Through the host: the page, and a script of it."""
+    for path in ("", "/console/main.js"):
+        async with bench.session.get(f"/api/ops{path}") as answer:
+            assert answer.status == 200
+            assert "default-src 'none'; script-src 'self'" in answer.headers["Content-Security-Policy"]
+            assert answer.headers["X-Content-Type-Options"] == "nosniff"

@@ -1,0 +1,3 @@
+"""What the application tells of itself, end to end: spans, metrics and log records at an OTLP endpoint."""
+
+from __future__ import annotations

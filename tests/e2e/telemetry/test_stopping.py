@@ -1,0 +1,57 @@
+"""A host that is stopped sends what it has, and stops in time though nobody takes it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from pathlib import Path
+from socket import socket
+from time import monotonic
+
+import pytest
+
+from local.platform import ANY_PORTS, PartName, Platform, PlatformOptions
+from tests.e2e.deliveries.bench import running, submit
+from tests.e2e.recovery.bench import until
+from tests.e2e.telemetry.receiver import Receiver
+
+pytestmark = pytest.mark.process
+
+#: Seconds within which Ctrl-C ends everything.
+_STOPPED = 5.0
+
+
+async def test_what_is_not_sent_yet_is_sent_at_the_end(tmp_path: Path) -> None:
+    """Spans, log records and metrics wait for seconds before they are sent by themselves."""
+    async with Receiver().serving() as receiver:
+        never = dict.fromkeys(_DELAYS, "3600000")
+        async with running(tmp_path, {**never, "OTEL_EXPORTER_OTLP_ENDPOINT": receiver.url}) as bench:
+            await submit(bench, "last")
+            await bench.until_state("last", "Processed")
+            assert receiver.raw == []
+            # Not by the platform, which kills a host that a busy machine makes slow.
+            os.kill(bench.platform.pid(PartName.HOST), signal.SIGTERM)
+            await until(lambda: bool(receiver.spans and receiver.records and receiver.metrics))
+    assert {"submit", "claim", "step delivery"} <= {span.name for span in receiver.of_task("last")}
+    assert any(record.text.startswith("supervisor sweep") for record in receiver.records)
+    assert "tasks.processed" in receiver.metrics
+
+
+_DELAYS = ("OTEL_BSP_SCHEDULE_DELAY", "OTEL_BLRP_SCHEDULE_DELAY", "OTEL_METRIC_EXPORT_INTERVAL")
+
+
+@pytest.mark.parametrize("is_silent", [False, True], ids=["refuses", "is silent"])
+async def test_collector_that_is_away_keeps_nobody(tmp_path: Path, *, is_silent: bool) -> None:
+    """Whether it refuses connections or never answers, everything stops as fast as ever."""
+    with socket() as collector:
+        collector.bind(("127.0.0.1", 0))
+        if is_silent:
+            collector.listen()
+        endpoint = f"http://127.0.0.1:{collector.getsockname()[1]}"
+        settings = {"OTEL_EXPORTER_OTLP_ENDPOINT": endpoint, "OTEL_BSP_SCHEDULE_DELAY": "200"}
+        options = PlatformOptions(ports=ANY_PORTS, data=tmp_path, settings=settings, in_memory_storage=True)
+        async with Platform(options):
+            await asyncio.sleep(1)  # so that it has tried
+            before = monotonic()
+        assert monotonic() - before < _STOPPED

@@ -1,0 +1,164 @@
+"""One trace follows every order, from the HTTP request to the last remote call."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+from opentelemetry.proto.trace.v1.trace_pb2 import Span
+
+from tests.e2e.caller import ORDER
+from tests.e2e.deliveries.bench import submit
+from tests.e2e.deliveries.services import STEPS, asking
+from tests.e2e.recovery.bench import Bench, until
+from tests.e2e.recovery.remote import Turn
+from tests.e2e.telemetry.receiver import Receiver, SeenSpan
+
+pytestmark = [pytest.mark.process, pytest.mark.asyncio(loop_scope="session")]
+
+_CLIENT, _SERVER = Span.SpanKind.SPAN_KIND_CLIENT, Span.SpanKind.SPAN_KIND_SERVER
+_CALLERS_TRACE = "0af7651916cd43dd8448eb211c80319c"
+_CALLERS_SPAN = "b7ad6b7169203331"
+
+
+async def test_delivery_is_one_trace(bench: Bench, receiver: Receiver) -> None:
+    """From the HTTP request to the calls of all five services, every span hangs below the request's."""
+    await submit(bench, "traced")
+    await bench.until_state("traced", "Processed")
+    spans = await _trace_of(receiver, "traced", calls=8)
+    root = _only_root(spans)
+    assert (root.kind, root.name) == (_SERVER, "PUT /api/deliveries/{order_id}")
+    assert {call.facts["peer.service"] for call in _calls(spans)} == set(STEPS)
+    names = {span.name for span in spans.values()}
+    assert {"submit", "process submissions", "claim", *(f"step {step}" for step in STEPS)} <= names
+
+
+async def test_callers_trace_goes_on(bench: Bench, receiver: Receiver) -> None:
+    """A caller that sends `traceparent` finds the order, through a queue Agent and back, in its own trace."""
+    headers = {"traceparent": f"00-{_CALLERS_TRACE}-{_CALLERS_SPAN}-01"}
+    async with bench.session.put("/api/orders/callers", json=ORDER, headers=headers) as answer:
+        assert answer.status == 202
+    await bench.until_state("callers", "Processed")
+    spans = await _trace_of(receiver, "callers", calls=1, also="process agent-replies")
+    assert _only_root(spans, outside=_CALLERS_SPAN).trace == _CALLERS_TRACE
+    assert {call.facts["peer.service"] for call in _calls(spans)} == {"payment"}
+    names = {span.name for span in spans.values()}
+    assert {"step payment", "process agent-payment-requests", "process agent-replies"} <= names
+
+
+async def test_recovery_is_linked_to_what_it_recovers(bench: Bench, receiver: Receiver) -> None:
+    """The Supervisor's span links to the order's trace, and what ran again links to the Supervisor's span."""
+    bench.remote.script(asking("recovered", "drone"), Turn.HANGS, Turn.ANSWERS)
+    await submit(bench, "recovered")
+    await bench.until_state("recovered", "Processed")
+    spans = await _trace_of(receiver, "recovered", calls=9)
+    root = _only_root(spans)
+    recovery = _one(receiver.of_task("recovered"), "recover")
+    assert recovery.trace != root.trace
+    assert receiver.in_trace(recovery.trace)[recovery.parent].name == "supervisor sweep"
+    assert {trace for trace, _ in recovery.links} == {root.trace}
+    again = [span for span in spans.values() if span.facts.get("task.epoch") == 2]
+    assert {span.name for span in again} == {"claim", "step drone", "step delivery"}
+    assert all(span.links == {(recovery.trace, recovery.id)} for span in again)
+
+
+async def test_each_order_of_a_batch_has_its_own_trace(bench: Bench, receiver: Receiver) -> None:
+    """Two orders of one request are two traces, each linked to the request's span."""
+    orders = [{**ORDER, "id": f"batched-{number}"} for number in range(2)]
+    async with bench.session.post("/api/orders/batch", json={"orders": orders}) as answer:
+        assert answer.status == 200
+    for order in orders:
+        await bench.until_state(str(order["id"]), "Processed")
+    roots = []
+    for order in orders:
+        spans = await _trace_of(receiver, str(order["id"]), calls=1)
+        roots.append(_only_root(spans))
+    await until(lambda: any(span.name == "POST /api/orders/batch" for span in receiver.spans))
+    request = _one(receiver.spans, "POST /api/orders/batch")
+    assert len({request.trace, *(root.trace for root in roots)}) == 3
+    assert [root.links for root in roots] == [{(request.trace, request.id)}] * 2
+
+
+async def test_log_records_name_task_step_and_trace(bench: Bench, receiver: Receiver) -> None:
+    """A line that an Agent logs is found by its task and step, and in the order's trace."""
+    bench.remote.script(asking("logged", "drone"), Turn.IS_DOWN, Turn.ANSWERS)
+    await submit(bench, "logged")
+    await bench.until_state("logged", "Processed")
+    await until(lambda: any(record.facts.get("task.id") == "logged" for record in receiver.records))
+    record = next(each for each in receiver.records if each.facts.get("task.id") == "logged")
+    assert record.text.startswith("drone answered 503; attempt 2 follows in ")
+    assert (record.facts["step.name"], record.facts["task.epoch"]) == ("drone", 1)
+    assert record.trace == _submitted(receiver, "logged").trace
+
+
+async def test_metrics_arrive(bench: Bench, receiver: Receiver) -> None:
+    """What was counted is exported under the documented names."""
+    await submit(bench, "counted")
+    await bench.until_state("counted", "Processed")
+    wanted = {
+        "tasks.submitted",
+        "tasks.processed",
+        "task.duration",
+        "step.duration",
+        "breaker.state",
+        "sweep.duration",
+        "tasks.overdue",
+    }
+    await until(lambda: wanted <= receiver.metrics)
+
+
+async def test_nobody_else_makes_telemetry(bench: Bench, receiver: Receiver) -> None:
+    """Libraries that bring their own tell paths, queries and exceptions' texts."""
+    async with bench.session.put("/api/orders/refused", json={}) as answer:
+        assert answer.status == 422
+    await submit(bench, "ours")
+    await bench.until_state("ours", "Processed")
+    await _trace_of(receiver, "ours", calls=8)
+    assert {scope.partition(".")[0] for scope in receiver.scopes} == {"functions"}
+
+
+async def _trace_of(
+    receiver: Receiver, task: str, *, calls: int, also: str = "claim"
+) -> Mapping[str, SeenSpan]:
+    """Give the trace in which a task was submitted, when at least so many calls have arrived, by span id."""
+
+    def is_there() -> bool:
+        submitted = [span for span in receiver.of_task(task) if span.name == "submit"]
+        if not submitted:
+            return False
+        spans = receiver.in_trace(submitted[0].trace)
+        return (
+            len(_calls(spans)) >= calls
+            and any(span.name == also for span in spans.values())
+            and len(_roots(spans)) == 1
+        )
+
+    try:
+        await until(is_there)
+    except TimeoutError:
+        raise AssertionError(f"waited in vain: {receiver.spans}") from None
+    return receiver.in_trace(_submitted(receiver, task).trace)
+
+
+def _submitted(receiver: Receiver, task: str) -> SeenSpan:
+    return _one(receiver.of_task(task), "submit")
+
+
+def _one(spans: list[SeenSpan], name: str) -> SeenSpan:
+    (found,) = [span for span in spans if span.name == name]
+    return found
+
+
+def _calls(spans: Mapping[str, SeenSpan]) -> list[SeenSpan]:
+    return [span for span in spans.values() if span.kind == _CLIENT]
+
+
+def _roots(spans: Mapping[str, SeenSpan]) -> list[SeenSpan]:
+    """Give the spans whose parent is not among them: a connected trace has one."""
+    return [span for span in spans.values() if span.parent not in spans]
+
+
+def _only_root(spans: Mapping[str, SeenSpan], *, outside: str = "") -> SeenSpan:
+    (root,) = _roots(spans)
+    assert root.parent == outside
+    return root

@@ -1,0 +1,77 @@
+"""The overview of a table with 100,000 finished tasks: bounded reads, and the newest counted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from azure.data.tables.aio import TableClient
+
+from functions.figures import StoreFigures
+from functions.operations.overview import OverviewReader
+from functions.operations.queues import QueueDepth
+from functions.pattern.ports import Index
+from functions.settings import Connection
+from functions.store.breakers import TableBreakerRows
+from functions.store.heartbeat import TableHeartbeat
+from functions.store.keys import shard_key, sortable
+from functions.store.task_index import TableTaskIndex
+from tests.fakes.clock import FakeClock
+from tests.integration.bulk_rows import Row, create_rows
+
+pytestmark = pytest.mark.process
+
+SHARDS = 16
+TASKS = 100_000
+NOW = datetime(2026, 11, 21, 10, 30, 30, tzinfo=UTC)
+
+#: The last of all tasks finished now, and the first so long before.
+OVER = timedelta(hours=4)
+
+
+class NoQueues:
+    """Service Bus is not what is counted here."""
+
+    async def depths(self) -> Sequence[QueueDepth]:
+        """See nothing."""
+        return []
+
+
+def _row(shard: int, number: int) -> Row:
+    finished_at = NOW - OVER * (number / TASKS)
+    return {
+        "PartitionKey": shard_key(shard),
+        "RowKey": f"{Index.DONE}|{sortable(finished_at)}|task-{number}",
+        "OrderID": f"task-{number}",
+        "Workflow": "line",
+        "ProcessState": "Processed",
+        "SubmittedAt": (finished_at - timedelta(seconds=2)).strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
+        "SubmittedAt@odata.type": "Edm.DateTime",
+    }
+
+
+def _rows(shard: int) -> list[Row]:
+    return [_row(shard, number) for number in range(shard, TASKS, SHARDS)]
+
+
+async def test_overview_of_a_large_table_takes_few_reads(table: TableClient, connection: Connection) -> None:
+    """At most three requests for each shard and five more; the newest tasks are counted, and since when."""
+    await create_rows(table, map(_rows, range(SHARDS)), connection)
+    figures, clock = StoreFigures(), FakeClock(NOW)
+    overviews = OverviewReader(
+        index=TableTaskIndex(table, shards=SHARDS, figures=figures),
+        heartbeats=TableHeartbeat(table, figures=figures),
+        breakers=TableBreakerRows(table, new_id=str, figures=figures),
+        queues=NoQueues(),
+        clock=clock,
+    )
+    overview = await overviews.read()
+    assert figures.reads <= 3 * SHARDS + 5
+    finished = overview.finished
+    assert not finished.more
+    assert timedelta(minutes=20) < NOW - finished.since < timedelta(minutes=40)
+    expected = TASKS * ((NOW - finished.since) / OVER)
+    assert finished.processed == pytest.approx(expected, abs=2)
+    assert finished.end_to_end is not None
+    assert (finished.end_to_end.p50, finished.end_to_end.tasks) == (2.0, finished.processed)

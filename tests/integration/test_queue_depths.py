@@ -1,0 +1,74 @@
+"""Looking into queues, against a broker: what is seen is right, and stays where it is."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from azure.servicebus import ServiceBusMessage
+from azure.servicebus.aio import ServiceBusClient
+
+from functions.bus.queue_depths import PeekedQueues
+from functions.operations.queues import Pile, QueueDepth
+from tests.local.servicebus.broker_thread import running_broker
+
+pytestmark = pytest.mark.process
+
+_NOTHING = Pile(count=0, more=False, oldest_at=None)
+
+
+@pytest.fixture
+async def client(tmp_path: Path) -> AsyncIterator[ServiceBusClient]:
+    """Run a broker, and connect to it as the application does."""
+    with running_broker(tmp_path) as broker:
+        async with ServiceBusClient.from_connection_string(broker.connection_string, retry_total=0) as client:
+            yield client
+
+
+async def _put(client: ServiceBusClient, queue: str, count: int) -> None:
+    async with client.get_queue_sender(queue) as sender:
+        await sender.send_messages([ServiceBusMessage(str(number)) for number in range(count)])
+
+
+async def test_messages_are_counted_and_the_oldest_is_told(client: ServiceBusClient) -> None:
+    """Dead letters by themselves; a message that waits for its time is not counted; nothing is taken."""
+    await _put(client, "orders", 3)
+    async with (
+        client.get_queue_sender("orders") as sender,
+        client.get_queue_receiver("orders") as receiver,
+    ):
+        await sender.schedule_messages(ServiceBusMessage("later"), datetime.now(UTC) + timedelta(hours=1))
+        [first] = await receiver.receive_messages(1, 5)
+        await receiver.dead_letter_message(first, reason="bad")
+    queues = PeekedQueues(client, ["orders", "solo"])
+    for _ in range(2):
+        orders, solo = await queues.depths()
+        assert orders.waiting is not None
+        assert orders.dead is not None
+        assert (orders.waiting.count, orders.waiting.scheduled, orders.waiting.more) == (2, 1, False)
+        assert orders.waiting.oldest_at is not None
+        assert timedelta(0) <= datetime.now(UTC) - orders.waiting.oldest_at < timedelta(minutes=1)
+        assert orders.dead.count == 1
+        assert solo == QueueDepth("solo", _NOTHING, _NOTHING)
+
+
+async def test_long_queue_is_not_counted_to_its_end(client: ServiceBusClient) -> None:
+    """It says that there is more."""
+    await _put(client, "solo", 101)
+    [solo] = await PeekedQueues(client, ["solo"]).depths()
+    assert solo.waiting is not None
+    assert (solo.waiting.count, solo.waiting.more) == (100, True)
+
+
+async def test_queue_that_cannot_be_seen_hides_no_other(
+    client: ServiceBusClient, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It is logged, and the others are looked at."""
+    missing, solo = await PeekedQueues(client, ["missing", "solo"]).depths()
+    assert missing == QueueDepth("missing", None, None)
+    assert solo == QueueDepth("solo", _NOTHING, _NOTHING)
+    ours = [each.getMessage() for each in caplog.records if each.name == "functions.bus.queue_depths"]
+    assert len(ours) == 2
+    assert ours[0].startswith("queue missing can't be looked at: ")

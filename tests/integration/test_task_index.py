@@ -1,0 +1,50 @@
+"""The indexes on Table Storage: pages between two times, and tasks by the beginning of their ids."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from azure.data.tables.aio import TableClient
+
+from functions.figures import StoreFigures
+from functions.pattern.identity import TaskId
+from functions.pattern.ports import Index
+from functions.store.task_index import TableTaskIndex
+from tests.fakes.tasks import after, pending
+from tests.fakes.workflows import LINE
+from tests.integration.processes import Process
+
+pytestmark = pytest.mark.process
+
+
+@pytest.fixture
+def index(table: TableClient) -> TableTaskIndex:
+    """Read the indexes of a table with one shard."""
+    return TableTaskIndex(table, shards=1, figures=StoreFigures())
+
+
+async def _admit(process: Process, *names: str) -> None:
+    """Submit tasks that are due ten seconds after each other."""
+    for number, name in enumerate(names):
+        record = pending(LINE, TaskId(name))
+        due = replace(record.task, due_at=after(10 * number))
+        await process.store.admit(replace(record, task=due))
+
+
+async def test_page_begins_and_ends_where_it_is_told(process: Process, index: TableTaskIndex) -> None:
+    """The first time belongs to it, the second does not; entries know when their tasks were submitted."""
+    await _admit(process, "a", "b", "c")
+    page = await index.page(Index.DUE, 0, since=after(10), until=after(20), most=10)
+    [entry] = page.entries
+    assert (entry.task, entry.at, entry.submitted_at) == ("b", after(10), after(0))
+    assert page.continuation is None
+
+
+async def test_tasks_are_found_by_the_beginning_of_their_ids(process: Process, index: TableTaskIndex) -> None:
+    """Each once; an id that only contains it does not count, nor does any index row."""
+    await _admit(process, "ab-2", "ab-1", "ab", "b", "xab", "AB")
+    assert await index.named("ab", 0, most=10) == ["ab-1", "ab-2", "ab"]
+    assert await index.named("ab", 0, most=2) == ["ab-1", "ab-2"]
+    assert await index.named("ab-", 0, most=10) == ["ab-1", "ab-2"]
+    assert await index.named("nobody", 0, most=10) == []

@@ -1,0 +1,47 @@
+"""Every route of the two applications, ready to be asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from fastapi import FastAPI
+from fastapi.routing import iter_route_contexts
+
+from tests.fakes.asgi import AsgiClient, HttpAnswer
+from tests.fakes.workflows import TASK
+from tests.unit.api.samples import ORDER
+
+_BODIES: Mapping[str, Any] = {"order": ORDER, "batch": {"orders": [ORDER]}, "action": {"reason": "a test"}}
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """One route, with the task's id in its path, and a body that it takes."""
+
+    method: str
+    path: str
+
+    @property
+    def body(self) -> Any:
+        """Give what is sent; nothing with a GET."""
+        kind = "batch" if self.path.endswith("/batch") else "action" if "/ops/" in self.path else "order"
+        return b"" if self.method == "GET" else _BODIES[kind]
+
+    async def ask(self, app: FastAPI, headers: Mapping[str, str]) -> HttpAnswer:
+        """Ask for it, as our own pages do."""
+        client = AsgiClient(app, {"X-Requested-With": "test", **headers})
+        return await client.send(self.method, self.path, self.body)
+
+    def __str__(self) -> str:
+        return f"{self.method} {self.path}"
+
+
+def routes_of(app: FastAPI) -> Iterator[Route]:
+    """Give every route but the one that is open."""
+    for context in iter_route_contexts(app.routes):
+        for method in context.methods or ():
+            path = (context.path or "").replace("{order_id}", TASK).replace("{task_id}", TASK)
+            if path != "/api/health":
+                yield Route(method, path)

@@ -1,0 +1,113 @@
+"""Who is let in with `AUTH_MODE=easyauth`, at every route of both applications; and that keys know nobody."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from collections.abc import Iterable, Mapping
+
+import pytest
+
+from functions.http.callers import PRINCIPAL_HEADER
+from tests.fakes.asgi import AsgiClient, HttpAnswer
+from tests.fakes.guards import ANNA, BERT, SIGN_IN, encoded, operator, principal, submitter
+from tests.security.routes import Route, routes_of
+from tests.unit.api.conftest import Api
+from tests.unit.api.samples import ORDER, problem
+from tests.unit.operations.conftest import Desk, in_error
+
+_ID = "http://schemas.microsoft.com/identity/claims/objectidentifier"
+_ROLE = {"typ": "roles", "val": "Operator"}
+
+STRANGERS = {
+    "nothing": {},
+    "empty": {PRINCIPAL_HEADER: ""},
+    "no base64": {PRINCIPAL_HEADER: "Operator!"},
+    "no JSON": {PRINCIPAL_HEADER: b64encode(b"\xff{").decode()},
+    "no object": encoded(["Operator"]),
+    "no claims": encoded({"roles": ["Operator"]}),
+    "a claim without value": encoded({"claims": [{"typ": _ID}]}),
+    "a role without identity": encoded({"claims": [_ROLE]}),
+    "an identity that is no id": encoded({"claims": [{"typ": _ID, "val": "' or PartitionKey ne '"}, _ROLE]}),
+    "two identities": encoded({"claims": [{"typ": _ID, "val": each} for each in (ANNA, BERT)] + [_ROLE]}),
+}
+
+
+class Doors:
+    """Both applications, for people who sign in. There is a task for operators."""
+
+    def __init__(self) -> None:
+        self.api, self.desk = Api(SIGN_IN), Desk(SIGN_IN)
+        self.desk.holds(in_error())
+        self.callers = list(routes_of(self.api.application))
+        self.operators = list(routes_of(self.desk.application))
+        self.every = self.callers + self.operators
+        self.writing = [route for route in self.callers if route.method != "GET"]
+
+    async def ask(self, routes: Iterable[Route], headers: Mapping[str, str]) -> dict[str, HttpAnswer]:
+        """Ask for each route as somebody."""
+        apps = {True: self.desk.application, False: self.api.application}
+        return {str(route): await route.ask(apps["/ops/" in route.path], headers) for route in routes}
+
+
+@pytest.fixture
+def doors() -> Doors:
+    """Serve both applications."""
+    return Doors()
+
+
+@pytest.mark.parametrize("headers", STRANGERS.values(), ids=STRANGERS)
+async def test_strangers_are_401(doors: Doors, headers: Mapping[str, str]) -> None:
+    """At every route: whoever has not signed in, and whoever's header is not what the platform writes."""
+    answers = await doors.ask(doors.every, headers)
+    assert len(answers) == len(doors.every)
+    for answer in answers.values():
+        problem(answer, 401)
+        assert answer.headers["www-authenticate"] == "Bearer"
+
+
+@pytest.mark.parametrize("roles", [[], ["submitter"], ["Reader", "OPERATOR"]])
+async def test_those_without_a_role_are_403(doors: Doors, roles: list[str]) -> None:
+    """At every route; a role counts as it is written."""
+    for answer in (await doors.ask(doors.every, principal(ANNA, *roles))).values():
+        problem(answer, 403)
+
+
+async def test_submitters_are_no_operators(doors: Doors) -> None:
+    """Nothing of the operators' is theirs, not even to look at."""
+    for answer in (await doors.ask(doors.operators, submitter(ANNA))).values():
+        problem(answer, 403)
+
+
+async def test_operators_submit_nothing(doors: Doors) -> None:
+    """Unless they are submitters, too."""
+    for answer in (await doors.ask(doors.writing, operator(ANNA))).values():
+        problem(answer, 403)
+    both = await doors.ask(doors.writing, principal(ANNA, "Operator", "Submitter"))
+    assert not [route for route, answer in both.items() if answer.status in {401, 403}]
+
+
+async def test_operators_may_do_what_operators_do(doors: Doors) -> None:
+    """At every route."""
+    statuses = {answer.status for answer in (await doors.ask(doors.operators, operator(ANNA))).values()}
+    assert not statuses & {401, 403}
+
+
+async def test_health_is_open_to_all(doors: Doors) -> None:
+    """Also to those who have not signed in."""
+    assert (await AsgiClient(doors.api.application).get("/api/health")).status == 200
+
+
+async def test_operators_actions_are_kept_with_their_id(doors: Doors) -> None:
+    """The history says who it was."""
+    resubmit = [route for route in doors.operators if route.path.endswith("/resubmit")]
+    await doors.ask(resubmit, operator(BERT))
+    [record] = doors.desk.store.records()
+    assert record.history[-1].who == BERT
+
+
+async def test_with_keys_nobody_is_believed() -> None:
+    """Where no sign-in writes the header, anybody may have: it says nothing, good or bad."""
+    api = Api()
+    for headers in (submitter(BERT), principal(BERT), *STRANGERS.values()):
+        assert (await AsgiClient(api.application, headers).post("/api/orders", ORDER)).status == 202
+    assert {message.submitter for message in api.submissions.messages} == {"tester"}

@@ -1,0 +1,77 @@
+"""Answers and representations give nothing of the inside away."""
+
+from __future__ import annotations
+
+import pytest
+
+from functions.pattern.errors import TransientError
+from functions.remotes import remotes_of
+from functions.settings import load_settings
+from functions.workflows.registry import WORKFLOWS
+from tests.fakes.asgi import AsgiClient
+from tests.fakes.workflows import TASK
+from tests.security.conftest import SETTINGS
+from tests.security.routes import Route, routes_of
+from tests.unit.api.conftest import Api
+from tests.unit.api.samples import problem
+from tests.unit.operations.conftest import Desk, in_error
+
+CANARY = "AccountKey=canary"
+
+CALLERS = [
+    pytest.param(route, id=str(route))
+    for route in routes_of(Api().application)
+    if "/orders/" in route.path and "batch" not in route.path
+]
+OPERATORS = [
+    pytest.param(route, id=str(route)) for route in routes_of(Desk().application) if TASK in route.path
+]
+
+
+@pytest.mark.parametrize("route", CALLERS + OPERATORS)
+@pytest.mark.parametrize(("failure", "status"), [(RuntimeError(CANARY), 500), (TransientError(CANARY), 503)])
+async def test_failures_are_problem_documents(route: Route, failure: Exception, status: int) -> None:
+    """Without a trace or the text of the error; the reference of a 500 is to be found in the log."""
+    api, desk = Api(), Desk()
+    api.store.failure = desk.store.failure = failure
+    answer = await route.ask(desk.application if "/ops/" in route.path else api.application, {})
+    document = problem(answer, status)
+    assert CANARY not in answer.body.decode()
+    assert ("reference" in document["detail"]) is (status == 500)
+
+
+async def test_no_address_of_durable_is_given() -> None:
+    """Whoever has one could start, stop and rewind what runs."""
+    api, desk = Api(), Desk()
+    desk.holds(in_error())
+    for app in (api.application, desk.application):
+        for route in routes_of(app):
+            answer = await route.ask(app, {})
+            assert b"runtime/webhooks" not in answer.body, route
+            assert b"http" not in answer.body, route
+
+
+async def test_answers_are_not_guessed_at_by_browsers() -> None:
+    """Errors may quote what a caller sent."""
+    answer = await AsgiClient(Api().application).get("/api/orders/<script>")
+    assert answer.headers["x-content-type-options"] == "nosniff"
+
+
+def test_secrets_stay_out_of_representations(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So no log and no traceback that shows a value shows them."""
+    secrets = {
+        "StateStore": f"DefaultEndpointsProtocol=https;AccountName=a;{CANARY}",
+        "ServiceBusConnection": f"Endpoint=sb://a.example;SharedAccessKeyName=a;SharedAccessKey={CANARY}",
+        "ALERT_WEBHOOK_URL": "https://hooks.example/canary",
+        "APPLICATIONINSIGHTS_CONNECTION_STRING": "InstrumentationKey=canary",
+        "PAYMENT_KEY": "canary",
+    }
+    for name, value in {**SETTINGS, **secrets}.items():
+        monkeypatch.setenv(name, value)
+    settings = load_settings()
+    remotes = remotes_of(settings, WORKFLOWS)
+    key = remotes["payment"].key
+    assert key is not None
+    assert key.get_secret_value() == "canary"
+    shown = [settings, remotes, settings.state_store_connection, settings.service_bus_connection]
+    assert [text for text in map(repr, [*shown, settings.application_insights]) if "canary" in text] == []

@@ -1,0 +1,111 @@
+"""The OpenAPI document is complete: every route of both applications, with examples that are true."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from fastapi import APIRouter, FastAPI
+from fastapi.routing import iter_route_contexts
+from jsonschema_rs import validator_for
+
+from functions.http.openapi import api_document
+from functions.wiring import Wiring
+
+type Operation = tuple[str, dict[str, Any]]
+
+
+@pytest.fixture(scope="module")
+def applications(wiring: Wiring) -> list[FastAPI]:
+    """Give the callers' application and the operators'."""
+    return [wiring._callers(), wiring._operators()]
+
+
+@pytest.fixture(scope="module")
+def document(applications: list[FastAPI]) -> dict[str, Any]:
+    """Give the document of both."""
+    return api_document("Test", *applications)
+
+
+def undocumented(application: FastAPI, document: dict[str, Any]) -> list[str]:
+    """Name the routes of an application that the document leaves out."""
+    served = [
+        (method.lower(), context.path)
+        for context in iter_route_contexts(application.routes)
+        for method in context.methods or ()
+    ]
+    assert served
+    return [f"{method} {path}" for method, path in served if method not in document["paths"].get(path, {})]
+
+
+def test_every_route_is_in_the_document(applications: list[FastAPI], document: dict[str, Any]) -> None:
+    """Nobody has to read the code to find one."""
+    assert [route for each in applications for route in undocumented(each, document)] == []
+
+
+def test_a_hidden_route_is_noticed(document: dict[str, Any]) -> None:
+    """So the test above can fail, for an included router's routes as well."""
+    app, router = FastAPI(docs_url=None, redoc_url=None, openapi_url=None), APIRouter(prefix="/api")
+    router.add_api_route("/hidden", lambda: None, include_in_schema=False)
+    app.include_router(router)
+    assert undocumented(app, document) == ["get /api/hidden"]
+
+
+def operations(document: dict[str, Any]) -> Iterator[Operation]:
+    """Give every operation with its name."""
+    for path, methods in document["paths"].items():
+        for method, operation in methods.items():
+            yield f"{method} {path}", operation
+
+
+def resolved(schema: dict[str, Any], document: dict[str, Any]) -> dict[str, Any]:
+    """Follow a schema's reference into the document."""
+    name = schema.get("$ref", "").rpartition("/")[2]
+    return document["components"]["schemas"][name] if name else schema
+
+
+def test_every_body_and_every_answer_has_an_example(document: dict[str, Any]) -> None:
+    """What can be sent, and what comes back, errors too."""
+    for name, operation in operations(document):
+        if "requestBody" in operation:
+            schema = operation["requestBody"]["content"]["application/json"]["schema"]
+            assert resolved(schema, document)["examples"], name
+        for status, response in operation["responses"].items():
+            [described] = response["content"].values()
+            assert described["example"], (name, status)
+        for parameter in operation.get("parameters", []):
+            if parameter["in"] == "path":
+                assert parameter["schema"]["examples"], (name, parameter["name"])
+
+
+def test_examples_are_as_their_schemas_say(document: dict[str, Any]) -> None:
+    """Bodies that are taken, and answers that may come."""
+    for name, operation in operations(document):
+        for described in described_contents(operation):
+            schema = described["schema"]
+            shown = resolved(schema, document).get("examples", [])
+            examples = [described["example"]] if "example" in described else shown
+            checking = validator_for({**schema, "components": document["components"]})
+            assert [str(fault) for each in examples for fault in checking.iter_errors(each)] == [], name
+            if known := resolved(schema, document).get("properties"):
+                assert [each.keys() - known for each in examples] == [set()] * len(examples), name
+
+
+def described_contents(operation: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Give what an operation takes and answers, each with its schema."""
+    for holder in [operation.get("requestBody", {"content": {}}), *operation["responses"].values()]:
+        yield from holder["content"].values()
+
+
+def test_errors_are_problem_documents(document: dict[str, Any]) -> None:
+    """As they are sent (RFC 9457)."""
+    for name, operation in operations(document):
+        types = {tuple(each["content"]) for status, each in operation["responses"].items() if status >= "400"}
+        assert types == {("application/problem+json",)}, name
+
+
+def test_all_but_health_says_that_it_needs_a_key(document: dict[str, Any]) -> None:
+    """Or a sign-in."""
+    assert document["security"] == [{"functionKey": []}, {"signIn": []}]
+    assert [name for name, each in operations(document) if each.get("security") == []] == ["get /api/health"]

@@ -1,0 +1,79 @@
+"""Two callers at every route that names an order: to each, the other's orders are not there."""
+
+from __future__ import annotations
+
+import pytest
+
+from functions.pattern.messages import order_of
+from functions.pattern.transitions import admit
+from functions.workflows.orders.definition import ORDERS
+from tests.fakes.asgi import AsgiClient, HttpAnswer
+from tests.fakes.clock import START
+from tests.fakes.guards import ANNA, BERT, SIGN_IN, operator, submitter
+from tests.fakes.workflows import TASK
+from tests.unit.api.conftest import Api
+from tests.unit.api.samples import ORDER, problem
+
+OTHER = ORDER | {"customer": "somebody else"}
+PATH = f"/api/orders/{TASK}"
+
+
+class Two:
+    """Anna, whose order is recorded, and Bert."""
+
+    def __init__(self) -> None:
+        self.api = Api(SIGN_IN)
+        self.anna = AsgiClient(self.api.application, submitter(ANNA))
+        self.bert = AsgiClient(self.api.application, submitter(BERT))
+        self.operator = AsgiClient(self.api.application, operator(BERT))
+
+    async def record(self) -> None:
+        """Submit Anna's order, and let it be recorded."""
+        assert (await self.anna.put(PATH, ORDER)).status == 202
+        [message] = self.api.submissions.messages
+        self.api.store.put(admit(order_of(message, ORDERS), ORDERS, pick_up_by=START))
+
+
+@pytest.fixture
+async def two() -> Two:
+    """Record Anna's order."""
+    two = Two()
+    await two.record()
+    return two
+
+
+async def test_each_sees_only_its_own(two: Two) -> None:
+    """A stranger's order is 404, and not 403, which would say that there is one."""
+    assert (await two.anna.get(PATH)).status == 200
+    assert (await two.operator.get(PATH)).status == 200
+    stranger = problem(await two.bert.get(PATH), 404)
+    assert stranger == problem(await two.bert.get("/api/orders/nobodys"), 404)
+
+
+@pytest.mark.parametrize("order", [ORDER, OTHER], ids=["the same", "another"])
+async def test_an_id_of_somebody_elses_is_taken(two: Two, order: object) -> None:
+    """Whether the order is the same can't be found out, and nothing is submitted."""
+    before = len(two.api.submissions.messages)
+    problem(await two.bert.put(PATH, order), 409)
+    assert statuses(await two.bert.post("/api/orders/batch", {"orders": [{"id": TASK, **ORDER}]})) == [409]
+    assert len(two.api.submissions.messages) == before
+
+
+async def test_its_owner_may_repeat_it(two: Two) -> None:
+    """As ever."""
+    assert (await two.anna.put(PATH, ORDER)).status == 202
+    assert statuses(await two.anna.post("/api/orders/batch", {"orders": [{"id": TASK, **ORDER}]})) == [202]
+    problem(await two.anna.put(PATH, OTHER), 409)
+
+
+async def test_orders_are_recorded_under_who_sent_them(two: Two) -> None:
+    """Alone or in a batch; no field of a body says otherwise."""
+    await two.bert.post("/api/orders", ORDER)
+    await two.bert.post("/api/orders/batch", {"orders": [ORDER]})
+    assert [message.submitter for message in two.api.submissions.messages] == [ANNA, BERT, BERT]
+    problem(await two.bert.post("/api/orders", ORDER | {"submitter": ANNA}), 422)
+
+
+def statuses(answer: HttpAnswer) -> list[int]:
+    """Give the status of each order of a batch."""
+    return [result["status"] for result in answer.json["results"]]

@@ -1,0 +1,3 @@
+"""The operators' console, as far as it can be judged without a browser."""
+
+from __future__ import annotations

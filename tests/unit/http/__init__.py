@@ -1,0 +1,3 @@
+"""Tests of what the HTTP applications share."""
+
+from __future__ import annotations

@@ -1,0 +1,142 @@
+"""The overview: what the indexes say, read with few requests however many tasks there are."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from functions.operations.finished import MINUTE
+from functions.pattern.errors import TransientError
+from functions.pattern.identity import TaskId
+from functions.pattern.ports import Index, IndexEntry
+from functions.pattern.states import ProcessState
+from tests.fakes.clock import START
+from tests.fakes.tasks import after, pending
+from tests.fakes.workflows import DIAMOND, LINE
+from tests.unit.api.samples import problem
+from tests.unit.operations.conftest import Desk, in_error, processed
+
+
+def ended(name: str, ago: float, *, took: float | None = 2, state: str = "Processed") -> IndexEntry:
+    """Make the entry of a task that ended so many seconds ago."""
+    at = after(-ago)
+    submitted_at = None if took is None else at - timedelta(seconds=took)
+    return IndexEntry(TaskId(name), at, "line", ProcessState(state), submitted_at)
+
+
+async def test_every_task_is_counted_by_state_and_workflow(desk: Desk) -> None:
+    """What is finished, as far as it is of the last hour."""
+    desk.holds(
+        in_error("e-1"), processed("d-1"), pending(LINE, TaskId("p-1")), pending(DIAMOND, TaskId("p-2"))
+    )
+    desk.index.wrong[Index.DONE] = [ended("u-1", 60, state="Compensated"), ended("old", 3_700)]
+    desk.clock.advance(31)
+    shown = (await desk.get("/overview")).json
+    counts = [shown[name] for name in ("under_way", "overdue", "in_error")]
+    assert counts == [{"count": 2, "more": False}, {"count": 2, "more": False}, {"count": 1, "more": False}]
+    assert shown["workflows"] == [
+        _line("diamond", under_way=1, overdue=1),
+        _line("line", under_way=1, overdue=1, in_error=1, processed=1, compensated=1),
+    ]
+    finished = shown["finished"]
+    assert (finished["processed"], finished["compensated"], finished["more"]) == (1, 1, False)
+
+
+async def test_hour_is_counted_minute_by_minute(desk: Desk) -> None:
+    """Sixty of them, the last of which still runs; a task was accepted when it was submitted."""
+    desk.index.wrong[Index.DONE] = [ended("a", 0, took=130), ended("b", 61, state="Compensated")]
+    desk.index.wrong[Index.ERROR] = [ended("c", 121, state="Error")]
+    minutes = (await desk.get("/overview")).json["minutes"]
+    assert len(minutes) == 60
+    kinds = ("accepted", "processed", "compensated", "error")
+    assert [tuple(minute[kind] for kind in kinds) for minute in minutes[-5:]] == [
+        (0, 0, 0, 0),
+        (2, 0, 0, 1),
+        (1, 0, 1, 0),
+        (0, 0, 0, 0),
+        (0, 1, 0, 0),
+    ]
+
+
+async def test_times_from_end_to_end_are_of_all_whose_submission_is_known(desk: Desk) -> None:
+    """Nearest rank; entries that were written before it was kept are left out."""
+    desk.index.wrong[Index.DONE] = [ended(f"d-{number}", 30, took=number) for number in range(1, 101)]
+    desk.index.wrong[Index.DONE].append(ended("older", 30, took=None))
+    shown = (await desk.get("/overview")).json["finished"]
+    assert shown["end_to_end"] == {"p50": 50, "p99": 99, "tasks": 100}
+
+
+async def test_nothing_finished_has_no_percentiles(desk: Desk) -> None:
+    """Nothing is made up."""
+    shown = (await desk.get("/overview")).json
+    assert (shown["finished"]["end_to_end"], shown["workflows"], shown["supervisor"]) == (None, [], None)
+
+
+async def test_of_too_many_the_newest_are_counted(desk: Desk) -> None:
+    """The time looked back on is shortened, and said; what was before it is unknown, not nothing."""
+    entries = [ended(f"d-{number}", number * 0.36) for number in range(10_000)]  # 167 a minute
+    desk.index.wrong[Index.DONE] = entries
+    shown = (await desk.get("/overview")).json
+    since = START.fromisoformat(shown["finished"]["since"])
+    assert not shown["finished"]["more"]
+    assert START - timedelta(minutes=15) < since < START - timedelta(minutes=4)
+    assert shown["finished"]["processed"] == sum(entry.at >= since for entry in entries)
+    assert [minute["processed"] is None for minute in shown["minutes"]].count(False) == round(
+        (START.replace(second=0, microsecond=0) + MINUTE - since) / MINUTE
+    )
+    assert desk.index.requests <= 3 * desk.index.shards + 3
+
+
+async def test_more_than_a_minute_can_show_is_said(desk: Desk) -> None:
+    """Then the figures are of a part."""
+    desk.index.wrong[Index.DONE] = [ended(f"d-{number}", 0) for number in range(3_000)]
+    shown = (await desk.get("/overview")).json
+    assert shown["finished"]["more"]
+    assert desk.index.requests <= 3 * desk.index.shards + 3
+
+
+async def test_many_who_look_at_once_are_one_reading(desk: Desk) -> None:
+    """For two seconds; queues, of which more comes along, are looked at every five."""
+    await desk.get("/overview")
+    requests = desk.index.requests
+    await desk.get("/overview")
+    assert desk.index.requests == requests
+    desk.clock.advance(2)
+    await desk.get("/overview")
+    assert (desk.index.requests, desk.queues.looks) == (2 * requests, 1)
+    desk.clock.advance(3)
+    await desk.get("/overview")
+    assert desk.queues.looks == 2
+
+
+async def test_queues_show_what_could_be_seen_of_them(desk: Desk) -> None:
+    """A queue that can't be looked at is not an empty one."""
+    [orders, alerts] = (await desk.get("/overview")).json["queues"]
+    assert orders["waiting"] == {
+        "count": 100,
+        "more": True,
+        "oldest_at": "2026-11-21T10:00:00.123456Z",
+        "scheduled": 2,
+    }
+    assert (orders["dead"]["count"], alerts["waiting"], alerts["dead"]) == (0, None, None)
+
+
+async def test_store_that_does_not_answer_is_said_and_asked_again(desk: Desk) -> None:
+    """503, and no failure is remembered."""
+    desk.index.failure = TransientError("Table Storage: ServiceRequestError")
+    problem(await desk.get("/overview"), 503)
+    desk.index.failure = None
+    assert (await desk.get("/overview")).status == 200
+
+
+@pytest.mark.parametrize("ahead", [-3, 0])
+async def test_clocks_that_differ_make_no_time_negative(desk: Desk, ahead: float) -> None:
+    """A task that ended before it was submitted took no time."""
+    desk.index.wrong[Index.DONE] = [ended("d", 10, took=ahead)]
+    assert (await desk.get("/overview")).json["finished"]["end_to_end"]["p50"] == 0
+
+
+def _line(workflow: str, **counts: int) -> dict[str, str | int]:
+    kinds = ("under_way", "overdue", "in_error", "processed", "compensated")
+    return {"workflow": workflow, **dict.fromkeys(kinds, 0), **counts}

@@ -1,0 +1,94 @@
+"""What an action would do is told before it is done: which steps run again, which are undone."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from functions.pattern.definition import Workflow
+from functions.pattern.events import GivenUp
+from functions.pattern.records import TaskRecord
+from functions.pattern.registry import Registry
+from functions.pattern.states import Remedy
+from tests.fakes.tasks import FIRST, SECOND, after, claimed, completed, failed, pending, started, told
+from tests.fakes.workflows import DIAMOND, LINE, TASK, trip
+from tests.unit.operations.conftest import Desk, in_error, processed
+
+_GIVEN_UP = GivenUp(epoch=FIRST, reason="still overdue", hold=True, start_by=after(99))
+
+
+async def _prospects(desk: Desk, record: TaskRecord) -> Any:
+    desk.holds(record)
+    return (await desk.get(f"/tasks/{TASK}")).json["prospects"]
+
+
+def _refused(workflow: Workflow) -> TaskRecord:
+    """Refuse the last of three steps; each began a second after the one before."""
+    record = told(pending(workflow), claimed())
+    for number, step in enumerate(("flight", "hotel", "car")):
+        record = told(record, started(step), now=after(number))
+        last = failed(step) if step == "car" else completed(step)
+        record = told(record, last, now=after(number))
+    return record
+
+
+async def test_resubmission_runs_what_is_not_done(desk: Desk) -> None:
+    """And leaves what is; nothing is undone."""
+    shown = await _prospects(desk, _refused(trip(remedy=Remedy.HOLD)))
+    assert shown["resubmit"] == {"runs": ["car"], "undoes": [], "twice": []}
+
+
+async def test_undo_goes_back_in_the_order_of_dispatch(desk: Desk) -> None:
+    """Also what failed, for its outcome is not known; but not what can't be undone."""
+    shown = await _prospects(desk, _refused(trip(remedy=Remedy.HOLD)))
+    assert shown["undo"] == {"runs": [], "undoes": ["car", "flight"], "twice": []}
+
+
+async def test_resubmission_of_an_undo_goes_on_undoing(desk: Desk) -> None:
+    """What is undone is not undone again."""
+    record = told(
+        _refused(trip()),
+        claimed(SECOND),
+        started("car", SECOND),
+        completed("car", SECOND),
+        started("flight", SECOND),
+        failed("flight", SECOND),
+    )
+    shown = await _prospects(desk, record)
+    assert shown["resubmit"] == shown["undo"] == {"runs": [], "undoes": ["flight"], "twice": []}
+
+
+async def test_step_that_must_not_run_twice_is_named(desk: Desk) -> None:
+    """It was begun, nobody knows what came of it, and a resubmission begins it once more."""
+    workflow = trip(remedy=Remedy.HOLD, hotel_idempotent=False)
+    begun = told(pending(workflow), claimed(), started("flight"), completed("flight"), started("hotel"))
+    shown = await _prospects(desk, told(begun, _GIVEN_UP, now=after(50)))
+    assert shown["resubmit"] == {"runs": ["hotel", "car"], "undoes": [], "twice": ["hotel"]}
+
+
+@pytest.mark.parametrize("record", [pending(LINE), processed()], ids=["under way", "processed"])
+async def test_task_that_takes_no_action_has_no_prospects(desk: Desk, record: TaskRecord) -> None:
+    """Only one in `Error` waits for an operator."""
+    assert await _prospects(desk, record) is None
+
+
+async def test_looking_changes_nothing(desk: Desk) -> None:
+    """What would follow is tried on a copy."""
+    desk.holds(in_error())
+    before = await desk.store.load(TASK)
+    await desk.get(f"/tasks/{TASK}")
+    assert await desk.store.load(TASK) == before
+
+
+async def test_graph_is_told_by_what_steps_need(desk: Desk) -> None:
+    """As the workflow is registered; a workflow that is not any more has no edges."""
+    desk.holds(in_error())
+    assert (await desk.get(f"/tasks/{TASK}")).json["needs"] == {"pick": [], "send": ["pick"]}
+    assert Registry((LINE,), {}).find(DIAMOND.name) is None
+    record = pending(DIAMOND)
+    desk.holds(replace(record, order=replace(record.order, workflow="gone")))
+    shown = (await desk.get(f"/tasks/{TASK}")).json
+    assert shown["needs"] is None
+    assert [step["name"] for step in shown["steps"]] == ["open", "left", "right", "close"]

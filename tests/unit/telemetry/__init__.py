@@ -1,0 +1,3 @@
+"""Tests of spans, metrics and log records, as an exporter would get them."""
+
+from __future__ import annotations

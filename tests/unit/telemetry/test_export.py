@@ -1,0 +1,114 @@
+"""Nothing is exported unless the settings say where to, and then nothing is imported or slowed for it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from contextlib import nullcontext
+from pathlib import Path
+from time import thread_time
+
+import pytest
+from opentelemetry.trace import INVALID_SPAN
+
+from functions.agents import runner as runner_module
+from functions.pattern.definition import Json
+from functions.pattern.identity import StepName, TaskId
+from functions.pattern.ports import AgentCall
+from functions.pattern.registry import Registry
+from functions.telemetry import outgoing, tasks
+from functions.telemetry.outgoing import call_span
+from tests.fakes.clock import FakeClock
+from tests.fakes.runners import make_runner
+from tests.fakes.store import MemoryStateStore
+from tests.fakes.tasks import FIRST, claimed, pending, told
+from tests.fakes.workflows import LINE
+
+_ROOT = Path(__file__).parents[3]
+_SETTINGS = {
+    "StateStore": "UseDevelopmentStorage=true",
+    "ServiceBusConnection": "Endpoint=sb://127.0.0.1;SharedAccessKeyName=k;SharedAccessKey=a2V5",
+    **{
+        f"{name}_URL": "https://service.example.com/things"
+        for name in ("PAYMENT", "ACCOUNT", "PACKAGE", "TRANSPORT", "DRONE", "DELIVERY")
+    },
+}
+#: Starts the application as the host does, but for the tables, and names what was imported for telemetry.
+_START = """
+import json, sys
+from functions.wiring import Wiring
+Wiring.prepare = lambda self: None
+import function_app
+function_app.app.get_functions()
+heavy = ("opentelemetry.sdk", "opentelemetry.exporter", "opentelemetry.instrumentation", "azure.monitor")
+print(json.dumps(sorted(name for name in sys.modules if name.startswith(heavy))))
+"""
+
+
+def _imported(settings: dict[str, str]) -> list[str]:
+    started = subprocess.run(
+        [sys.executable, "-c", _START],
+        cwd=_ROOT,
+        env={**_SETTINGS, **settings},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert started.returncode == 0, started.stderr
+    imported: list[str] = json.loads(started.stdout.splitlines()[-1])
+    return imported
+
+
+@pytest.mark.process
+def test_sdk_is_not_imported_when_nothing_is_set() -> None:
+    """Neither it nor an exporter: together they would cost each cold start more than a second."""
+    assert _imported({}) == []
+
+
+@pytest.mark.process
+def test_each_place_brings_its_own_exporter() -> None:
+    """With an OTLP endpoint, nothing of Azure's is imported; the endpoint need not be there."""
+    imported = _imported({"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:9"})
+    assert "opentelemetry.sdk.trace" in imported
+    assert not [name for name in imported if name.startswith("azure.monitor")]
+
+
+class _Paying:
+    """An Agent that does nothing but what telemetry sees of a call."""
+
+    async def do(self, call: AgentCall) -> Json:
+        with call_span("pick", "PUT") as span:
+            span.answered(201)
+        return {"task": call.task}
+
+
+async def _seconds(turns: int = 100) -> float:
+    """Measure the time of this thread that so many steps take, each of a task of its own."""
+    clock = FakeClock()
+    store = MemoryStateStore(clock)
+    for number in range(turns):
+        task = TaskId(f"t-{number}")
+        store.put(told(pending(LINE, task), claimed(task=task)))
+    runner = make_runner(store, {"pick": _Paying()}, Registry((LINE,), {}), clock)
+    before = thread_time()
+    for number in range(turns):
+        await runner.run(TaskId(f"t-{number}"), FIRST, StepName("pick"))
+    return thread_time() - before
+
+
+async def test_step_is_not_slowed_when_nothing_is_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Telemetry is a small part even of a step in memory; a real one takes a hundred times as long.
+
+    The rounds with and without it take turns, and the best of each is the one that nothing disturbed.
+    """
+    with_it, without = [], []
+    for _ in range(12):
+        with_it.append(await _seconds())
+        with monkeypatch.context() as patched:
+            for module in (tasks, outgoing):
+                patched.setattr(module, "span", lambda *_, **__: nullcontext(INVALID_SPAN))
+            patched.setattr(runner_module, "step_span", lambda *_: nullcontext(INVALID_SPAN))
+            without.append(await _seconds())
+    assert min(with_it) < min(without) * 1.5
