@@ -25,9 +25,9 @@ def test_make_targets_exist() -> None:
 
 
 def test_sample_order_is_valid_json() -> None:
-    """The order in the curl line can be pasted."""
+    """The orders in the curl lines can be pasted."""
     bodies = [body for line in shell_commands() for body in re.findall(r"-d '(.*)'", line)]
-    assert [json.loads(body)["customer"] for body in bodies] == ["C-1042"]
+    assert [json.loads(body)["customer"] for body in bodies] == ["C-1042", "C-1042"]
 
 
 def test_paths_of_the_house_exist() -> None:

@@ -1,0 +1,199 @@
+// Everything that `azd up` makes: one resource group, with all that the application needs and nothing to click.
+
+targetScope = 'subscription'
+
+import { ApplicationSettings } from 'modules/application-settings.bicep'
+import { namesOf } from 'modules/names.bicep'
+
+@description('Name of the azd environment; resources of different environments share nothing.')
+@minLength(1)
+@maxLength(64)
+param environmentName string
+
+@description('Region of all resources.')
+@minLength(1)
+param location string
+
+@description('Replication of the state store: in one zone, over zones, or to a second region as well.')
+@allowed(['LRS', 'ZRS', 'GZRS'])
+param redundancy string = 'ZRS'
+
+@description('Where Durable Functions keeps its state: in the host\'s storage account, or in a Durable Task Scheduler.')
+@allowed(['storage', 'scheduler'])
+param durableBackend string = 'storage'
+
+@description('Instances that are always ready for the Scheduler and its Agents; each is paid for all the time.')
+@minValue(0)
+@maxValue(20)
+param alwaysReadyInstances int = 1
+
+@description('The most instances that each group of functions may grow to.')
+@minValue(40)
+@maxValue(1000)
+param maximumInstances int = 40
+
+@description('Memory of an instance, in MB.')
+@allowed([512, 2048, 4096])
+param instanceMemory int = 2048
+
+@description('Whether storage, Service Bus and vault are reached through a virtual network only (makes Service Bus Premium).')
+param privateNetwork bool = false
+
+@description('Client id of an Entra ID app registration with the roles of infra/app-roles.json; callers then need its tokens.')
+@maxLength(36)
+param signInClientId string = ''
+
+@description('Whether the app serves sample remote services, so that it can be tried at once.')
+param sampleServices bool = true
+
+@description('Settings of Agents, such as { PAYMENT_URL: \'https://…\', PAYMENT_KEY: \'@Microsoft.KeyVault(SecretUri=https://…)\' }.')
+param agentSettings object = {}
+
+@description('The application\'s own settings; what is left out has its default.')
+param application ApplicationSettings = {}
+
+@description('E-mail addresses that alerts and the budget are told to.')
+@maxLength(20)
+param alertEmails array = []
+
+@description('Address that alerts are posted to (a Teams or a plain webhook), or nothing.')
+@secure()
+param alertWebhookUrl string = ''
+
+@description('Days for which telemetry is kept.')
+@minValue(30)
+@maxValue(730)
+param logRetentionDays int = 30
+
+@description('Monthly budget in the currency of the subscription, or 0 for none; it needs budgetStart and alertEmails.')
+@minValue(0)
+param monthlyBudget int = 0
+
+@description('First day of the month in which the budget is made, such as 2026-11-01. Azure lets nobody change it later.')
+@maxLength(10)
+param budgetStart string = ''
+
+var names = namesOf(environmentName, uniqueString(subscription().id, environmentName, location))
+var tags = { 'azd-env-name': environmentName }
+var useScheduler = durableBackend == 'scheduler'
+
+resource group 'Microsoft.Resources/resourceGroups@2025-04-01' = {
+  name: names.resourceGroup
+  location: location
+  tags: tags
+}
+
+module backing 'modules/backing-services.bicep' = {
+  name: 'backing-services'
+  scope: group
+  params: {
+    names: names
+    location: location
+    tags: tags
+    redundancy: redundancy
+    private: privateNetwork
+    useScheduler: useScheduler
+    sampleServices: sampleServices
+    logRetentionDays: logRetentionDays
+    alertWebhookUrl: alertWebhookUrl
+  }
+}
+
+module network 'modules/network.bicep' = if (privateNetwork) {
+  name: 'network'
+  scope: group
+  params: {
+    name: names.network
+    location: location
+    tags: tags
+    targets: backing.outputs.endpointTargets
+  }
+}
+
+module functionApp 'modules/function-app.bicep' = {
+  name: 'function-app'
+  scope: group
+  params: {
+    planName: names.plan
+    name: names.app
+    location: location
+    tags: tags
+    identityId: backing.outputs.identityId
+    packageContainerUrl: backing.outputs.packageContainerUrl
+    // The scale controller wakes no instance for a Durable Task Scheduler that host.json does not name.
+    alwaysReadyInstances: useScheduler ? max(alwaysReadyInstances, 1) : alwaysReadyInstances
+    maximumInstances: maximumInstances
+    instanceMemory: instanceMemory
+    subnetId: network.?outputs.?appSubnetId ?? ''
+  }
+}
+
+module appSettings 'modules/app-settings.bicep' = {
+  name: 'app-settings'
+  scope: group
+  params: {
+    appName: functionApp.outputs.name
+    identityClientId: backing.outputs.identityClientId
+    hostStorageEndpoints: backing.outputs.hostStorageEndpoints
+    stateTableEndpoint: backing.outputs.stateTableEndpoint
+    serviceBusHostName: backing.outputs.serviceBusHostName
+    componentName: names.insights
+    durableSchedulerEndpoint: backing.outputs.durableSchedulerEndpoint
+    durableTaskHub: backing.outputs.durableTaskHub
+    signIn: !empty(signInClientId)
+    sampleServices: sampleServices
+    agentSettings: agentSettings
+    vaultUri: backing.outputs.vaultUri
+    sampleServicesKeyInVault: backing.outputs.sampleServicesKeyInVault
+    alertWebhookInVault: backing.outputs.alertWebhookInVault
+    application: application
+  }
+  // The app must not trust the headers of sign-in before the platform writes them.
+  dependsOn: [signIn]
+}
+
+module signIn 'modules/sign-in.bicep' = if (!empty(signInClientId)) {
+  name: 'sign-in'
+  scope: group
+  params: {
+    appName: functionApp.outputs.name
+    clientId: signInClientId
+    sampleServices: sampleServices
+  }
+}
+
+module watching 'modules/watching/watching.bicep' = {
+  name: 'watching'
+  scope: group
+  params: {
+    location: location
+    tags: tags
+    workspaceId: backing.outputs.workspaceId
+    componentId: backing.outputs.componentId
+    namespaceId: backing.outputs.serviceBusId
+    functionAppName: functionApp.outputs.name
+    alertEmails: alertEmails
+    alertWebhookUrl: alertWebhookUrl
+    workbookName: names.workbook
+  }
+}
+
+module budget 'modules/budget.bicep' = if (monthlyBudget > 0) {
+  name: 'budget'
+  scope: group
+  params: {
+    name: names.budget
+    amount: monthlyBudget
+    startDate: budgetStart
+    emails: alertEmails
+  }
+}
+
+@description('Name of the resource group.')
+output AZURE_RESOURCE_GROUP string = group.name
+
+@description('Name of the function app.')
+output AZURE_FUNCTION_NAME string = functionApp.outputs.name
+
+@description('Address of the application.')
+output SERVICE_APP_URI string = 'https://${functionApp.outputs.hostName}'

@@ -1,0 +1,16 @@
+// The values of `azd env set`, where there are any. What is not here can be set here, such as
+// `param application = { supervisorThreshold: 5 }` or `param agentSettings = { PAYMENT_URL: 'https://pay.example.com/payments' }`.
+
+using 'main.bicep'
+
+param environmentName = readEnvironmentVariable('AZURE_ENV_NAME')
+param location = readEnvironmentVariable('AZURE_LOCATION')
+param redundancy = readEnvironmentVariable('STATE_REDUNDANCY', 'ZRS')
+param durableBackend = readEnvironmentVariable('DURABLE_BACKEND', 'storage')
+param privateNetwork = bool(readEnvironmentVariable('PRIVATE_NETWORK', 'false'))
+param sampleServices = bool(readEnvironmentVariable('SAMPLE_SERVICES', 'true'))
+param signInClientId = readEnvironmentVariable('SIGN_IN_CLIENT_ID', '')
+param alertEmails = empty(readEnvironmentVariable('ALERT_EMAILS', '')) ? [] : split(readEnvironmentVariable('ALERT_EMAILS', ''), ',')
+param alertWebhookUrl = readEnvironmentVariable('ALERT_WEBHOOK_URL', '')
+param monthlyBudget = int(readEnvironmentVariable('MONTHLY_BUDGET', '0'))
+param budgetStart = readEnvironmentVariable('BUDGET_START', '')

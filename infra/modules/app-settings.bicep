@@ -1,0 +1,126 @@
+// The function app's settings: what functions/settings.py reads, and what the Functions host and its extensions read.
+
+import { ApplicationSettings, settingsOf } from 'application-settings.bicep'
+
+@description('Name of the function app.')
+param appName string
+
+@description('Client id of the app\'s identity.')
+param identityClientId string
+
+@description('Addresses of the host\'s storage account, by service.')
+param hostStorageEndpoints object
+
+@description('Address of the tables of the state store.')
+param stateTableEndpoint string
+
+@description('Host name of the Service Bus namespace.')
+param serviceBusHostName string
+
+@description('Name of the Application Insights component.')
+param componentName string
+
+@description('Address of the Durable Task Scheduler; without it, Durable Functions keeps its state in the host\'s storage.')
+param durableSchedulerEndpoint string
+
+@description('Task hub in the Durable Task Scheduler.')
+param durableTaskHub string
+
+@description('Whether the platform signs callers in, so that the headers that name them can be trusted.')
+param signIn bool
+
+@description('Whether the app serves the sample remote services, and its Agents call them.')
+param sampleServices bool
+
+@description('Address of the service behind each Agent, and the reference to its key if it asks for one, by their settings.')
+param agentSettings object
+
+@description('Address of the vault in which the host keeps the app\'s keys.')
+param vaultUri string
+
+@description('Where the vault has the key of the sample services, or nothing.')
+param sampleServicesKeyInVault string
+
+@description('Where the vault has the address that alerts are posted to, or nothing.')
+param alertWebhookInVault string
+
+@description('The application\'s own settings.')
+param application ApplicationSettings
+
+resource app 'Microsoft.Web/sites@2025-03-01' existing = {
+  name: appName
+}
+
+resource component 'Microsoft.Insights/components@2020-02-02' existing = {
+  name: componentName
+}
+
+var connectionSettings = {
+  AzureWebJobsStorage__blobServiceUri: hostStorageEndpoints.blob
+  AzureWebJobsStorage__queueServiceUri: hostStorageEndpoints.queue
+  AzureWebJobsStorage__tableServiceUri: hostStorageEndpoints.table
+  AzureWebJobsStorage__credential: 'managedidentity'
+  AzureWebJobsStorage__clientId: identityClientId
+  AzureWebJobsSecretStorageType: 'keyvault'
+  AzureWebJobsSecretStorageKeyVaultUri: vaultUri
+  AzureWebJobsSecretStorageKeyVaultClientId: identityClientId
+  StateStore__tableServiceUri: stateTableEndpoint
+  StateStore__clientId: identityClientId
+  ServiceBusConnection__fullyQualifiedNamespace: serviceBusHostName
+  ServiceBusConnection__credential: 'managedidentity'
+  ServiceBusConnection__clientId: identityClientId
+  // No secret: the component takes no telemetry but by identity (DisableLocalAuth).
+  APPLICATIONINSIGHTS_CONNECTION_STRING: component.properties.ConnectionString
+  APPLICATIONINSIGHTS_AUTHENTICATION_STRING: 'ClientId=${identityClientId};Authorization=AAD'
+}
+
+// These stand for what host.json says under `durableTask` (Functions: override host.json values). The scale controller
+// reads the file itself: to grow beyond the always-ready instances, write the same values into host.json.
+var durableSchedulerSettings = {
+  DURABLE_TASK_SCHEDULER_CONNECTION_STRING: 'Endpoint=${durableSchedulerEndpoint};Authentication=ManagedIdentity;ClientID=${identityClientId}'
+  AzureFunctionsJobHost__extensions__durableTask__hubName: durableTaskHub
+  AzureFunctionsJobHost__extensions__durableTask__storageProvider__type: 'azureManaged'
+  AzureFunctionsJobHost__extensions__durableTask__storageProvider__connectionStringName: 'DURABLE_TASK_SCHEDULER_CONNECTION_STRING'
+}
+
+// The portal's page of log queries, with one for all spans and log lines of a trace: its id is their operation's.
+var logsPage = '${environment().portal}/#@${tenant().tenantId}/blade/Microsoft_Azure_Monitoring_Logs/LogsBlade'
+var logsOfComponent = '${logsPage}/resourceId/${uriComponent(component.id)}/source/LogsBlade.AnalyticsShareLinkToQuery/query'
+var operationIs = uriComponent('union requests, dependencies, traces, exceptions | where operation_Id == ')
+
+var chosenSettings = {
+  AUTH_MODE: signIn ? 'easyauth' : 'keys'
+  ALERT_WEBHOOK_URL: empty(alertWebhookInVault) ? '' : '@Microsoft.KeyVault(SecretUri=${alertWebhookInVault})'
+  SAMPLE_SERVICES: sampleServices ? '1' : '0'
+  TRACE_URL_TEMPLATE: '${logsOfComponent}/${operationIs}%22{trace_id}%22/timespan/P30D'
+}
+
+var servicesUrl = 'https://${app.properties.defaultHostName}/api/services'
+var servicesKey = '@Microsoft.KeyVault(SecretUri=${sampleServicesKeyInVault})'
+var sampleAgentSettings = {
+  PAYMENT_URL: '${servicesUrl}/payments'
+  PAYMENT_KEY: servicesKey
+  ACCOUNT_URL: '${servicesUrl}/accounts'
+  ACCOUNT_KEY: servicesKey
+  PACKAGE_URL: '${servicesUrl}/packages'
+  PACKAGE_KEY: servicesKey
+  TRANSPORT_URL: '${servicesUrl}/transports'
+  TRANSPORT_KEY: servicesKey
+  DRONE_URL: '${servicesUrl}/drones'
+  DRONE_KEY: servicesKey
+  DELIVERY_URL: '${servicesUrl}/deliveries'
+  DELIVERY_KEY: servicesKey
+}
+
+resource settings 'Microsoft.Web/sites/config@2025-03-01' = {
+  parent: app
+  name: 'appsettings'
+  properties: union(
+    connectionSettings,
+    empty(durableSchedulerEndpoint) ? {} : durableSchedulerSettings,
+    settingsOf(application),
+    chosenSettings,
+    sampleServices ? sampleAgentSettings : {},
+    agentSettings
+  )
+}

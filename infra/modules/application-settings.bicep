@@ -1,0 +1,90 @@
+// The application's own settings that can be chosen, and the defaults of those that are not: as in functions/settings.py.
+
+@export()
+@description('The application\'s own settings; what is left out has the default of functions/settings.py. Times are in seconds.')
+type ApplicationSettings = {
+  @description('Partitions of the state store. It can\'t be changed once the table exists.')
+  @minValue(1)
+  @maxValue(256)
+  stateShards: int?
+
+  @description('The time within which a Scheduler must take up a task.')
+  @minValue(1)
+  @maxValue(86400)
+  pickUpSeconds: int?
+
+  @description('Queues that callers may name in reply_to, with commas between.')
+  @maxLength(1000)
+  replyQueues: string?
+
+  @description('Complete-by limits to change, such as orders.payment=30,other.step=5.')
+  @maxLength(1000)
+  stepSeconds: string?
+
+  @description('Agents behind queues that other processes serve, with commas between.')
+  @maxLength(1000)
+  agentsElsewhere: string?
+
+  @description('Failed calls in a row after which a remote service is left alone.')
+  @minValue(1)
+  breakerFailures: int?
+
+  @description('The time for which a failing remote service is left alone.')
+  @minValue(1)
+  breakerOpenSeconds: int?
+
+  @description('When the Supervisor looks for overdue tasks (NCRONTAB).')
+  @minLength(9)
+  @maxLength(100)
+  supervisorSchedule: string?
+
+  @description('Recoveries that a task gets at once.')
+  @minValue(0)
+  @maxValue(100)
+  supervisorThreshold: int?
+
+  @description('Waits before each further recovery, with commas between.')
+  @minLength(1)
+  @maxLength(200)
+  extendedWaits: string?
+
+  @description('The time by which clocks may differ.')
+  @minValue(0)
+  @maxValue(300)
+  skewSeconds: int?
+
+  @description('Days for which finished tasks are kept.')
+  @minValue(1)
+  retentionDays: int?
+
+  @description('Orders and requests that a caller may send to one instance a minute.')
+  @minValue(1)
+  ratePerMinute: int?
+
+  @description('Requests that a caller may have under way at one instance.')
+  @minValue(1)
+  requestsInFlight: int?
+
+  @description('Shape of what the alert webhook gets; without it the address tells.')
+  alertFormat: ('generic' | 'teams')?
+}
+
+@export()
+@description('Writes the settings as functions/settings.py reads them.')
+func settingsOf(application ApplicationSettings) object => {
+  STATE_SHARDS: string(application.?stateShards ?? 16)
+  PICK_UP_SECONDS: string(application.?pickUpSeconds ?? 60)
+  REPLY_QUEUES: application.?replyQueues ?? ''
+  STEP_SECONDS: application.?stepSeconds ?? ''
+  AGENTS_ELSEWHERE: application.?agentsElsewhere ?? ''
+  BREAKER_FAILURES: string(application.?breakerFailures ?? 5)
+  BREAKER_OPEN_SECONDS: string(application.?breakerOpenSeconds ?? 15)
+  SUPERVISOR_SCHEDULE: application.?supervisorSchedule ?? '*/30 * * * * *'
+  SUPERVISOR_THRESHOLD: string(application.?supervisorThreshold ?? 3)
+  EXTENDED_WAITS: application.?extendedWaits ?? '60,300,900'
+  SKEW_SECONDS: string(application.?skewSeconds ?? 5)
+  RETENTION_DAYS: string(application.?retentionDays ?? 30)
+  RATE_PER_MINUTE: string(application.?ratePerMinute ?? 6000)
+  REQUESTS_IN_FLIGHT: string(application.?requestsInFlight ?? 200)
+  ALERT_FORMAT: application.?alertFormat ?? ''
+}

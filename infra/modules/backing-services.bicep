@@ -1,0 +1,185 @@
+// What the application stands on: its identity, telemetry, storage, queues, and what it may do with each.
+
+import { EndpointTarget } from 'private-endpoints.bicep'
+import { roles } from 'roles.bicep'
+
+@description('Names of the resources (names.bicep).')
+param names object
+
+@description('Region of all resources.')
+param location string
+
+@description('Tags of all resources.')
+param tags object
+
+@description('Replication of the state store.')
+@allowed(['LRS', 'ZRS', 'GZRS'])
+param redundancy string
+
+@description('Whether everything is reached through private endpoints only.')
+param private bool
+
+@description('Whether Durable Functions keeps its state in a Durable Task Scheduler.')
+param useScheduler bool
+
+@description('Whether tables are made for the sample services too.')
+param sampleServices bool
+
+@description('Days for which telemetry is kept.')
+@minValue(30)
+@maxValue(730)
+param logRetentionDays int
+
+@description('Address that alerts are posted to, or nothing.')
+@secure()
+param alertWebhookUrl string
+
+var packageContainer = 'app-package'
+
+// The application makes these too, when they are missing: functions/store/tables.py, functions/services/application.py.
+var stateTables = ['Tasks', 'Rejected']
+var sampleTables = ['Accounts', 'ServiceFaults', 'Payments', 'Packages', 'Transports', 'Drones', 'Deliveries']
+
+module identity 'identity.bicep' = {
+  name: 'identity'
+  params: {
+    name: names.identity
+    location: location
+    tags: tags
+  }
+}
+
+module monitoring 'monitoring.bicep' = {
+  name: 'monitoring'
+  params: {
+    workspaceName: names.logs
+    componentName: names.insights
+    location: location
+    tags: tags
+    retentionInDays: logRetentionDays
+    principalId: identity.outputs.principalId
+  }
+}
+
+// The host's own account: leases and keys, the package, the Durable task hub. As the state store is the truth, this one
+// needs no copy in a second region.
+module hostStorage 'storage-account.bicep' = {
+  name: 'host-storage'
+  params: {
+    name: names.hostStorage
+    location: location
+    tags: tags
+    redundancy: redundancy == 'LRS' ? 'LRS' : 'ZRS'
+    private: private
+    containers: [packageContainer]
+    roleIds: [roles.storageBlobDataOwner, roles.storageQueueDataContributor, roles.storageTableDataContributor]
+    principalId: identity.outputs.principalId
+  }
+}
+
+// An account for nothing but the state store: a role on it is a role on its tables, and the app can make them itself.
+module stateStorage 'storage-account.bicep' = {
+  name: 'state-storage'
+  params: {
+    name: names.stateStorage
+    location: location
+    tags: tags
+    redundancy: redundancy
+    private: private
+    tables: concat(stateTables, sampleServices ? sampleTables : [])
+    roleIds: [roles.storageTableDataContributor]
+    principalId: identity.outputs.principalId
+  }
+}
+
+module serviceBus 'service-bus.bicep' = {
+  name: 'service-bus'
+  params: {
+    name: names.serviceBus
+    location: location
+    tags: tags
+    private: private
+    principalId: identity.outputs.principalId
+  }
+}
+
+module durableScheduler 'durable-scheduler.bicep' = if (useScheduler) {
+  name: 'durable-scheduler'
+  params: {
+    name: names.durableScheduler
+    location: location
+    tags: tags
+    private: private
+    principalId: identity.outputs.principalId
+  }
+}
+
+module vault 'vault.bicep' = {
+  name: 'vault'
+  params: {
+    name: names.vault
+    location: location
+    tags: tags
+    private: private
+    principalId: identity.outputs.principalId
+    sampleServices: sampleServices
+    alertWebhookUrl: alertWebhookUrl
+  }
+}
+
+@description('Resource id of the app\'s identity.')
+output identityId string = identity.outputs.id
+
+@description('Client id of the app\'s identity.')
+output identityClientId string = identity.outputs.clientId
+
+@description('Resource id of the Log Analytics workspace.')
+output workspaceId string = monitoring.outputs.workspaceId
+
+@description('Resource id of the Application Insights component.')
+output componentId string = monitoring.outputs.componentId
+
+@description('Resource id of the Service Bus namespace.')
+output serviceBusId string = serviceBus.outputs.id
+
+@description('Host name of the Service Bus namespace.')
+output serviceBusHostName string = serviceBus.outputs.hostName
+
+@description('Addresses of the host\'s storage account, by service.')
+output hostStorageEndpoints object = hostStorage.outputs.endpoints
+
+@description('Address of the blob container that holds the package.')
+output packageContainerUrl string = '${hostStorage.outputs.endpoints.blob}${packageContainer}'
+
+@description('Address of the tables of the state store.')
+output stateTableEndpoint string = stateStorage.outputs.endpoints.table
+
+@description('Address of the Durable Task Scheduler, or nothing.')
+output durableSchedulerEndpoint string = durableScheduler.?outputs.?endpoint ?? ''
+
+@description('Task hub in the Durable Task Scheduler, or nothing.')
+output durableTaskHub string = durableScheduler.?outputs.?taskHub ?? ''
+
+@description('Address of the vault.')
+output vaultUri string = vault.outputs.uri
+
+@description('Where the vault has the key of the sample services, or nothing.')
+output sampleServicesKeyInVault string = vault.outputs.sampleServicesKeyInVault
+
+@description('Where the vault has the address that alerts are posted to, or nothing.')
+output alertWebhookInVault string = vault.outputs.alertWebhookInVault
+
+@description('What private endpoints have to lead to.')
+output endpointTargets EndpointTarget[] = concat(
+  [
+    { name: 'pe-host-blob', resourceId: hostStorage.outputs.id, group: 'blob' }
+    { name: 'pe-host-queue', resourceId: hostStorage.outputs.id, group: 'queue' }
+    { name: 'pe-host-table', resourceId: hostStorage.outputs.id, group: 'table' }
+    { name: 'pe-state-table', resourceId: stateStorage.outputs.id, group: 'table' }
+    { name: 'pe-service-bus', resourceId: serviceBus.outputs.id, group: 'namespace' }
+    { name: 'pe-vault', resourceId: vault.outputs.id, group: 'vault' }
+  ],
+  useScheduler
+    ? [{ name: 'pe-durable-scheduler', resourceId: durableScheduler.?outputs.?id ?? '', group: 'scheduler' }]
+    : []
+)

@@ -1,0 +1,125 @@
+// The Flex Consumption plan and the function app on it. Its settings are in app-settings.bicep.
+
+@description('Name of the plan.')
+param planName string
+
+@description('Name of the app, which is part of its address.')
+@minLength(2)
+@maxLength(60)
+param name string
+
+@description('Region of both.')
+param location string
+
+@description('Tags of both.')
+param tags object
+
+@description('Resource id of the app\'s identity.')
+param identityId string
+
+@description('Address of the blob container that holds the package.')
+param packageContainerUrl string
+
+@description('Instances that are always ready for the Scheduler and its Agents (orchestrations and activities).')
+@minValue(0)
+@maxValue(20)
+param alwaysReadyInstances int
+
+@description('The most instances that each group of functions may grow to.')
+@minValue(40)
+@maxValue(1000)
+param maximumInstances int
+
+@description('Memory of an instance, in MB.')
+@allowed([512, 2048, 4096])
+param instanceMemory int
+
+@description('Resource id of the subnet that the app sends through, or nothing.')
+param subnetId string
+
+resource plan 'Microsoft.Web/serverfarms@2025-03-01' = {
+  name: planName
+  location: location
+  tags: tags
+  kind: 'functionapp'
+  sku: {
+    name: 'FC1'
+    tier: 'FlexConsumption'
+  }
+  properties: {
+    reserved: true
+  }
+}
+
+resource app 'Microsoft.Web/sites@2025-03-01' = {
+  name: name
+  location: location
+  // azd finds by this tag where the service `app` of azure.yaml goes.
+  tags: union(tags, { 'azd-service-name': 'app' })
+  kind: 'functionapp,linux'
+  identity: {
+    type: 'UserAssigned'
+    userAssignedIdentities: {
+      '${identityId}': {}
+    }
+  }
+  properties: {
+    serverFarmId: plan.id
+    httpsOnly: true
+    keyVaultReferenceIdentity: identityId
+    virtualNetworkSubnetId: empty(subnetId) ? null : subnetId
+    functionAppConfig: {
+      deployment: {
+        storage: {
+          type: 'blobContainer'
+          value: packageContainerUrl
+          authentication: {
+            type: 'UserAssignedIdentity'
+            userAssignedIdentityResourceId: identityId
+          }
+        }
+      }
+      runtime: {
+        name: 'python'
+        version: '3.13'
+      }
+      scaleAndConcurrency: {
+        alwaysReady: alwaysReadyInstances > 0 ? [{ name: 'durable', instanceCount: alwaysReadyInstances }] : []
+        instanceMemoryMB: instanceMemory
+        maximumInstanceCount: maximumInstances
+      }
+    }
+    // What means nothing on Flex Consumption (alwaysOn, ftpsState, linuxFxVersion …) is refused, not ignored.
+    siteConfig: {
+      cors: {
+        allowedOrigins: []
+      }
+      http20Enabled: true
+      minTlsVersion: '1.2'
+      remoteDebuggingEnabled: false
+      scmMinTlsVersion: '1.2'
+    }
+  }
+}
+
+resource ftpPassword 'Microsoft.Web/sites/basicPublishingCredentialsPolicies@2025-03-01' = {
+  parent: app
+  name: 'ftp'
+  properties: {
+    allow: false
+  }
+}
+
+resource deploymentPassword 'Microsoft.Web/sites/basicPublishingCredentialsPolicies@2025-03-01' = {
+  parent: app
+  name: 'scm'
+  properties: {
+    allow: false
+  }
+}
+
+@description('Name of the app.')
+output name string = app.name
+
+@description('Host name that callers reach the app at.')
+output hostName string = app.properties.defaultHostName

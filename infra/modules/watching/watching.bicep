@@ -1,0 +1,90 @@
+// What watches an environment: an action group, alerts on metrics and logs, and a workbook.
+
+@description('Region of the log alerts and of the workbook.')
+param location string
+
+@description('Tags of everything here.')
+param tags object
+
+@description('Resource id of the Log Analytics workspace that the queries read.')
+param workspaceId string
+
+@description('Resource id of the Application Insights component under which the workbook is found.')
+param componentId string
+
+@description('Resource id of the Service Bus namespace whose queues are watched.')
+param namespaceId string
+
+@description('Name of the function app, with which the names of its alerts begin.')
+@minLength(1)
+param functionAppName string
+
+@description('E-mail addresses that are told of each alert; none for nobody.')
+@maxLength(50)
+param alertEmails array
+
+@description('Address that each alert is posted to, in the common alert schema; empty for none.')
+@secure()
+param alertWebhookUrl string
+
+@description('Name of the workbook: a GUID.')
+@minLength(36)
+@maxLength(36)
+param workbookName string
+
+var queries = {
+  breakers: loadTextContent('../../queries/breakers.kql')
+  'failed-requests': loadTextContent('../../queries/failed-requests.kql')
+  'lost-messages': loadTextContent('../../queries/lost-messages.kql')
+  sweeps: loadTextContent('../../queries/sweeps.kql')
+  'task-counts': loadTextContent('../../queries/task-counts.kql')
+  'task-durations': loadTextContent('../../queries/task-durations.kql')
+  'tasks-in-error': loadTextContent('../../queries/tasks-in-error.kql')
+  'waiting-messages': loadTextContent('../../queries/waiting-messages.kql')
+}
+
+module operators 'action-group.bicep' = {
+  name: 'operators'
+  params: {
+    name: '${functionAppName}-operators'
+    tags: tags
+    emails: alertEmails
+    webhookUrl: alertWebhookUrl
+  }
+}
+
+module metricAlerts 'metric-alerts.bicep' = {
+  name: 'metric-alerts'
+  params: {
+    prefix: functionAppName
+    tags: tags
+    namespaceId: namespaceId
+    actionGroupId: operators.outputs.id
+  }
+}
+
+module logAlerts 'log-alerts.bicep' = {
+  name: 'log-alerts'
+  params: {
+    prefix: functionAppName
+    location: location
+    tags: tags
+    workspaceId: workspaceId
+    queries: queries
+    actionGroupId: operators.outputs.id
+  }
+}
+
+module workbook 'workbook.bicep' = {
+  name: 'workbook'
+  params: {
+    name: workbookName
+    displayName: '${functionAppName} tasks'
+    location: location
+    tags: tags
+    workspaceId: workspaceId
+    componentId: componentId
+    namespaceId: namespaceId
+    queries: queries
+  }
+}

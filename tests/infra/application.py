@@ -1,0 +1,113 @@
+"""What the application reads, receives, sends and keeps, as its own code says it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from functools import cache
+from itertools import chain
+from pathlib import Path
+from runpy import run_path
+from typing import Any
+from unittest.mock import patch
+
+from functions.agent_keys import agent_key_setting, load_agent_keys
+from functions.pattern.agent_messages import AGENT_REPLIES_QUEUE, requests_queue
+from functions.pattern.messages import OPERATOR_ALERTS_QUEUE, SCHEDULER_REQUESTS_QUEUE, SUBMISSIONS_QUEUE
+from functions.pattern.states import Way
+from functions.services.application import SERVICE_TABLES
+from functions.settings import Settings, agent_url_setting, load_agent_urls, load_settings
+from functions.store.tables import REJECTED_TABLE, TASKS_TABLE
+from functions.wiring import Wiring
+from functions.workflows.registry import WORKFLOWS
+
+AGENTS = frozenset(step.agent for workflow in WORKFLOWS for step in workflow.steps)
+AGENT_SETTINGS = frozenset(map(agent_url_setting, AGENTS))
+AGENT_KEY_SETTINGS = frozenset(map(agent_key_setting, AGENTS))
+STATE_TABLES = frozenset({TASKS_TABLE, REJECTED_TABLE})
+SAMPLE_TABLES = frozenset(SERVICE_TABLES)
+
+#: These hold keys; in Azure, an address and an identity stand in their place.
+CONNECTION_STRINGS = frozenset({"StateStore", "ServiceBusConnection"})
+
+#: For telemetry on a developer's machine; in Azure, Application Insights takes it, and knows the app's name.
+TELEMETRY_ELSEWHERE = frozenset({"OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_SERVICE_NAME"})
+
+#: Messages with one of these ids come twice when a sender isn't sure (design.md §9).
+DUPLICATE_DETECTION = frozenset({SUBMISSIONS_QUEUE, SCHEDULER_REQUESTS_QUEUE, OPERATOR_ALERTS_QUEUE})
+
+_FUNCTION_APP = Path(__file__).parents[2] / "function_app.py"
+_ENVIRONMENT = {
+    "StateStore__tableServiceUri": "https://state.table.example.com/",
+    "ServiceBusConnection__fullyQualifiedNamespace": "bus.example.com",
+    "SAMPLE_SERVICES": "1",
+    **dict.fromkeys(AGENT_SETTINGS, "https://service.example.com/things"),
+}
+
+
+def setting_names() -> dict[str, str]:
+    """Give the field of every setting that the application knows, by the setting's name."""
+    return {str(field.validation_alias): name for name, field in Settings.model_fields.items()}
+
+
+def default_of(field: str) -> object:
+    """Give a setting's default."""
+    return Settings.model_fields[field].get_default(call_default_factory=True)
+
+
+def start(values: Mapping[str, str]) -> Settings:
+    """Read settings as the application does when it starts. Raises `SettingsError`."""
+    with patch.dict(os.environ, values, clear=True):
+        settings = load_settings()
+        load_agent_urls(AGENTS - settings.agents_elsewhere)
+        load_agent_keys(AGENTS - settings.agents_elsewhere)
+        return settings
+
+
+@cache
+def functions() -> dict[str, tuple[dict[str, Any], ...]]:
+    """Give the bindings of each function, as the host gets them, by the function's name."""
+    without_tables = patch.object(Wiring, "prepare")
+    with patch.dict(os.environ, _ENVIRONMENT, clear=True), without_tables:
+        app = run_path(str(_FUNCTION_APP))["app"]
+    return {
+        each.get_function_name(): tuple(binding.get_dict_repr() for binding in each.get_bindings())
+        for each in app.get_functions()
+    }
+
+
+def bindings() -> Iterator[dict[str, Any]]:
+    """Give the bindings of all functions."""
+    return chain.from_iterable(functions().values())
+
+
+def samples_function() -> str:
+    """Name the function that serves the sample services."""
+    (name,) = (
+        name
+        for name, its in functions().items()
+        if any(str(each.get("route")).startswith("services/") for each in its)
+    )
+    return name
+
+
+def queues_received() -> set[str]:
+    """Name the queues that functions are triggered by, or by what died on them: it takes the same role."""
+    return {str(each["queueName"]).split("/")[0] for each in bindings() if "queueName" in each}
+
+
+def queues_sent(reply_queues: set[str]) -> set[str]:
+    """Name the queues that the application sends to, when callers may name `reply_queues`."""
+    queued = {step.agent for workflow in WORKFLOWS for step in workflow.steps if step.via is Way.QUEUE}
+    own = {SUBMISSIONS_QUEUE, SCHEDULER_REQUESTS_QUEUE, OPERATOR_ALERTS_QUEUE, AGENT_REPLIES_QUEUE}
+    return own | set(map(requests_queue, queued)) | reply_queues
+
+
+def connections() -> set[str]:
+    """Name the connections that functions are triggered over."""
+    return {str(each["connection"]) for each in bindings() if "connection" in each}
+
+
+def texts() -> Iterator[str]:
+    """Give every text in a binding; one like `%NAME%` stands for a setting."""
+    yield from (value for each in bindings() for value in each.values() if isinstance(value, str))

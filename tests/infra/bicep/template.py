@@ -1,0 +1,163 @@
+"""Reads a Bicep file into its declarations; expressions stay syntax until `expressions.py` evaluates them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import tree_sitter_bicep
+from tree_sitter import Language, Node, Parser
+
+_BICEP = Language(tree_sitter_bicep.language())
+
+
+class SyntaxFaultError(Exception):
+    """A file is not Bicep as the grammar knows it; the text says where."""
+
+
+@dataclass(frozen=True, slots=True)
+class Declaration:
+    """A parameter, variable, output or function: its name, decorators, type and value, if it has them."""
+
+    name: str
+    decorators: dict[str, tuple[Node, ...]]
+    type: Node | None
+    value: Node | None
+
+
+@dataclass(frozen=True, slots=True)
+class Resource:
+    """A resource or a module. `source` is `type@version`, or a path; `body` may be a loop or a condition."""
+
+    name: str
+    source: str
+    existing: bool
+    body: Node
+
+
+@dataclass(frozen=True, slots=True)
+class Import:
+    """What one file takes from another."""
+
+    names: tuple[str, ...]
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class Template:
+    """A parsed file. Declarations are by name."""
+
+    path: Path
+    root: Node
+    parameters: dict[str, Declaration]
+    variables: dict[str, Declaration]
+    outputs: dict[str, Declaration]
+    functions: dict[str, Declaration]
+    resources: dict[str, Resource]
+    modules: dict[str, Resource]
+    imports: tuple[Import, ...]
+    exported: frozenset[str]
+
+
+def read_template(path: Path) -> Template:
+    """Read the file. Raises `SyntaxFaultError` when any part of it is not understood."""
+    root = parse(path.read_bytes(), path.name)
+    declared = list(_declared(root))
+
+    def of(kind: str) -> dict[str, Declaration]:
+        return {each.name: each for node, each in declared if node.type == kind}
+
+    return Template(
+        path=path,
+        root=root,
+        parameters=of("parameter_declaration"),
+        variables=of("variable_declaration"),
+        outputs=of("output_declaration"),
+        functions=of("user_defined_function"),
+        resources=_placed(root, "resource_declaration"),
+        modules=_placed(root, "module_declaration"),
+        imports=tuple(_import(node) for node in root.children if node.type == "import_functionality"),
+        exported=frozenset(
+            text_of(named(node)[0]) for node in root.children if "export" in decorators_of(node)
+        ),
+    )
+
+
+@cache
+def parse(source: bytes, name: str) -> Node:
+    """Parse source text, each once; `name` is for the error only. Raises `SyntaxFaultError`."""
+    root = Parser(_BICEP).parse(source).root_node
+    for node in walk(root):
+        if node.is_error or node.is_missing:
+            raise SyntaxFaultError(f"{name}, line {node.start_point.row + 1}: not understood")
+    return root
+
+
+def walk(node: Node) -> Iterator[Node]:
+    """Give a node and everything below it."""
+    yield node
+    for child in node.children:
+        yield from walk(child)
+
+
+def text_of(node: Node | None) -> str:
+    """Give a node's source text, or nothing for no node."""
+    return "" if node is None or node.text is None else node.text.decode()
+
+
+def named(node: Node) -> list[Node]:
+    """Give a node's children that mean something: no punctuation, no comments."""
+    return [child for child in node.children if child.is_named and child.type != "comment"]
+
+
+def within(node: Node, name: str) -> bool:
+    """Tell whether a property stands in the object that is the value of the property `name`."""
+    outer = node.parent.parent if node.parent else None
+    return outer is not None and outer.type == "object_property" and text_of(named(outer)[0]) == name
+
+
+def decorators_of(node: Node) -> dict[str, tuple[Node, ...]]:
+    """Read what stands in front of a declaration, or of a property of a type."""
+    before = node.prev_named_sibling
+    while before is not None and before.type == "comment":
+        before = before.prev_named_sibling
+    if before is None or before.type != "decorators":
+        return {}
+    calls = [named(decorator)[0] for decorator in named(before)]
+    return {
+        text_of(call.child_by_field_name("function")): tuple(named(arguments))
+        for call in calls
+        if (arguments := call.child_by_field_name("arguments")) is not None
+    }
+
+
+def _declared(root: Node) -> Iterator[tuple[Node, Declaration]]:
+    for node in root.children:
+        parts = named(node)
+        match node.type:
+            case "parameter_declaration" | "output_declaration":
+                value = parts[2] if len(parts) > 2 else None
+                yield node, Declaration(text_of(parts[0]), decorators_of(node), parts[1], value)
+            case "variable_declaration":
+                yield node, Declaration(text_of(parts[0]), decorators_of(node), None, parts[1])
+            case "user_defined_function":
+                parameters = node.child_by_field_name("parameters") or parts[1]
+                yield node, Declaration(text_of(parts[0]), decorators_of(node), parameters, parts[-1])
+
+
+def _placed(root: Node, kind: str) -> dict[str, Resource]:
+    found = [node for node in root.children if node.type == kind]
+    return {resource.name: resource for resource in map(_resource, found)}
+
+
+def _resource(node: Node) -> Resource:
+    name, source, body = named(node)
+    existing = any(child.type == "existing" for child in node.children)
+    return Resource(text_of(name), text_of(source).strip("'"), existing, body)
+
+
+def _import(node: Node) -> Import:
+    *names, source = named(node)
+    return Import(tuple(text_of(each) for each in names), text_of(source).strip("'"))

@@ -1,0 +1,99 @@
+"""The folder that is deployed from, read once, and what it deploys in each of some environments."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from tests.infra.application import AGENT_KEY_SETTINGS, AGENT_SETTINGS
+from tests.infra.bicep.deployment import Deployment, Library, Planned
+from tests.infra.bicep.template import Template
+from tests.infra.bicep.values import Value, properties_of
+
+REPOSITORY = Path(__file__).parents[2]
+
+#: Stands for the secret wherever it goes.
+CANARY = "https://canary.example.com/secret"
+
+_NAMED: dict[str, Value] = {"environmentName": "test", "location": "westeurope"}
+_OWN_AGENTS: dict[str, Value] = {
+    **dict.fromkeys(AGENT_SETTINGS, "https://service.example.com/things"),
+    **dict.fromkeys(AGENT_KEY_SETTINGS, "@Microsoft.KeyVault(SecretUri=https://vault.example.com/key)"),
+}
+_EVERYTHING: dict[str, Value] = {
+    "durableBackend": "scheduler",
+    "privateNetwork": True,
+    "signInClientId": "00000000-0000-0000-0000-000000000000",
+    "alertEmails": ["operator@example.com"],
+    "alertWebhookUrl": CANARY,
+    "monthlyBudget": 100,
+    "budgetStart": "2026-11-01",
+}
+_ENVIRONMENTS: dict[str, dict[str, Value]] = {
+    "as it comes": _NAMED,
+    "with everything": _NAMED | _EVERYTHING,
+    "without samples": _NAMED | {"sampleServices": False, "agentSettings": _OWN_AGENTS},
+}
+
+
+@dataclass(frozen=True)
+class Environment:
+    """What one choice of parameters deploys."""
+
+    name: str
+    parameters: dict[str, Value]
+    deployment: Deployment
+
+    @cached_property
+    def resources(self) -> tuple[Planned, ...]:
+        """Give every resource."""
+        return tuple(self.deployment.planned())
+
+    def of(self, kind: str) -> list[Planned]:
+        """Give the resources of a type, such as `Microsoft.Web/sites`."""
+        return [each for each in self.resources if each.type == kind]
+
+    @property
+    def settings(self) -> dict[str, Value]:
+        """Give the function app's settings."""
+        found = [each for each in self.of("Microsoft.Web/sites/config") if each.at("name") == "appsettings"]
+        return {name: value for each in found for name, value in properties_of(each.at("properties")).items()}
+
+
+@dataclass(frozen=True)
+class Infrastructure:
+    """All templates below `folder`, which is laid out as the repository is."""
+
+    folder: Path
+
+    @cached_property
+    def library(self) -> Library:
+        """Give the files that were read."""
+        return Library()
+
+    @cached_property
+    def templates(self) -> list[Template]:
+        """Read every Bicep file. Raises `SyntaxFaultError`."""
+        return [self.library.template(path) for path in sorted((self.folder / "infra").rglob("*.bicep"))]
+
+    @cached_property
+    def environments(self) -> list[Environment]:
+        """Plan what is deployed as it comes, with everything, and without sample services."""
+        main = self.folder / "infra" / "main.bicep"
+        return [
+            Environment(name, parameters, Deployment(main, parameters, self.library))
+            for name, parameters in _ENVIRONMENTS.items()
+        ]
+
+    def each(self, kind: str) -> Iterator[Planned]:
+        """Give the resources of a type in all environments."""
+        for environment in self.environments:
+            yield from environment.of(kind)
+
+    def json(self, path: str) -> Any:
+        """Read a JSON file."""
+        return json.loads((self.folder / path).read_text())

@@ -1,0 +1,45 @@
+"""`docs/deploy.md` and the pipeline know what can be chosen, with the defaults that it has."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import yaml
+
+from tests.infra.package.package import ROOT
+
+_PAGE = (ROOT / "docs/deploy.md").read_text(encoding="utf-8")
+_PARAMETERS = (ROOT / "infra/main.bicepparam").read_text(encoding="utf-8")
+
+#: What can be chosen, and its default; the environment's name and region have none.
+_CHOICES = dict(re.findall(r"readEnvironmentVariable\('([A-Z_]+)', '(.*?)'\)", _PARAMETERS))
+
+#: It would be a secret in the pipeline, which has none.
+_SECRETS = {"ALERT_WEBHOOK_URL"}
+
+
+def test_page_lists_what_can_be_chosen() -> None:
+    """With its default, or none."""
+    listed = dict(re.findall(r"^\| `([A-Z_]+)` \| (\S+) \|", _PAGE, re.MULTILINE))
+    assert listed == {name: f"`{default}`" if default else "none" for name, default in _CHOICES.items()}
+
+
+def test_pipeline_passes_on_what_can_be_chosen() -> None:
+    """Or it would set back to its default what somebody has chosen."""
+    workflow = yaml.safe_load((ROOT / ".github/workflows/deploy.yml").read_text(encoding="utf-8"))
+    passed = workflow["jobs"]["deploy"]["env"]
+    wanted = {
+        name: f"${{{{ vars.{name} || '{default}' }}}}" if default else f"${{{{ vars.{name} }}}}"
+        for name, default in _CHOICES.items()
+        if name not in _SECRETS
+    }
+    assert wanted
+    assert {name: passed.get(name) for name in wanted} == wanted
+
+
+def test_page_counts_the_alerts_that_are_paid_for() -> None:
+    """Log alerts each, metric alerts once for each queue."""
+    alerts = json.loads((ROOT / "infra/modules/watching/alerts.json").read_text(encoding="utf-8"))
+    logs, metrics = len(alerts["log"]), len(alerts["metric"])
+    assert f"every 5 minutes ({logs}) and metric alert series ({metrics} for each queue)" in _PAGE

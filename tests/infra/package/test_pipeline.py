@@ -1,0 +1,99 @@
+"""The pipeline's workflows: what they run is pinned, and they may do no more than they must."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.infra.package.package import ROOT
+
+_FOLDER = ROOT / ".github/workflows"
+_PINNED = re.compile(r"[\w.-]+/[\w./-]+@[0-9a-f]{40} # v\d+(\.\d+)*$")
+
+WORKFLOWS = [pytest.param(path, id=path.stem) for path in sorted(_FOLDER.iterdir())]
+
+
+def _read(path: Path) -> dict[str, Any]:
+    """Read a workflow with every value as text: YAML 1.1 takes the key `on` for a truth value."""
+    workflow: dict[str, Any] = yaml.load(path.read_text(encoding="utf-8"), yaml.BaseLoader)  # noqa: S506 - texts only
+    return workflow
+
+
+def _steps(path: Path) -> list[dict[str, Any]]:
+    return [step for job in _read(path)["jobs"].values() for step in job["steps"]]
+
+
+@pytest.mark.parametrize("path", WORKFLOWS)
+def test_actions_are_pinned(path: Path) -> None:
+    """By commit, for a tag can be moved; the version stands behind it for whoever reads."""
+    lines = re.findall(r"uses: (.+)$", path.read_text(encoding="utf-8"), re.MULTILINE)
+    assert len(lines) == sum("uses" in step for step in _steps(path)) > 0
+    assert [line for line in lines if not _PINNED.fullmatch(line)] == []
+
+
+@pytest.mark.parametrize(
+    ("name", "permissions"),
+    [
+        pytest.param("check", {"contents": "read"}, id="check"),
+        pytest.param("deploy", {"contents": "read", "id-token": "write"}, id="deploy"),
+    ],
+)
+def test_permissions_are_least(name: str, permissions: dict[str, str]) -> None:
+    """To read the repository; to sign in by federated identity where it deploys. No job asks for more."""
+    workflow = _read(_FOLDER / f"{name}.yml")
+    assert workflow["permissions"] == permissions
+    assert [job for job in workflow["jobs"].values() if "permissions" in job] == []
+
+
+@pytest.mark.parametrize("path", WORKFLOWS)
+def test_no_secret_is_used(path: Path) -> None:
+    """There is none to steal: federated identity needs names only."""
+    assert not re.search(r"\bsecrets\b", path.read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("path", WORKFLOWS)
+def test_checkout_keeps_no_token(path: Path) -> None:
+    """What is built later could read it."""
+    checkouts = [step for step in _steps(path) if step.get("uses", "").startswith("actions/checkout@")]
+    assert [step["with"]["persist-credentials"] for step in checkouts] == ["false"]
+
+
+@pytest.mark.parametrize("path", WORKFLOWS)
+def test_scripts_take_nothing_from_the_event(path: Path) -> None:
+    """A branch's name would be run as a command: values come by the environment."""
+    assert [step["run"] for step in _steps(path) if "${{" in step.get("run", "")] == []
+
+
+def test_every_push_and_pull_request_is_checked() -> None:
+    """By the same script as on a developer's machine."""
+    assert {"push", "pull_request"} <= _read(_FOLDER / "check.yml")["on"].keys()
+    assert ".ci/run" in [step.get("run") for step in _steps(_FOLDER / "check.yml")]
+
+
+def test_check_has_what_the_tests_need() -> None:
+    """The console's tests a browser where they look for it, the templates' tests a compiler."""
+    scripts = "\n".join(step.get("run", "") for step in _steps(_FOLDER / "check.yml"))
+    console = (ROOT / "tests/e2e/console/bench.py").read_text(encoding="utf-8")
+    browsers = re.findall(r'"(/usr/bin/.+)"', console)
+    assert browsers
+    assert [each for each in (*browsers, "az bicep install") if each not in scripts] == []
+
+
+def test_only_what_is_checked_on_main_is_deployed() -> None:
+    """Or what somebody asks for; never a fork's pull request, whose check runs under the same name."""
+    workflow = _read(_FOLDER / "deploy.yml")
+    assert workflow["on"] == {
+        "workflow_dispatch": "",
+        "workflow_run": {"workflows": ["check"], "types": ["completed"], "branches": ["main"]},
+    }
+    condition = workflow["jobs"]["deploy"]["if"]
+    for needed in (
+        "workflow_run.conclusion == 'success'",
+        "workflow_run.event == 'push'",
+        "workflow_run.head_repository.full_name == github.repository",
+    ):
+        assert needed in condition

@@ -1,0 +1,123 @@
+"""Who gets in: no keys and no passwords, only identities, each with the least that it needs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from tests.infra.application import queues_received, queues_sent
+from tests.infra.bicep.deployment import Planned
+from tests.infra.bicep.values import Unresolved, Value
+from tests.infra.infrastructure import Environment, Infrastructure
+
+_SENDER = "69a216fc-b8fb-44d8-bc22-1f3c2cd27a39"
+_RECEIVER = "4f6d3b9b-027b-4f4c-9142-0e5a2a2247e0"
+_BLOB_OWNER = "b7e6dc6d-f1e8-4753-8033-0f276bb0955b"
+_IDENTITY = "Microsoft.ManagedIdentity/userAssignedIdentities"
+
+#: Each role that is granted, and the type of resource that it is granted on: no more than is needed.
+#: The only owner is Storage Blob Data Owner, which the Functions host needs for its leases.
+_SCOPES = {
+    _BLOB_OWNER: "Microsoft.Storage/storageAccounts",
+    "974c5e8b-45b9-4653-ba55-5f855dd0fb88": "Microsoft.Storage/storageAccounts",
+    "0a9a7e1f-b9d0-4cc4-a60d-0319b160aaa3": "Microsoft.Storage/storageAccounts",
+    _SENDER: "Microsoft.ServiceBus/namespaces/queues",
+    _RECEIVER: "Microsoft.ServiceBus/namespaces/queues",
+    "3913510d-42f4-4e42-8a64-420c390055eb": "Microsoft.Insights/components",
+    "0ad04412-c4d5-4796-b79c-f76d14c8d402": "Microsoft.DurableTask/schedulers/taskHubs",
+    "b86a8fe4-44ce-4948-aee5-eccb2c155cd7": "Microsoft.KeyVault/vaults",
+}
+
+#: Where a service says that it takes identities only.
+_KEYS_OFF = {
+    "Microsoft.Storage/storageAccounts": (("allowSharedKeyAccess",), False),
+    "Microsoft.ServiceBus/namespaces": (("disableLocalAuth",), True),
+    "Microsoft.Insights/components": (("DisableLocalAuth",), True),
+    "Microsoft.OperationalInsights/workspaces": (("features", "disableLocalAuth"), True),
+    "Microsoft.KeyVault/vaults": (("enableRbacAuthorization",), True),
+    "Microsoft.Web/sites/basicPublishingCredentialsPolicies": (("allow",), False),
+}
+
+
+def keys_and_passwords_are_off(infrastructure: Infrastructure) -> Iterator[str]:
+    """Require that every service refuses keys, and the app refuses deployment by password."""
+    for kind, (path, wanted) in _KEYS_OFF.items():
+        for resource in infrastructure.each(kind):
+            if resource.at("properties", *path) is not wanted:
+                yield f"{resource.title}: {'.'.join(path)} must be {wanted}"
+
+
+def passwords_are_off_for_both_doors(infrastructure: Infrastructure) -> Iterator[str]:
+    """Require it for FTP and for the deployment site; unsaid, both take passwords."""
+    for environment in infrastructure.environments:
+        doors = environment.of("Microsoft.Web/sites/basicPublishingCredentialsPolicies")
+        if {door.at("name") for door in doors} != {"ftp", "scm"}:
+            yield f"{environment.name}: passwords must be off for ftp and scm"
+
+
+def nothing_is_public_in_storage(infrastructure: Infrastructure) -> Iterator[str]:
+    """Require that no blob is read without a sign-in."""
+    for account in infrastructure.each("Microsoft.Storage/storageAccounts"):
+        if account.at("properties", "allowBlobPublicAccess") is not False:
+            yield f"{account.title}: allowBlobPublicAccess must be false"
+    for container in infrastructure.each("Microsoft.Storage/storageAccounts/blobServices/containers"):
+        if container.at("properties", "publicAccess") != "None":
+            yield f"{container.title}: publicAccess must be None"
+
+
+def roles_are_narrow(infrastructure: Infrastructure) -> Iterator[str]:
+    """Require of each role that it is known, on the narrowest resource that will do, and the app's."""
+    for assignment in infrastructure.each("Microsoft.Authorization/roleAssignments"):
+        role, scope = role_of(assignment), assignment.at("scope")
+        if role not in _SCOPES:
+            yield f"{assignment.title}: role {role} is not one that the app needs"
+        elif _type_of(scope) != _SCOPES[role]:
+            yield f"{assignment.title}: role {role} belongs on {_SCOPES[role]}"
+        if _type_of(assignment.at("properties", "principalId")) != _IDENTITY:
+            yield f"{assignment.title}: roles are for the app's identity"
+        if assignment.at("properties", "principalType") != "ServicePrincipal":
+            yield f"{assignment.title}: without principalType ServicePrincipal, a new identity is not found"
+
+
+def owner_is_for_the_host_alone(infrastructure: Infrastructure) -> Iterator[str]:
+    """Require that there is one owner role in an environment: the host's on its own account."""
+    for environment in infrastructure.environments:
+        owned = [each for each in assignments(environment) if role_of(each) == _BLOB_OWNER]
+        if len(owned) != 1:
+            yield f"{environment.name}: Storage Blob Data Owner is for the host's account, and for no other"
+
+
+def queues_may_be_used_as_the_code_does(infrastructure: Infrastructure) -> Iterator[str]:
+    """Require Sender and Receiver on the queues that the code sends to and receives from, and no other."""
+    for environment in infrastructure.environments:
+        names = [str(queue.at("name")) for queue in environment.of("Microsoft.ServiceBus/namespaces/queues")]
+        replies = {name for name in names if name.startswith("notices-")}
+        for role, wanted in ((_SENDER, queues_sent(replies)), (_RECEIVER, queues_received())):
+            granted = {names[number] for number in _numbers(environment, role) if number < len(names)}
+            if granted != wanted:
+                yield f"{environment.name}: {role} is on {sorted(granted)}, and needed on {sorted(wanted)}"
+
+
+def assignments(environment: Environment) -> list[Planned]:
+    """Give the role assignments of an environment."""
+    return environment.of("Microsoft.Authorization/roleAssignments")
+
+
+def role_of(assignment: Planned) -> str:
+    """Give the id of the role that is assigned."""
+    definition = assignment.at("properties", "roleDefinitionId")
+    text = definition.text if isinstance(definition, Unresolved) else str(definition)
+    found = re.search(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", text)
+    return found.group() if found else text
+
+
+def _type_of(value: Value) -> str | None:
+    return value.resource_type if isinstance(value, Unresolved) else None
+
+
+def _numbers(environment: Environment, role: str) -> Iterator[int]:
+    for assignment in assignments(environment):
+        scope = assignment.at("scope")
+        if role_of(assignment) == role and isinstance(scope, Unresolved):
+            found = re.fullmatch(r"queue\[(\d+)]", scope.text)
+            yield from [int(found.group(1))] if found else []

@@ -1,0 +1,66 @@
+"""What the platform asks of templates, and says no earlier than when they are deployed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import yaml
+
+from tests.infra.bicep.template import named, text_of, walk, within
+from tests.infra.bicep.values import properties_of
+from tests.infra.infrastructure import Infrastructure
+
+#: Properties of `siteConfig` that are errors on Flex Consumption: `functionAppConfig` says these, or nobody.
+_FLEX_REFUSES = {
+    "alwaysOn",
+    "ftpsState",
+    "functionAppScaleLimit",
+    "functionsRuntimeScaleMonitoringEnabled",
+    "linuxFxVersion",
+    "netFrameworkVersion",
+    "preWarmedInstanceCount",
+    "use32BitWorkerProcess",
+    "windowsFxVersion",
+}
+
+
+def flex_consumption_takes_every_property(infrastructure: Infrastructure) -> Iterator[str]:
+    """Require of the app nothing that the plan has no use for: it refuses the whole app (ARM error 51021)."""
+    for app in infrastructure.each("Microsoft.Web/sites"):
+        for name in _FLEX_REFUSES & properties_of(app.at("properties", "siteConfig")).keys():
+            yield f"{app.title}: {name} is refused on Flex Consumption"
+
+
+def deployments_can_be_repeated(infrastructure: Infrastructure) -> Iterator[str]:
+    """Require that nothing hangs on today's date: a budget whose start moves on is refused."""
+    for template in infrastructure.templates:
+        if any(text_of(node) == "utcNow" for node in walk(template.root)):
+            yield f"{template.path.name}: utcNow gives another value with each deployment"
+
+
+def deployments_have_names_of_their_own(infrastructure: Infrastructure) -> Iterator[str]:
+    """Require that no two modules are deployed under one name: the second would replace the first."""
+    names = [
+        text_of(named(node)[1])
+        for template in infrastructure.templates
+        for module in template.modules.values()
+        for node in walk(module.body)
+        if node.type == "object_property" and text_of(named(node)[0]) == "name" and not within(node, "params")
+    ]
+    for name in sorted({name for name in names if names.count(name) > 1}):
+        yield f"{name} is the name of {names.count(name)} modules"
+
+
+def azd_finds_what_it_looks_for(infrastructure: Infrastructure) -> Iterator[str]:
+    """Require the tags by which azd knows its resource group, and the app as the service of azure.yaml."""
+    services = yaml.safe_load((infrastructure.folder / "azure.yaml").read_text())["services"]
+    for name, service in services.items():
+        if service != {"project": ".", "language": "python", "host": "function"}:
+            yield f"azure.yaml: service {name} must be this folder, in Python, on Functions"
+    for environment in infrastructure.environments:
+        for group in environment.of("Microsoft.Resources/resourceGroups"):
+            if group.at("tags", "azd-env-name") != environment.parameters["environmentName"]:
+                yield f"{group.title}: tag azd-env-name must be the environment's name"
+        for app in environment.of("Microsoft.Web/sites"):
+            if [app.at("tags", "azd-service-name")] != list(services):
+                yield f"{app.title}: tag azd-service-name must be the service of azure.yaml"

@@ -1,0 +1,91 @@
+"""Secrets go into the vault, the alert webhook's address to the action group too, and are shown nowhere."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+
+from tests.infra.bicep.template import text_of, walk
+from tests.infra.bicep.values import Unresolved, Value
+from tests.infra.infrastructure import CANARY, Infrastructure
+
+#: What gives a key, a password or a connection string that holds one.
+_GIVES_SECRETS = re.compile(r"^list[A-Z]\w*$|^getSecret$")
+
+_SOUNDS_SECRET = re.compile(r"password|pwd|secret|accountkey|acctkey", re.IGNORECASE)
+
+#: The alert webhook's address, and the key of the sample services, wherever they are passed on.
+_SECRET = (CANARY, "newGuid()")
+
+#: Where they may stand: it is what these are for.
+_KEEPS_SECRETS = {"Microsoft.KeyVault/vaults/secrets", "Microsoft.Insights/actionGroups"}
+
+
+def keys_are_never_asked_for(infrastructure: Infrastructure) -> Iterator[str]:
+    """Require that no template calls `listKeys` or the like, so that no key can get anywhere."""
+    for template in infrastructure.templates:
+        for node in walk(template.root):
+            name = text_of(node).split(".")[-1]
+            if node.type in {"identifier", "property_identifier"} and _GIVES_SECRETS.match(name):
+                yield f"{template.path.name}, line {node.start_point.row + 1}: {name} gives a secret"
+
+
+def outputs_hold_no_secret(infrastructure: Infrastructure) -> Iterator[str]:
+    """Require that no output of any template holds a secret: the deployment's record shows outputs."""
+    for environment in infrastructure.environments:
+        for deployment in environment.deployment.deployments():
+            for name, value in deployment.outputs().items():
+                if _holds_secret(value) or "ConnectionString" in _text(value):
+                    yield f"{deployment.template.path.name}: output {name} holds a secret"
+
+
+def outputs_use_no_secure_parameter(infrastructure: Infrastructure) -> Iterator[str]:
+    """Require that no output so much as mentions one (linter: outputs-should-not-contain-secrets)."""
+    for template in infrastructure.templates:
+        secure = {each.name for each in template.parameters.values() if "secure" in each.decorators}
+        for output in template.outputs.values():
+            mentioned = {text_of(node) for node in walk(output.value)} if output.value else set()
+            for name in sorted(secure & mentioned):
+                yield f"{template.path.name}: output {output.name} uses {name}"
+
+
+def settings_hold_no_secret(infrastructure: Infrastructure) -> Iterator[str]:
+    """Require that only vault and action group hold a secret; the app's settings refer to the vault."""
+    for environment in infrastructure.environments:
+        for resource in environment.resources:
+            if resource.type not in _KEEPS_SECRETS and _holds_secret(resource.body):
+                yield f"{environment.name}: {resource.title} holds a secret itself"
+        reference = environment.settings.get("ALERT_WEBHOOK_URL")
+        given = CANARY in environment.parameters.values()
+        if given and not _text(reference).startswith("@Microsoft.KeyVault("):
+            yield f"{environment.name}: ALERT_WEBHOOK_URL must refer to the vault"
+
+
+def secrets_are_secure_parameters(infrastructure: Infrastructure) -> Iterator[str]:
+    """Require `@secure()` of each parameter that a secret is passed in: the record shows the others."""
+    for environment in infrastructure.environments:
+        for deployment in environment.deployment.deployments():
+            for name, declared in deployment.template.parameters.items():
+                if _holds_secret(deployment.value_of(name)) and "secure" not in declared.decorators:
+                    yield f"{deployment.template.path.name}: parameter {name} must be @secure()"
+
+
+def parameters_that_sound_secret_are_secure(infrastructure: Infrastructure) -> Iterator[str]:
+    """Require `@secure()` of every parameter that is called a secret (linter: secure-secrets-in-params)."""
+    for template in infrastructure.templates:
+        for each in template.parameters.values():
+            if _SOUNDS_SECRET.search(each.name) and "secure" not in each.decorators:
+                yield f"{template.path.name}: parameter {each.name} must be @secure(), or have another name"
+
+
+def _holds_secret(value: Value) -> bool:
+    return any(secret in _text(value) for secret in _SECRET)
+
+
+def _text(value: Value) -> str:
+    match value:
+        case str(text) | Unresolved(text):
+            return text
+        case _:
+            return json.dumps(value, default=_text)

@@ -1,0 +1,197 @@
+"""The app's settings and host.json against what the code reads, in both directions."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from itertools import product
+from urllib.parse import urlsplit
+
+from functions.settings import SettingsError
+from tests.infra import application
+from tests.infra.bicep.values import Unresolved, Value
+from tests.infra.infrastructure import Environment, Infrastructure
+
+#: Read by the Functions host and its extensions.
+_HOST = {
+    "AzureWebJobsStorage__blobServiceUri",
+    "AzureWebJobsStorage__queueServiceUri",
+    "AzureWebJobsStorage__tableServiceUri",
+    "AzureWebJobsStorage__credential",
+    "AzureWebJobsStorage__clientId",
+    "AzureWebJobsSecretStorageType",
+    "AzureWebJobsSecretStorageKeyVaultUri",
+    "AzureWebJobsSecretStorageKeyVaultClientId",
+    "ServiceBusConnection__credential",
+    "APPLICATIONINSIGHTS_CONNECTION_STRING",
+    "APPLICATIONINSIGHTS_AUTHENTICATION_STRING",
+}
+_DURABLE_CONNECTION = "DURABLE_TASK_SCHEDULER_CONNECTION_STRING"
+
+#: A setting of this form stands for a value of host.json, at the path that follows.
+_OVERRIDE = "AzureFunctionsJobHost__"
+
+#: Fields of the settings that may differ from their defaults: how services are reached, and callers known.
+_GIVEN = {
+    "sample_services",
+    "state_store_uri",
+    "state_store_client_id",
+    "service_bus_namespace",
+    "service_bus_client_id",
+    "application_insights_connection",
+    "application_insights_authentication",
+    "alert_webhook_url",
+    "auth_mode",
+    "trace_url_template",
+}
+
+
+def every_known_setting_is_set(infrastructure: Infrastructure) -> Iterator[str]:
+    """Require all that the code reads but connection strings, and all that the host needs."""
+    for environment in infrastructure.environments:
+        wanted = _known(environment) - application.TELEMETRY_ELSEWHERE
+        for name in sorted(wanted - environment.settings.keys()):
+            yield f"{environment.name}: setting {name} is not set"
+
+
+def no_unknown_setting_is_set(infrastructure: Infrastructure) -> Iterator[str]:
+    """Require that nothing is set that nobody reads, and no connection string."""
+    for environment in infrastructure.environments:
+        for name in sorted(environment.settings.keys() - _known(environment)):
+            if not name.startswith(_OVERRIDE):
+                yield f"{environment.name}: setting {name} is read by nobody, or holds a key"
+
+
+def application_starts_with_its_settings(infrastructure: Infrastructure) -> Iterator[str]:
+    """Require that the code accepts its settings, and that those that nobody chose have its defaults."""
+    for environment in infrastructure.environments:
+        try:
+            read = application.start({name: _text(value) for name, value in environment.settings.items()})
+        except SettingsError as error:
+            yield f"{environment.name}: {error}"
+            continue
+        for setting, field in application.setting_names().items():
+            default = application.default_of(field)
+            if field not in _GIVEN and getattr(read, field) != default:
+                yield f"{environment.name}: {setting} must be {default}, as in settings.py"
+
+
+def agents_call_the_samples(infrastructure: Infrastructure) -> Iterator[str]:
+    """Require that with the samples each Agent calls the path that it calls locally, at the app itself."""
+    local = infrastructure.json("local.settings.sample.json")["Values"]
+    for environment in infrastructure.environments:
+        if not environment.parameters.get("sampleServices", True):
+            continue
+        for name in sorted(application.AGENT_SETTINGS):
+            wanted = urlsplit(local[name]).path
+            address = _text_of(environment.settings.get(name))
+            if address != f"https://${{app.properties.defaultHostName}}{wanted}":
+                yield f"{environment.name}: {name} must lead to {wanted} of the app itself"
+
+
+def agents_show_the_key_of_the_samples(infrastructure: Infrastructure) -> Iterator[str]:
+    """Require that the host keeps keys in the vault, and that Agents show the one of the samples."""
+    prefix = f"function--{application.samples_function()}--"
+    for environment in infrastructure.environments:
+        if environment.settings.get("AzureWebJobsSecretStorageType") != "keyvault":
+            yield f"{environment.name}: the host must keep its keys in the vault"
+        secrets = environment.of("Microsoft.KeyVault/vaults/secrets")
+        keys = [secret.symbol for secret in secrets if str(secret.at("name")).startswith(prefix)]
+        if bool(keys) is not environment.parameters.get("sampleServices", True):
+            yield f"{environment.name}: the vault must have a key {prefix}… exactly where the samples are"
+        for name, key in product(sorted(application.AGENT_KEY_SETTINGS), keys):
+            reference = f"@Microsoft.KeyVault(SecretUri=${{{key}.properties.secretUriWithVersion}})"
+            if _text_of(environment.settings.get(name)) != reference:
+                yield f"{environment.name}: {name} must refer to the key of the samples, and to its version"
+
+
+def callers_are_known_by_sign_in_alone(infrastructure: Infrastructure) -> Iterator[str]:
+    """Require AUTH_MODE easyauth where sign-in is on, and nowhere else: headers could be forged."""
+    for environment in infrastructure.environments:
+        configs = {config.at("name") for config in environment.of("Microsoft.Web/sites/config")}
+        wanted = "easyauth" if "authsettingsV2" in configs else "keys"
+        if environment.settings.get("AUTH_MODE") != wanted:
+            yield f"{environment.name}: AUTH_MODE must be {wanted}"
+
+
+def connections_are_set(infrastructure: Infrastructure) -> Iterator[str]:
+    """Require that each connection that a trigger names is set by identity, and each that is set is used."""
+    used = application.connections() | {"AzureWebJobsStorage", "StateStore"}
+    for environment in infrastructure.environments:
+        parts = [name.split("__") for name in environment.settings if "__" in name]
+        connections = {prefix for prefix, *_ in parts if prefix != _OVERRIDE.rstrip("_")}
+        if connections != used:
+            yield f"{environment.name}: connections {sorted(connections)} are set, and {sorted(used)} used"
+
+
+def references_are_set(infrastructure: Infrastructure) -> Iterator[str]:
+    """Require that what host.json or a trigger names as `%NAME%` is a setting."""
+    texts = [*_strings(infrastructure.json("host.json")), *application.texts()]
+    names = {name for text in texts for name in re.findall(r"%(\w+)%", text)}
+    for environment in infrastructure.environments:
+        for name in sorted(names - environment.settings.keys()):
+            yield f"{environment.name}: %{name}% is no setting"
+
+
+def host_json_fits_the_durable_backend(infrastructure: Infrastructure) -> Iterator[str]:
+    """Require that host.json says storage, and that for the scheduler settings stand in for its values."""
+    durable = infrastructure.json("host.json")["extensions"]["durableTask"]
+    for environment in infrastructure.environments:
+        overrides = {name for name in environment.settings if name.startswith(_OVERRIDE)}
+        wanted = "azureManaged" if _scheduled(environment) else "AzureStorage"
+        provider = f"{_OVERRIDE}extensions__durableTask__storageProvider"
+        if environment.settings.get(f"{provider}__type", durable["storageProvider"]["type"]) != wanted:
+            yield f"{environment.name}: the durable back end must be {wanted}"
+        if _scheduled(environment):
+            if environment.settings.get(f"{provider}__connectionStringName") != _DURABLE_CONNECTION:
+                yield f"{environment.name}: the scheduler's connection must be {_DURABLE_CONNECTION}"
+        elif overrides:
+            yield f"{environment.name}: host.json needs no {sorted(overrides)}"
+        for name in overrides:
+            if not _in_host_json(infrastructure, name.removeprefix(_OVERRIDE).split("__")[:-1]):
+                yield f"{environment.name}: host.json has no place for {name}"
+
+
+def _known(environment: Environment) -> set[str]:
+    durable = {_DURABLE_CONNECTION} if _scheduled(environment) else set()
+    own = set(application.setting_names()) - application.CONNECTION_STRINGS
+    agents = application.AGENT_SETTINGS | application.AGENT_KEY_SETTINGS
+    return own | agents | _HOST | durable
+
+
+def _scheduled(environment: Environment) -> bool:
+    return environment.parameters.get("durableBackend") == "scheduler"
+
+
+def _in_host_json(infrastructure: Infrastructure, path: list[str]) -> bool:
+    place: object = infrastructure.json("host.json")
+    for name in path:
+        place = place.get(name) if isinstance(place, dict) else None
+    return place is not None
+
+
+def _text_of(value: Value) -> str:
+    return value.text if isinstance(value, Unresolved) else ""
+
+
+def _text(value: Value) -> str:
+    """Write a setting as Azure would; what only Azure knows, or the vault holds, is an address."""
+    match value:
+        case Unresolved(text, written=True) if not text.startswith("@Microsoft.KeyVault("):
+            return re.sub(r"\$\{[^}]*}", "known.example.com", text)
+        case Unresolved():
+            return "https://known.example.com/"
+        case _:
+            return str(value)
+
+
+def _strings(value: object) -> Iterator[str]:
+    match value:
+        case str():
+            yield value
+        case dict():
+            for each in value.values():
+                yield from _strings(each)
+        case list():
+            for each in value:
+                yield from _strings(each)

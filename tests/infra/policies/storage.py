@@ -1,0 +1,65 @@
+"""Queues and tables: all that the application uses is declared, as it uses it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tests.infra.application import DUPLICATE_DETECTION, SAMPLE_TABLES, STATE_TABLES
+from tests.infra.infrastructure import Infrastructure
+
+_TABLES = "Microsoft.Storage/storageAccounts/tableServices/tables"
+
+
+def every_listed_queue_is_declared(infrastructure: Infrastructure) -> Iterator[str]:
+    """Require the queues of infra/queues.json, with what that file says of each."""
+    listed = {each["name"]: each["properties"] for each in infrastructure.json("infra/queues.json")["queues"]}
+    for environment in infrastructure.environments:
+        queues = environment.of("Microsoft.ServiceBus/namespaces/queues")
+        declared = {str(queue.at("name")): queue.at("properties") for queue in queues}
+        for name in listed.keys() | declared.keys():
+            if declared.get(name) != listed.get(name):
+                yield f"{environment.name}: queue {name} differs from infra/queues.json"
+
+
+def queues_detect_duplicates(infrastructure: Infrastructure) -> Iterator[str]:
+    """Require that queues on which a message may be sent twice drop the second, within ten minutes."""
+    for environment in infrastructure.environments:
+        queues = environment.of("Microsoft.ServiceBus/namespaces/queues")
+        detecting = {
+            str(queue.at("name"))
+            for queue in queues
+            if queue.at("properties", "requiresDuplicateDetection") is True
+            and queue.at("properties", "duplicateDetectionHistoryTimeWindow") == "PT10M"
+        }
+        if detecting != DUPLICATE_DETECTION:
+            yield f"{environment.name}: duplicates are detected on {sorted(detecting)}"
+
+
+def queues_bound_their_messages(infrastructure: Infrastructure) -> Iterator[str]:
+    """Require that a message is locked, delivered and kept within limits that each queue gives."""
+    for queue in infrastructure.each("Microsoft.ServiceBus/namespaces/queues"):
+        for name in ("lockDuration", "maxDeliveryCount", "defaultMessageTimeToLive"):
+            if not queue.at("properties", name):
+                yield f"queue {queue.at('name')}: {name} must be given"
+
+
+def tables_are_declared(infrastructure: Infrastructure) -> Iterator[str]:
+    """Require the application's tables, and the samples' only where the samples are."""
+    for environment in infrastructure.environments:
+        samples = environment.parameters.get("sampleServices", True)
+        wanted = STATE_TABLES | SAMPLE_TABLES if samples else STATE_TABLES
+        declared = {str(table.at("name")) for table in environment.of(_TABLES)}
+        if declared != wanted:
+            yield f"{environment.name}: tables {sorted(declared ^ wanted)} differ from the code's"
+
+
+def state_is_replicated_as_asked(infrastructure: Infrastructure) -> Iterator[str]:
+    """Require that the state store is replicated as the parameter says; as it comes, over zones."""
+    for environment in infrastructure.environments:
+        accounts = environment.of("Microsoft.Storage/storageAccounts")
+        skus = {str(account.at("sku", "name")) for account in accounts}
+        wanted = f"Standard_{environment.parameters.get('redundancy', 'ZRS')}"
+        if wanted not in skus:
+            yield f"{environment.name}: no account is {wanted}"
+        if len(accounts) != len({str(account.at("name")) for account in accounts}) or len(accounts) < 2:
+            yield f"{environment.name}: the host and the state store have an account each"

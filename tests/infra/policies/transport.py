@@ -1,0 +1,80 @@
+"""How services are reached: by TLS only, and where a private network is asked for, through nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tests.infra.bicep.values import Value, at, items_of
+from tests.infra.infrastructure import Environment, Infrastructure
+
+#: What a resource must say, by its type and the property's path.
+_WANTED: dict[str, dict[tuple[str, ...], Value]] = {
+    "Microsoft.Storage/storageAccounts": {
+        ("minimumTlsVersion",): "TLS1_2",
+        ("supportsHttpsTrafficOnly",): True,
+    },
+    "Microsoft.ServiceBus/namespaces": {("minimumTlsVersion",): "1.2"},
+    "Microsoft.Web/sites": {
+        ("httpsOnly",): True,
+        ("siteConfig", "minTlsVersion"): "1.2",
+        ("siteConfig", "scmMinTlsVersion"): "1.2",
+        ("siteConfig", "remoteDebuggingEnabled"): False,
+        ("siteConfig", "cors", "allowedOrigins"): [],
+    },
+}
+
+#: What can be closed to the internet, and the services that private endpoints then lead to.
+_CLOSED = {
+    "Microsoft.Storage/storageAccounts",
+    "Microsoft.ServiceBus/namespaces",
+    "Microsoft.DurableTask/schedulers",
+    "Microsoft.KeyVault/vaults",
+}
+_GROUPS = {"blob", "queue", "table", "namespace", "scheduler", "vault"}
+
+#: The samples are open, as a stranger's service on the internet would be.
+_OPEN_PATHS = {"/api/health", "/api/services/*"}
+
+
+def transport_is_encrypted(infrastructure: Infrastructure) -> Iterator[str]:
+    """Require HTTPS and TLS 1.2 or newer, and no remote debugging, no other site's scripts."""
+    for kind, wanted in _WANTED.items():
+        for resource in infrastructure.each(kind):
+            for path, value in wanted.items():
+                if resource.at("properties", *path) != value:
+                    yield f"{resource.title}: {'.'.join(path)} must be {value}"
+
+
+def private_network_closes_the_rest(infrastructure: Infrastructure) -> Iterator[str]:
+    """Require that with a private network all behind the app is closed, and has a private endpoint."""
+    for environment in infrastructure.environments:
+        if environment.parameters.get("privateNetwork"):
+            yield from _open(environment)
+
+
+def sign_in_guards_all_but_health(infrastructure: Infrastructure) -> Iterator[str]:
+    """Require that without a token there is only 401, but for health and the samples."""
+    for environment in infrastructure.environments:
+        for config in environment.of("Microsoft.Web/sites/config"):
+            if config.at("name") != "authsettingsV2":
+                continue
+            validation = config.at("properties", "globalValidation")
+            if at(validation, "unauthenticatedClientAction") != "Return401":
+                yield f"{config.title}: a request without a token must get 401"
+            if not set(map(str, items_of(at(validation, "excludedPaths")))) <= _OPEN_PATHS:
+                yield f"{config.title}: nothing is open but health and the samples"
+
+
+def _open(environment: Environment) -> Iterator[str]:
+    for kind in _CLOSED:
+        for resource in environment.of(kind):
+            if resource.at("properties", "publicNetworkAccess") != "Disabled":
+                yield f"{resource.title}: publicNetworkAccess must be Disabled"
+    endpoints = environment.of("Microsoft.Network/privateEndpoints")
+    connections = [items_of(each.at("properties", "privateLinkServiceConnections")) for each in endpoints]
+    groups = {str(at(one, "name")) for each in connections for one in each}
+    if groups != _GROUPS:
+        yield f"{environment.name}: private endpoints are missing for {sorted(_GROUPS - groups)}"
+    apps = environment.of("Microsoft.Web/sites")
+    if not all(app.at("properties", "virtualNetworkSubnetId") for app in apps):
+        yield f"{environment.name}: the app must send through the network"

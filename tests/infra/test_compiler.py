@@ -1,0 +1,43 @@
+"""The templates compile and lint without a word, where there is a Bicep compiler."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.infra.infrastructure import REPOSITORY
+
+_BESIDE = REPOSITORY.parent / "shared" / "tools" / "bicep"
+_SECONDS = 110
+
+pytestmark = pytest.mark.process
+
+
+@pytest.fixture(scope="module")
+def bicep() -> str:
+    """Find the compiler, on PATH or beside the repository."""
+    found = shutil.which("bicep") or (str(_BESIDE) if _BESIDE.is_file() else None)
+    if found is None:
+        pytest.skip("no Bicep compiler on PATH: the templates were parsed and judged, but not compiled")
+    return found
+
+
+@pytest.mark.parametrize(
+    ("verb", "file"),
+    [("build", "main.bicep"), ("lint", "main.bicep"), ("build-params", "main.bicepparam")],
+)
+def test_compiler_has_nothing_to_say(bicep: str, verb: str, file: str, tmp_path: Path) -> None:
+    """There is no error and no warning, of the compiler or of the linter with infra/bicepconfig.json."""
+    write = [] if verb == "lint" else ["--outfile", str(tmp_path / "out.json")]
+    run = subprocess.run(
+        [bicep, verb, str(REPOSITORY / "infra" / file), *write],
+        env={"AZURE_ENV_NAME": "test", "AZURE_LOCATION": "westeurope", "HOME": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=_SECONDS,
+        check=False,
+    )
+    assert (run.returncode, run.stderr) == (0, "")

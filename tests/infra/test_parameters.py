@@ -1,0 +1,95 @@
+"""The parameter file that azd fills in, and the app roles that sign-in is set up with."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.infra.bicep.expressions import evaluate
+from tests.infra.bicep.template import Declaration, Template, read_template
+from tests.infra.bicep.values import Unresolved, Value
+from tests.infra.infrastructure import REPOSITORY, Infrastructure
+
+_FILE = REPOSITORY / "infra" / "main.bicepparam"
+
+
+class UnsetEnvironment:
+    """The names in a parameter file when no environment variable is set."""
+
+    folder = REPOSITORY
+
+    def value_of(self, name: str) -> Value:
+        """Give nothing: a parameter file has no names of its own."""
+        return Unresolved(name)
+
+    def called(self, name: str, arguments: list[Value]) -> Value | None:
+        """Evaluate the functions that parameter files use."""
+        match name, arguments:
+            case "readEnvironmentVariable", [_, default]:
+                return default
+            case "readEnvironmentVariable", [str(variable)]:
+                return Unresolved(variable)
+            case "bool", [text]:
+                return text == "true"
+            case "int", [text]:
+                return int(str(text))
+            case _:
+                return None
+
+
+@pytest.fixture(scope="module")
+def main() -> Template:
+    """Read the template that the file is for."""
+    return read_template(REPOSITORY / "infra" / "main.bicep")
+
+
+@pytest.fixture(scope="module")
+def assigned(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Declaration]:
+    """Read the file; as the grammar knows only templates, its assignments are read as variables."""
+    text = re.sub(r"(?m)^param ", "var ", _FILE.read_text()).replace("using 'main.bicep'", "")
+    path: Path = tmp_path_factory.mktemp("parameters") / "main.bicep"
+    path.write_text(text)
+    return read_template(path).variables
+
+
+def test_file_names_parameters_of_the_template(main: Template, assigned: dict[str, Declaration]) -> None:
+    """Nothing is assigned that the template does not take."""
+    assert assigned.keys() <= main.parameters.keys()
+
+
+def test_parameters_without_a_default_are_read_from_azd(
+    main: Template, assigned: dict[str, Declaration]
+) -> None:
+    """What the template must be told comes from the variables that azd always sets."""
+    needed = {name for name, declared in main.parameters.items() if declared.value is None}
+    assert {name: _unset(assigned[name]) for name in needed} == {
+        "environmentName": Unresolved("AZURE_ENV_NAME"),
+        "location": Unresolved("AZURE_LOCATION"),
+    }
+
+
+def test_what_nobody_set_has_the_default_of_the_template(
+    main: Template, assigned: dict[str, Declaration]
+) -> None:
+    """Without any `azd env set`, the file deploys what the template does by itself."""
+    defaults = {
+        name: evaluate(declared.value, UnsetEnvironment())
+        for name, declared in main.parameters.items()
+        if declared.value is not None and name in assigned
+    }
+    assert {name: _unset(assigned[name]) for name in defaults} == defaults
+
+
+def test_app_roles_are_those_of_the_application() -> None:
+    """The roles for the app registration are Submitter and Operator, for people and for programs."""
+    roles = Infrastructure(REPOSITORY).json("infra/app-roles.json")
+    assert {role["value"] for role in roles} == {"Submitter", "Operator"}
+    assert all(set(role["allowedMemberTypes"]) == {"Application", "User"} for role in roles)
+    assert len({role["id"] for role in roles}) == len(roles)
+
+
+def _unset(declared: Declaration) -> Value:
+    assert declared.value is not None
+    return evaluate(declared.value, UnsetEnvironment())

@@ -1,0 +1,36 @@
+"""What watches an environment, as the templates plan it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.infra.bicep.deployment import Deployment, Library, Planned
+from tests.infra.bicep.values import Value
+
+ROOT = Path(__file__).parents[3]
+_TEMPLATE = ROOT / "infra/modules/watching/watching.bicep"
+_PARAMETERS: dict[str, Value] = {
+    "location": "westeurope",
+    "tags": {},
+    "workspaceId": "the workspace",
+    "componentId": "the component",
+    "namespaceId": "the namespace",
+    "functionAppName": "app",
+    "alertEmails": ["olga@example.com", "otto@example.com"],
+    "alertWebhookUrl": "https://example.com/alerts",
+    "workbookName": "3d0f7c1e-0c2a-4a7e-9d57-6d4f0f1a2b3c",
+}
+
+
+@pytest.fixture(scope="package")
+def watching() -> Deployment:
+    """Read the module that `main.bicep` calls."""
+    return Deployment(_TEMPLATE, _PARAMETERS, Library())
+
+
+@pytest.fixture(scope="package")
+def plan(watching: Deployment) -> list[Planned]:
+    """Give every resource that it makes."""
+    return list(watching.planned())

@@ -1,0 +1,113 @@
+"""The alerts that are planned: what each is about, and that each reaches the operators."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from functions.settings import Settings
+from tests.infra.bicep.deployment import Planned
+from tests.infra.bicep.values import Unresolved
+from tests.infra.watching.conftest import ROOT
+from tests.infra.watching.resources import (
+    ACTION_GROUP,
+    LOG_ALERT,
+    METRIC_ALERT,
+    alerts,
+    criterion,
+    dimensions,
+    of_type,
+)
+
+#: Each thing that an operator must be told, and the metric or the column of a query that tells it.
+_MEASURED = {
+    "dead-letters": ("DeadletteredMessages", "Minimum", "GreaterThan", 0),
+    "backlog": ("ActiveMessages", "Minimum", "GreaterThan", 100),
+    "old-messages": ("OldestSeconds", "Maximum", "GreaterThan", 900),
+    "message-lost": (None, "Count", "GreaterThan", 0),
+    "tasks-in-error": (None, "Count", "GreaterThan", 0),
+    "failed-compensation": (None, "Count", "GreaterThan", 0),
+    "supervisor-silent": (None, "Count", "LessThan", 1),
+    "overdue-tasks": ("OldestOverdue", "Maximum", "GreaterThan", 90),
+    "open-breaker": (None, "Count", "GreaterThan", 0),
+    "failure-rate": ("FailedPercent", "Average", "GreaterThan", 5),
+}
+
+
+def test_everything_that_matters_has_an_alert(plan: list[Planned]) -> None:
+    """No more and no less; each with the condition under which it fires."""
+    planned = {}
+    for name, alert in alerts(plan).items():
+        each = criterion(alert)
+        measure = each.get("metricName") or each.get("metricMeasureColumn")
+        planned[name] = (measure, each["timeAggregation"], each["operator"], each["threshold"])
+    assert planned == _MEASURED
+
+
+def test_every_alert_tells_the_one_action_group(plan: list[Planned]) -> None:
+    """Whoever is added there hears of all."""
+    [group] = of_type(plan, ACTION_GROUP)
+    told = Unresolved(f"{group.symbol}.id", ACTION_GROUP)
+    assert [alert.at("properties", "actions") for alert in of_type(plan, METRIC_ALERT)] == [
+        [{"actionGroupId": told}]
+    ] * 2
+    assert {str(alert.at("properties", "actions", "actionGroups")) for alert in of_type(plan, LOG_ALERT)} == {
+        str([told])
+    }
+
+
+def test_action_group_mails_and_posts(plan: list[Planned]) -> None:
+    """Everybody whom the parameters name, in Azure's common alert schema."""
+    [group] = of_type(plan, ACTION_GROUP)
+    assert group.at("properties", "emailReceivers") == [
+        {"name": "email-0", "emailAddress": "olga@example.com", "useCommonAlertSchema": True},
+        {"name": "email-1", "emailAddress": "otto@example.com", "useCommonAlertSchema": True},
+    ]
+    assert group.at("properties", "webhookReceivers") == [
+        {"name": "webhook", "serviceUri": "https://example.com/alerts", "useCommonAlertSchema": True}
+    ]
+
+
+@pytest.mark.parametrize("name", ["dead-letters", "backlog"])
+def test_every_queue_is_watched(plan: list[Planned], name: str) -> None:
+    """All of `infra/queues.json`, each by itself."""
+    queues = json.loads((ROOT / "infra/queues.json").read_text(encoding="utf-8"))["queues"]
+    assert dimensions(alerts(plan)[name]) == {"EntityName": [queue["name"] for queue in queues]}
+
+
+def test_overdue_means_three_sweeps() -> None:
+    """The threshold follows the schedule that is the default: every so many seconds."""
+    schedule = Settings.model_fields["supervisor_schedule"].default
+    seconds = int(schedule.removeprefix("*/").split()[0])
+    assert _MEASURED["overdue-tasks"][3] == 3 * seconds
+
+
+def test_an_error_is_told_by_one_alert(plan: list[Planned]) -> None:
+    """Either a task was on its way, or it was being undone."""
+    asked = {name: dimensions(alerts(plan)[name]) for name in ("tasks-in-error", "failed-compensation")}
+    assert asked == {
+        "tasks-in-error": {"Workflow": ["*"], "Direction": ["do"]},
+        "failed-compensation": {"Workflow": ["*"], "Direction": ["undo"]},
+    }
+
+
+def test_each_service_and_queue_has_its_own_alert(plan: list[Planned]) -> None:
+    """While one is told of, another that follows is told of too."""
+    found = alerts(plan)
+    assert dimensions(found["open-breaker"]) == {"Service": ["*"], "State": ["open"]}
+    assert dimensions(found["message-lost"]) == {"Queue": ["*"]}
+    assert dimensions(found["old-messages"]) == {"Queue": ["*"]}
+
+
+def test_windows_reach_over_late_rows(plan: list[Planned]) -> None:
+    """Telemetry arrives minutes late, so a log alert looks back further than its last look."""
+    for name, alert in alerts(plan).items():
+        if alert.type == LOG_ALERT:
+            assert alert.at("properties", "evaluationFrequency") == "PT5M", name
+            assert alert.at("properties", "windowSize") in {"PT10M", "PT15M"}, name
+
+
+def test_alerts_end_by_themselves(plan: list[Planned]) -> None:
+    """An operator closes nothing."""
+    assert {alert.at("properties", "autoMitigate") for alert in alerts(plan).values()} == {True}

@@ -1,0 +1,150 @@
+"""The queries read the lines that the application really logs: each is produced here by the code itself."""
+
+from __future__ import annotations
+
+import json
+import logging
+from typing import Any
+
+import pytest
+
+from functions.operations.alerts import Alerts
+from functions.operations.backlog import Backlog
+from functions.operations.dead_letters import DeadLetters
+from functions.operations.queues import Pile, QueueDepth
+from functions.pattern.announcements import AnnouncementKind, announcements
+from functions.pattern.messages import announcement_message
+from functions.pattern.records import TaskRecord
+from functions.pattern.states import ProcessState, Remedy
+from functions.supervisor.blueprint import report_sweep
+from tests.fakes.clock import START, FakeClock
+from tests.fakes.interventions import giving_up, refused, supervised
+from tests.fakes.queues import RecordedRejections
+from tests.fakes.store import MemoryStateStore
+from tests.fakes.tasks import SECOND, claimed, pending, started, told
+from tests.fakes.workflows import LINE, TRIP, trip
+from tests.infra.watching.kql import query_names, read_query
+from tests.unit.breaking.instances import OPEN_FOR, Instances
+from tests.unit.supervisor.bench import Bench
+
+#: Application Insights' severity of a Python error.
+_ERROR = "SeverityLevel == 3"
+
+
+@pytest.fixture(autouse=True)
+def _everything_logged(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+
+
+def _facts(line: str) -> dict[str, Any]:
+    facts: dict[str, Any] = json.loads(line[line.index("{") :])
+    return facts
+
+
+async def _alert_line(before: TaskRecord, after: TaskRecord, caplog: pytest.LogCaptureFixture) -> str:
+    """Give the line that a change of a task has the operators' function log."""
+    [alert] = [each for each in announcements(before, after) if each.kind is AnnouncementKind.ALERT]
+    await Alerts(None).alert_task(announcement_message(alert).model_dump_json().encode())
+    return caplog.messages[-1]
+
+
+async def test_task_in_error_is_found(caplog: pytest.LogCaptureFixture) -> None:
+    """By the first words, the state and the names of the facts."""
+    query = read_query("tasks-in-error")
+    before = pending(trip(remedy=Remedy.HOLD))
+    line = await _alert_line(before, supervised(before, giving_up()), caplog)
+    assert query.head
+    assert line.startswith(query.head)
+    assert query.facts <= _facts(line).keys()
+    assert f'Facts.state) == "{_facts(line)["state"]}"' in query.text
+    assert _facts(line)["state"] == ProcessState.ERROR
+
+
+async def test_failed_undo_is_told_from_other_errors(caplog: pytest.LogCaptureFixture) -> None:
+    """By the beginning of the reason."""
+    prefix = "undo of "
+    assert f'Reason startswith "{prefix}"' in read_query("tasks-in-error").text
+    running = told(pending(TRIP), claimed(), started("flight"))
+    undoing = told(supervised(running, giving_up()), claimed(SECOND), started("flight", SECOND))
+    line = await _alert_line(undoing, told(undoing, *refused("flight", SECOND)[1:]), caplog)
+    assert _facts(line)["reason"].startswith(prefix)
+    exhausted = supervised(undoing, giving_up(SECOND, reason="undo of flight: still overdue", hold=True))
+    line = await _alert_line(undoing, exhausted, caplog)
+    assert _facts(line)["reason"].startswith(prefix)
+
+
+async def test_lost_message_is_found(caplog: pytest.LogCaptureFixture) -> None:
+    """It is an error; the warning that its alert was not posted begins alike and is not counted."""
+    query = read_query("lost-messages")
+    reader = DeadLetters(
+        store=MemoryStateStore(FakeClock()), rejected=RecordedRejections(), alerts=Alerts(None)
+    )
+    await reader.take("submissions", "m-1", b"{}", {"DeadLetterReason": "MaxDeliveryCountExceeded"})
+    [line] = caplog.records
+    assert query.head
+    assert line.getMessage().startswith(query.head)
+    assert query.facts <= _facts(line.getMessage()).keys()
+    assert line.levelno == logging.ERROR
+    assert _ERROR in query.text
+
+
+async def test_sweep_is_found_with_its_figures(caplog: pytest.LogCaptureFixture) -> None:
+    """A quiet sweep too, for it is the Supervisor's sign of life."""
+    query = read_query("sweeps")
+    bench = Bench()
+    await report_sweep(bench.supervisor)
+    bench.store.put(pending(LINE))
+    bench.clock.advance(36)
+    await report_sweep(bench.supervisor)
+    quiet, busy = caplog.messages
+    assert query.head
+    assert quiet.startswith(query.head)
+    assert busy.startswith(query.head)
+    assert query.facts <= _facts(busy).keys()
+
+
+async def test_waiting_messages_are_found_with_their_age(caplog: pytest.LogCaptureFixture) -> None:
+    """And with the queue that they wait in."""
+
+    class Queues:
+        async def depths(self) -> list[QueueDepth]:
+            return [QueueDepth("submissions", Pile(1, more=False, oldest_at=START), None)]
+
+    query = read_query("waiting-messages")
+    await Backlog(Queues(), FakeClock()).tell()
+    assert query.head
+    assert caplog.messages[-1].startswith(query.head)
+    assert query.facts == _facts(caplog.messages[-1]).keys()
+
+
+async def test_failed_sweep_is_no_sign_of_life(caplog: pytest.LogCaptureFixture) -> None:
+    """So that a Supervisor that fails again and again counts as silent."""
+
+    class Broken:
+        async def run(self) -> None:
+            raise OSError
+
+    await report_sweep(Broken())  # type: ignore[arg-type] # all of a sweep that is asked for
+    head = read_query("sweeps").head
+    assert head
+    assert not caplog.messages[-1].startswith(head)
+
+
+async def test_breaker_is_found_open_and_closed(caplog: pytest.LogCaptureFixture) -> None:
+    """The service stands between the first words and what has changed."""
+    query = read_query("breakers")
+    instances = Instances()
+    breaker = await instances.open_breaker()
+    instances.clock.advance(OPEN_FOR)
+    instances.drones.fault = None
+    await instances.call(breaker)
+    opened, closed = caplog.messages
+    assert query.head
+    for line, change in zip((opened, closed), query.changes, strict=True):
+        assert line.startswith(f"{query.head}drone: {change}")
+
+
+def test_every_query_of_lines_is_held_against_the_code() -> None:
+    """One that is new needs a test here."""
+    held = {"tasks-in-error", "lost-messages", "sweeps", "breakers", "waiting-messages"}
+    assert {name for name in query_names() if "AppTraces" in read_query(name).text} == held

@@ -1,0 +1,80 @@
+"""The runbook's table of who may do what: the roles that the templates give, and no other."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from tests.infra.bicep.deployment import Deployment, Library
+from tests.infra.bicep.values import Unresolved, properties_of
+from tests.infra.infrastructure import REPOSITORY, Infrastructure
+from tests.infra.policies.access import role_of
+
+_TABLE = (REPOSITORY / "docs/operations.md").read_text(encoding="utf-8").partition("## Who may do what")[2]
+_APPLICATION = "the application's identity"
+
+#: What the table calls the resources that roles are given on.
+_PLACES = {
+    "Microsoft.ServiceBus/namespaces/queues": "each queue",
+    "Microsoft.Insights/components": "Application Insights component",
+    "Microsoft.DurableTask/schedulers/taskHubs": "task hub",
+    "Microsoft.KeyVault/vaults": "vault",
+}
+
+
+def test_table_names_the_roles_that_are_given_and_no_other() -> None:
+    """Each with what it is given on."""
+    [everything] = [
+        each for each in Infrastructure(REPOSITORY).environments if each.name == "with everything"
+    ]
+    given = {pair for each in everything.deployment.deployments() for pair in _given(each)}
+    assert set(_listed()) == given
+
+
+def test_every_line_says_why() -> None:
+    """A role without a reason is one too many."""
+    assert [row for row in _rows() if not all(row[1:])] == []
+
+
+def _rows() -> list[list[str]]:
+    """Read the table's lines, below its head."""
+    lines = [line for line in _TABLE.splitlines() if line.startswith("| ")][1:]
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+
+
+def _listed() -> Iterator[tuple[str, str]]:
+    """Give the application's roles, and what each is on; a line that names nobody is about who is above."""
+    who = ""
+    for name, roles, place, _ in _rows():
+        who = name or who
+        if who == _APPLICATION:
+            yield from ((role.lower(), re.split(r",| \(", place)[0]) for role in roles.split(", "))
+
+
+def _given(deployment: Deployment) -> Iterator[tuple[str, str]]:
+    """Give the roles that one template assigns, and what each is on."""
+    names = _role_names()
+    for each in deployment.planned():
+        if (
+            each.type == "Microsoft.Authorization/roleAssignments"
+            and each.template == deployment.template.path
+        ):
+            scope = each.at("scope")
+            assert isinstance(scope, Unresolved)
+            yield names[role_of(each)], _place(str(scope.resource_type), deployment)
+
+
+def _place(resource_type: str, deployment: Deployment) -> str:
+    """Name what a role is on; of the storage accounts, the host's has a container for the package."""
+    if resource_type != "Microsoft.Storage/storageAccounts":
+        return _PLACES[resource_type]
+    return "host's storage account" if deployment.value_of("containers") else "state store's account"
+
+
+def _role_names() -> dict[str, str]:
+    """Name each role by its id, in words."""
+    roles = Deployment(REPOSITORY / "infra/modules/roles.bicep", {}, Library()).value_of("roles")
+    return {
+        str(role): re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name).lower()
+        for name, role in properties_of(roles).items()
+    }
