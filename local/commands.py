@@ -31,7 +31,8 @@ async def run(options: PlatformOptions) -> int:
     async def show_and_stay(platform: Platform) -> int:
         url = platform.addresses.host
         await platform.unless_a_part_fails(show_one_order(url, Console()))
-        print(f"\nNow submit one yourself:\n\n{next_command(url)}\n\nCtrl-C stops everything.", flush=True)
+        print(f"\nNow submit one yourself:\n\n{next_command(url)}\n")
+        print(f"The operators' console: {url}/api/ops\n\nCtrl-C stops everything.", flush=True)
         await platform.run_until_failure()
 
     return await _on_platform(options, show_and_stay)

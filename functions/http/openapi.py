@@ -46,6 +46,7 @@ def api_document(title: str, *applications: FastAPI) -> dict[str, Any]:
     for path, operations in document["paths"].items():
         for method, operation in operations.items():
             _complete(operation["responses"], declared[path, method])
+            operation["summary"], _, operation["description"] = operation["description"].partition("\n")
     return document
 
 
