@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 
 from aiohttp import web
 
+from tests.fakes.web_server import served
+
 
 @dataclass(slots=True)
 class PaymentService:
@@ -32,13 +34,6 @@ class PaymentService:
         app = web.Application()
         app.router.add_put("/payments/{id}", self.answer)
         app.router.add_delete("/payments/{id}", self.answer)
-        runner = web.AppRunner(app, shutdown_timeout=0.1)
-        await runner.setup()
-        site = web.TCPSite(runner, "127.0.0.1", 0)
-        await site.start()
-        host, port = runner.addresses[0][:2]
-        self.url = f"http://{host}:{port}/payments"
-        try:
+        async with served(app) as address:
+            self.url = f"{address}/payments"
             yield self
-        finally:
-            await runner.cleanup()

@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 
 from aiohttp import web
 
+from tests.fakes.web_server import served
+
 
 @dataclass(frozen=True, slots=True)
 class Answer:
@@ -44,16 +46,11 @@ class RemoteServiceFake:
         """Serve until the block ends."""
         app = web.Application()
         app.router.add_route("*", "/{path:.*}", self._answer)
-        runner = web.AppRunner(app, shutdown_timeout=0)
-        await runner.setup()
-        site = web.TCPSite(runner, "127.0.0.1", 0)
-        await site.start()
-        self.address = f"http://127.0.0.1:{runner.addresses[0][1]}"
-        try:
-            yield self
-        finally:
-            self._ended.set()
-            await runner.cleanup()
+        async with served(app) as self.address:
+            try:
+                yield self
+            finally:
+                self._ended.set()
 
     async def _answer(self, request: web.Request) -> web.StreamResponse:
         self.received.append(

@@ -12,6 +12,8 @@ from typing import Any
 
 from aiohttp import ClientSession, web
 
+from tests.fakes.web_server import served
+
 #: What a call asks for, by its method.
 _ASKED = {"PUT": "do", "DELETE": "undo", "GET": "show"}
 
@@ -105,16 +107,8 @@ class RemoteService:
         app.router.add_route("*", "/payments/{task}", self._pass_on)
         app.router.add_route("*", "/{step}/{task}", self._step)
         app.router.add_route("*", "/{road}/{step}/{task}", self._step)
-        runner = web.AppRunner(app, shutdown_timeout=0.1)
-        await runner.setup()
-        site = web.TCPSite(runner, "127.0.0.1", 0)
-        await site.start()
-        host, port = runner.addresses[0][:2]
-        self.url = f"http://{host}:{port}"
-        try:
+        async with served(app) as self.url:
             yield self
-        finally:
-            await runner.cleanup()
 
     async def _alert(self, request: web.Request) -> web.Response:
         self.alerts.append(await request.json())

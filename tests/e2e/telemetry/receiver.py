@@ -14,6 +14,8 @@ from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
 from opentelemetry.proto.logs.v1.logs_pb2 import LogRecord
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
+from tests.fakes.web_server import served
+
 type Value = str | int | float
 
 
@@ -68,16 +70,8 @@ class Receiver:
         app.router.add_post("/v1/traces", self._traces)
         app.router.add_post("/v1/logs", self._logs)
         app.router.add_post("/v1/metrics", self._metrics)
-        runner = web.AppRunner(app, shutdown_timeout=0.1)
-        await runner.setup()
-        site = web.TCPSite(runner, "127.0.0.1", 0)
-        await site.start()
-        host, port = runner.addresses[0][:2]
-        self.url = f"http://{host}:{port}"
-        try:
+        async with served(app) as self.url:
             yield self
-        finally:
-            await runner.cleanup()
 
     async def _body(self, request: web.Request) -> bytes:
         body = await request.read()

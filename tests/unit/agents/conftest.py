@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
 from datetime import timedelta
-from random import Random
 
 import aiohttp
 import pytest
@@ -14,17 +13,11 @@ from functions.agents.remote import RemoteService
 from functions.breaking.breaker import Breaker
 from functions.breaking.record import BreakerPolicy
 from tests.fakes.breaker_rows import MemoryBreakerRows
+from tests.fakes.chance import Least
 from tests.fakes.clock import FakeClock
 from tests.fakes.remote_service import RemoteServiceFake
 
 MakeRemote = Callable[..., RemoteService]
-
-
-class _Shortest(Random):
-    """Draws the shortest wait each time."""
-
-    def random(self) -> float:
-        return 0.0
 
 
 @pytest.fixture
@@ -56,7 +49,7 @@ async def make_remote(service: RemoteServiceFake, clock: FakeClock) -> AsyncIter
                 session=lambda: session,
                 breaker=Breaker("payment", rows=MemoryBreakerRows(), policy=policy, clock=clock),
                 clock=clock,
-                random=_Shortest(),
+                random=Least(),
             )
 
         yield make

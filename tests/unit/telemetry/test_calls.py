@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from datetime import timedelta
-from random import Random
 
 import aiohttp
 import pytest
@@ -20,17 +19,11 @@ from functions.telemetry.breakers import observe_breakers
 from functions.telemetry.fields import Field
 from functions.telemetry.spans import span
 from tests.fakes.breaker_rows import MemoryBreakerRows
+from tests.fakes.chance import Least
 from tests.fakes.clock import FakeClock
 from tests.fakes.remote_service import Answer, RemoteServiceFake
 from tests.unit.breaking.instances import OPEN_FOR, Instances
 from tests.unit.telemetry.conftest import Measured, Spans, parent_of, series, traceparent_of
-
-
-class _Shortest(Random):
-    """Draws the shortest wait each time."""
-
-    def random(self) -> float:
-        return 0.0
 
 
 @pytest.fixture
@@ -52,7 +45,7 @@ async def remote(service: RemoteServiceFake) -> AsyncIterator[RemoteService]:
             session=lambda: session,
             breaker=Breaker("drone", rows=MemoryBreakerRows(), policy=policy, clock=clock),
             clock=clock,
-            random=_Shortest(),
+            random=Least(),
         )
 
 
