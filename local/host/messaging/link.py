@@ -28,6 +28,10 @@ _LINGER = 0.002
 #: A wait that is over before it begins: the SDK then gives what it has already read and touches no socket.
 _NO_WAIT = 1e-9
 
+#: Seconds to close a receiver. It says goodbye at once; then the SDK waits up to a second for its keep-alive,
+#: which sleeps that long and has nothing left to do.
+_CLOSING = 0.4
+
 
 class ReceiverLink:
     """A queue's receiver; after any error of the connection it is closed and a new one is made."""
@@ -74,7 +78,10 @@ class ReceiverLink:
     async def close(self) -> None:
         """Close the link; what was read and not handed out goes back to the queue. Never raises."""
         try:
-            await self.receiver.close()
+            async with asyncio.timeout(_CLOSING):
+                await self.receiver.close()
+        except TimeoutError:
+            log.debug("closing a receiver: its keep-alive is still asleep")
         except Exception as error:  # noqa: BLE001  the connection was dead already; there is nothing left to do
             log.debug("closing a receiver: %s", error)
 
