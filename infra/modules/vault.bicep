@@ -88,5 +88,5 @@ output uri string = vault.properties.vaultUri
 @description('Where the key of the sample services is, or nothing; its version makes the app start anew when it changes.')
 output sampleServicesKeyInVault string = servicesKey.?properties.secretUriWithVersion ?? ''
 
-@description('Where the address that alerts are posted to is, or nothing.')
-output alertWebhookInVault string = webhookUrl.?properties.secretUri ?? ''
+@description('Where the address that alerts are posted to is, or nothing; without its version, the app would use the old one for a day.')
+output alertWebhookInVault string = webhookUrl.?properties.secretUriWithVersion ?? ''

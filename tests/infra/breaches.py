@@ -114,14 +114,17 @@ def _secrets() -> Iterator[Breach]:
     yield Breach(
         shown,
         _VAULT,
-        "webhookUrl.?properties.secretUri ?? ''",
+        "webhookUrl.?properties.secretUriWithVersion ?? ''",
         "alertWebhookUrl",
     )
     yield Breach(shown, _MONITORING, "= component.id", "= component.properties.ConnectionString")
     yield Breach(shown, _VAULT, "servicesKey.?properties.secretUriWithVersion ?? ''", "sampleServicesKey")
     used = secrets.outputs_use_no_secure_parameter
     yield Breach(
-        used, _VAULT, "webhookUrl.?properties.secretUri ?? ''", "empty(alertWebhookUrl) ? '' : 'some'"
+        used,
+        _VAULT,
+        "webhookUrl.?properties.secretUriWithVersion ?? ''",
+        "empty(alertWebhookUrl) ? '' : 'some'",
     )
     held, given = (
         secrets.settings_hold_no_secret,
@@ -172,6 +175,8 @@ def _settings() -> Iterator[Breach]:
     yield Breach(keys, _APP_SETTINGS, "  DRONE_KEY: servicesKey\n", "")
     yield Breach(keys, _VAULT, "'function--services--agents'", "'function--service--agents'")
     yield Breach(keys, _VAULT, "secretUriWithVersion", "secretUri")
+    versions, webhook = settings.references_to_secrets_name_a_version, "webhookUrl.?properties.secretUri"
+    yield Breach(versions, _VAULT, f"{webhook}WithVersion", webhook)
     callers = settings.callers_are_known_by_sign_in_alone
     yield Breach(callers, _APP_SETTINGS, "signIn ? 'easyauth' : 'keys'", "'easyauth'")
     yield Breach(callers, _MAIN, "signIn: !empty(signInClientId)", "signIn: false")
@@ -229,6 +234,9 @@ def _platform() -> Iterator[Breach]:
     yield Breach(platform.deployments_can_be_repeated, _MAIN, f"{start}''", f"{start}utcNow('yyyy-MM-01')")
     names = platform.deployments_have_names_of_their_own
     yield Breach(names, _MAIN, "name: 'budget'", "name: 'vault'")
+    one, endpoints = platform.private_endpoints_are_made_one_by_one, "infra/modules/private-endpoints.bicep"
+    yield Breach(one, endpoints, "@batchSize(1)\n", "")
+    yield Breach(one, endpoints, "@batchSize(1)", "@batchSize(2)")
     finds = platform.azd_finds_what_it_looks_for
     yield Breach(finds, _MAIN, "'azd-env-name'", "'environment'")
     yield Breach(finds, "azure.yaml", "  app:", "  api:")

@@ -46,7 +46,7 @@ resource workbook 'Microsoft.Insights/workbooks@2023-06-01' = {
     serializedData: reduce(
       items(fillings),
       loadTextContent('../../workbook/workbook.json'),
-      (text, filling) => replace(text, '<${filling.key}>', escaped(filling.value))
+      (text, filling) => replace(string(text), '<${filling.key}>', escaped(filling.value))
     )
   }
 }

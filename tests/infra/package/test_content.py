@@ -6,6 +6,8 @@ import re
 import zipfile
 from pathlib import Path
 
+import pytest
+
 from tests.infra.package.imports import packages_imported
 from tests.infra.package.package import ROOT, make_package, packaged
 
@@ -29,6 +31,15 @@ def test_new_file_at_the_root_is_noticed(tmp_path: Path) -> None:
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).touch()
     assert {str(path) for path in packaged(tmp_path)} == {"notes.txt", "secrets.env"}
+
+
+@pytest.mark.parametrize("environment", [".venv", "venv", "main_env"])
+def test_no_virtual_environment_is_packaged(environment: str, tmp_path: Path) -> None:
+    """Not that of `azd restore` either, `<folder>_env`: azd itself leaves out none beside the file."""
+    (tmp_path / ".funcignore").write_bytes((ROOT / ".funcignore").read_bytes())
+    (tmp_path / environment / "lib").mkdir(parents=True)
+    (tmp_path / environment / "lib" / "module.py").touch()
+    assert list(packaged(tmp_path)) == []
 
 
 def test_requirements_name_everything_that_is_imported() -> None:

@@ -97,3 +97,10 @@ def test_only_what_is_checked_on_main_is_deployed() -> None:
         "workflow_run.head_repository.full_name == github.repository",
     ):
         assert needed in condition
+
+
+def test_one_deployment_runs_at_a_time() -> None:
+    """To its end; and a run that is skipped, as after a failed check, sends none away that waits."""
+    workflow = _read(_FOLDER / "deploy.yml")
+    assert "concurrency" not in workflow
+    assert workflow["jobs"]["deploy"]["concurrency"] == {"group": "deploy", "cancel-in-progress": "false"}

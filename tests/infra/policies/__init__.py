@@ -35,6 +35,7 @@ POLICIES: tuple[Policy, ...] = (
     settings.application_starts_with_its_settings,
     settings.agents_call_the_samples,
     settings.agents_show_the_key_of_the_samples,
+    settings.references_to_secrets_name_a_version,
     settings.callers_are_known_by_sign_in_alone,
     settings.connections_are_set,
     settings.references_are_set,
@@ -54,5 +55,6 @@ POLICIES: tuple[Policy, ...] = (
     platform.flex_consumption_takes_every_property,
     platform.deployments_can_be_repeated,
     platform.deployments_have_names_of_their_own,
+    platform.private_endpoints_are_made_one_by_one,
     platform.azd_finds_what_it_looks_for,
 )

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import yaml
 
-from tests.infra.bicep.template import named, text_of, walk, within
+from tests.infra.bicep.template import decorators_of, named, text_of, walk, within
 from tests.infra.bicep.values import properties_of
 from tests.infra.infrastructure import Infrastructure
 
@@ -49,6 +49,18 @@ def deployments_have_names_of_their_own(infrastructure: Infrastructure) -> Itera
     ]
     for name in sorted({name for name in names if names.count(name) > 1}):
         yield f"{name} is the name of {names.count(name)} modules"
+
+
+def private_endpoints_are_made_one_by_one(infrastructure: Infrastructure) -> Iterator[str]:
+    """Require `@batchSize(1)`: two at once end in ARM error StorageAccountOperationInProgress."""
+    for template in infrastructure.templates:
+        for resource in template.resources.values():
+            if not resource.source.startswith("Microsoft.Network/privateEndpoints@"):
+                continue
+            declared = resource.body.parent
+            size = decorators_of(declared).get("batchSize", ()) if declared is not None else ()
+            if [text_of(number) for number in size] != ["1"]:
+                yield f"{template.path.name}: {resource.name} must be made one by one"
 
 
 def azd_finds_what_it_looks_for(infrastructure: Infrastructure) -> Iterator[str]:

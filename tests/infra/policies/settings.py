@@ -105,6 +105,15 @@ def agents_show_the_key_of_the_samples(infrastructure: Infrastructure) -> Iterat
                 yield f"{environment.name}: {name} must refer to the key of the samples, and to its version"
 
 
+def references_to_secrets_name_a_version(infrastructure: Infrastructure) -> Iterator[str]:
+    """Require that a setting changes with its secret: else the platform keeps the old one for a day."""
+    for environment in infrastructure.environments:
+        for name, value in environment.settings.items():
+            text = _text_of(value)
+            if text.startswith("@Microsoft.KeyVault(") and not text.endswith(".secretUriWithVersion})"):
+                yield f"{environment.name}: {name} must refer to a version of its secret"
+
+
 def callers_are_known_by_sign_in_alone(infrastructure: Infrastructure) -> Iterator[str]:
     """Require AUTH_MODE easyauth where sign-in is on, and nowhere else: headers could be forged."""
     for environment in infrastructure.environments:
