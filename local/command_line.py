@@ -1,7 +1,7 @@
 """What can be typed after `python -m local`, and what the exit code means.
 
 0: done, or stopped as asked. 1: a part failed, the demo did not end as expected, or an invariant of a
-chaos run does not hold. 2: refused, nothing started.
+chaos run does not hold. 2: refused, nothing started. 130: a demo or a chaos run was stopped before its end.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     demo.add_argument("--orders", type=_count, default=50, metavar="N", help="how many (default: 50)")
     demo.add_argument("--deliveries", type=_count, default=50, metavar="M", help="how many (default: 50)")
-    demo.add_argument("--url", help="use the application that runs there, and start nothing")
+    demo.add_argument("--url", type=_url, help="use the application that runs there, and start nothing")
     _add_platform_options(demo)
     _add_chaos_options(
         subcommands.add_parser("chaos", help="break things on purpose, and check that it held")
@@ -159,6 +159,12 @@ def _azurite_ports(text: str) -> tuple[int, ...]:
     if len(ports) != _AZURITE_SERVICES:
         raise argparse.ArgumentTypeError("give three ports, as in 10000,10001,10002, or 0")
     return ports
+
+
+def _url(text: str) -> str:
+    if not text.startswith(("http://", "https://")):
+        raise argparse.ArgumentTypeError(f"{text!r} is not an address, such as http://127.0.0.1:7071")
+    return text
 
 
 def _count(text: str) -> int:

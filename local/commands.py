@@ -14,6 +14,8 @@ from local.platform import Addresses, Platform, PlatformOptions, reset, until_to
 
 _DONE = 0
 _FAILED = 1
+#: Of what was to come to its own end, as shells have it for Ctrl-C.
+_INTERRUPTED = 130
 
 
 async def up(options: PlatformOptions) -> int:
@@ -32,7 +34,7 @@ async def run(options: PlatformOptions) -> int:
         url = platform.addresses.host
         await platform.unless_a_part_fails(show_one_order(url, Console()))
         print(f"\nNow submit one yourself:\n\n{next_command(url)}\n")
-        print(f"The operators' console: {url}/api/ops\n\nCtrl-C stops everything.", flush=True)
+        print("Ctrl-C stops everything.", flush=True)
         await platform.run_until_failure()
 
     return await _on_platform(options, show_and_stay)
@@ -47,7 +49,7 @@ async def demo(options: PlatformOptions, orders: int, deliveries: int) -> int:
             demo_at(addresses.host, orders, deliveries, addresses.service_bus_connection)
         )
 
-    return await _on_platform(options, show)
+    return await _on_platform(options, show, stopped=_INTERRUPTED)
 
 
 async def demo_at(url: str, orders: int, deliveries: int, service_bus: str | None = None) -> int:
@@ -65,8 +67,10 @@ async def forget(data: Path) -> int:
     return _DONE
 
 
-async def _on_platform(options: PlatformOptions, work: Callable[[Platform], Awaitable[int]]) -> int:
-    """Run the platform around `work`; stop it at its end, at a part's failure or at a signal."""
+async def _on_platform(
+    options: PlatformOptions, work: Callable[[Platform], Awaitable[int]], *, stopped: int = _DONE
+) -> int:
+    """Run the platform around `work`; stop it at its end, at a part's failure or at a signal (`stopped`)."""
     platform = Platform(options)
 
     async def started() -> int:
@@ -74,21 +78,20 @@ async def _on_platform(options: PlatformOptions, work: Callable[[Platform], Awai
             _say_ready(platform.addresses, options)
             return await work(platform)
 
-    return await until_told_to_stop(started(), platform.kill_all_now)
+    return await until_told_to_stop(started(), platform.kill_all_now, stopped=stopped)
 
 
 def _say_ready(addresses: Addresses, options: PlatformOptions) -> None:
-    rows = {
-        "host": (addresses.host, "the application"),
-        "broker": (addresses.service_bus, "Service Bus"),
-        "": (f"{addresses.admin}/queues", "its queues' figures"),
-        "azurite": (
-            addresses.table,
-            f"tables; blobs on {addresses.ports.blob}, queues on {addresses.ports.queue}",
-        ),
-        "data": (str(options.data), "all state; `python -m local reset` forgets it"),
-    }
+    ports = addresses.ports
+    rows = [
+        ("host", f"{addresses.host}/api/docs", "the application: its requests"),
+        ("", f"{addresses.host}/api/ops", "the operators' console"),
+        ("broker", addresses.service_bus, "Service Bus"),
+        ("", f"{addresses.admin}/queues", "its queues' figures"),
+        ("azurite", addresses.table, f"tables; blobs on {ports.blob}, queues on {ports.queue}"),
+        ("data", str(options.data), "all state; `python -m local reset` forgets it"),
+    ]
     print()
-    for part, (address, what) in rows.items():
-        print(f"  {part:<8} {address:<30} {what}")
+    for part, address, what in rows:
+        print(f"  {part:<8} {address:<31} {what}")
     print(f"\nready: {addresses.host}", flush=True)

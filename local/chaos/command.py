@@ -22,10 +22,11 @@ from local.platform import until_told_to_stop
 
 _HELD = 0
 _VIOLATED = 1
+_INTERRUPTED = 130
 
 
 async def chaos(seed: int, orders: int, minutes: float) -> int:
-    """Carry out one run. Returns 0 if all invariants hold.
+    """Carry out one run. Returns 0 if all invariants hold, and 130 if it was stopped before its end.
 
     State and the parts' log are below a temporary folder, which is kept for a look if one does not.
     """
@@ -43,7 +44,9 @@ async def chaos(seed: int, orders: int, minutes: float) -> int:
         return _VIOLATED if found else _HELD
 
     try:
-        return await until_told_to_stop(observe_and_judge(), world.platform.kill_all_now)
+        return await until_told_to_stop(
+            observe_and_judge(), world.platform.kill_all_now, stopped=_INTERRUPTED
+        )
     finally:
         if found:
             console.print(f"state and log of the parts: {folder}", highlight=False)

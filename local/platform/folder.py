@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
-from local.platform.errors import FolderInUseError
+from local.platform.errors import FolderInUseError, RefusedError
 
 #: What the parts keep, each in a folder of its own below the data folder.
 PART_FOLDERS = ("azurite", "servicebus", "host")
@@ -27,7 +27,7 @@ async def held(folder: Path) -> AsyncIterator[int]:
     The lock is the kernel's (`flock`), and it is free only when every process that inherited it is gone: a
     folder whose Azurite is still writing is not free, even when the platform that started it was killed.
 
-    Raises `FolderInUseError`.
+    Raises `FolderInUseError`, or `RefusedError` when there can be no such folder.
     """
     lock = _open_lock(folder)
     try:
@@ -41,13 +41,20 @@ async def held(folder: Path) -> AsyncIterator[int]:
 
 async def reset(folder: Path) -> list[str]:
     """Delete all state below `folder` and return what was deleted. Raises `FolderInUseError`."""
+    if not await asyncio.to_thread(folder.exists):
+        return []
     async with held(folder):
         return await asyncio.to_thread(_delete_parts, folder)
 
 
 def _open_lock(folder: Path) -> int:
-    folder.mkdir(parents=True, exist_ok=True)
-    return os.open(folder / _LOCK_FILE, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        return os.open(folder / _LOCK_FILE, os.O_RDWR | os.O_CREAT, 0o600)
+    except OSError as error:
+        raise RefusedError(
+            f"The data folder {folder} cannot be used ({error.strerror}). Choose another with --data."
+        ) from error
 
 
 async def _acquire(lock: int, folder: Path) -> None:

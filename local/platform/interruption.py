@@ -23,8 +23,10 @@ async def unless[Result](interruption: Coroutine[None, None, NoReturn], work: Aw
         await asyncio.gather(working, interrupting, return_exceptions=True)
 
 
-async def until_told_to_stop(work: Coroutine[None, None, int], at_once: Callable[[], None]) -> int:
-    """Return the result of `work`, or 0 when SIGINT, SIGTERM or SIGHUP ended it.
+async def until_told_to_stop(
+    work: Coroutine[None, None, int], at_once: Callable[[], None], *, stopped: int = 0
+) -> int:
+    """Return the result of `work`, or `stopped` when SIGINT, SIGTERM or SIGHUP ended it.
 
     The first signal cancels `work`, which then cleans up; a second one calls `at_once` to cut that short.
     """
@@ -44,7 +46,7 @@ async def until_told_to_stop(work: Coroutine[None, None, int], at_once: Callable
     try:
         return await task
     except asyncio.CancelledError:
-        return 0
+        return stopped
     finally:
         for number in heard:
             loop.remove_signal_handler(number)

@@ -18,6 +18,17 @@ export function actions(task, acted) {
   );
 }
 
+// Who goes to another view, as by the browser's own button, has left the question behind.
+export function closeDialog() {
+  document.querySelector("dialog.action")?.close();
+}
+
+// That it goes on is not said any longer than it is true.
+export function forgetAnswer(task) {
+  const { epoch } = document.getElementById("answer").dataset;
+  if (task.epoch > epoch || (task.epoch === Number(epoch) && task.state === "Error")) show("", "");
+}
+
 function confirm(task, action, acted) {
   const reason = el("textarea", { id: "reason", required: true, maxlength: 500, rows: 3 });
   const answer = el("div", { class: "answer", role: "alert" });
@@ -35,7 +46,7 @@ function confirm(task, action, acted) {
   };
   const dialog = el(
     "dialog",
-    { "aria-labelledby": "dialog-title", close: () => dialog.remove() },
+    { class: "action", "aria-labelledby": "dialog-title", close: () => dialog.remove() },
     el(
       "form",
       { submit },
@@ -56,12 +67,19 @@ async function attempt(id, action, reason, answer) {
   try {
     const taken = await api.act(id, action, reason);
     announce(`${TITLES[action]} accepted: ${id} goes on in epoch ${taken.epoch}, ${taken.state}.`);
-    document.getElementById("answer")?.replaceChildren(`${TITLES[action]} accepted: it goes on in epoch ${taken.epoch}.`);
+    show(`${TITLES[action]} accepted: it goes on in epoch ${taken.epoch}.`, taken.epoch);
     return true;
   } catch (error) {
     replace(answer, ...refused(error));
     return false;
   }
+}
+
+function show(text, epoch) {
+  const answer = document.getElementById("answer");
+  if (answer === null) return;
+  answer.textContent = text;
+  answer.dataset.epoch = epoch;
 }
 
 function refused(error) {

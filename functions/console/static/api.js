@@ -55,8 +55,8 @@ async function ask(path, { signal, headers = {}, ...options }) {
 
 async function refusal(answer) {
   try {
-    const { detail, title } = await answer.json();
-    return detail ?? title;
+    const { detail, title, errors } = await answer.json();
+    return errors?.map(({ field, reason }) => `${field}: ${reason}`).join("; ") || detail || title;
   } catch {
     return answer.statusText || `HTTP ${answer.status}`;
   }

@@ -1,10 +1,14 @@
 // Says how old what is shown is, and whether its source can be reached.
 
 import { ApiError } from "./api.js";
+import { el } from "./elements.js";
 import { age, whole } from "./format.js";
 
 const line = document.getElementById("freshness");
 const announcement = document.getElementById("announcement");
+
+// Stands in the place of a view of which nothing could be read yet.
+export const unread = el("p", { class: "none" });
 
 let updatedAt = null;
 let failure = null;
@@ -38,6 +42,7 @@ export function announce(text) {
 function show() {
   line.classList.toggle("stale", failure !== null);
   line.textContent = failure === null ? fresh() : stale();
+  unread.textContent = failure !== null && updatedAt === null ? `Nothing to show yet: ${failure.what}` : "";
 }
 
 function fresh() {

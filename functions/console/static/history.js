@@ -42,7 +42,7 @@ export function steps(task) {
     clock(step.started_at),
     clock(step.finished_at),
     clock(step.complete_by),
-    step.error ?? NOTHING,
+    step.error ? el("span", { class: "step-error" }, step.error) : NOTHING,
   ]);
   return table("Steps now", ["Step", "State", "Started", "Finished", "Complete by", "Error"], rows, "It has no steps.");
 }

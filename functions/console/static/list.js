@@ -8,6 +8,8 @@ import { ago, count, NOTHING } from "./format.js";
 import { badge } from "./states.js";
 
 const PAUSE = 5_000;
+// A task under way is in one of two states, and the overview counts both.
+const ALSO_UNDER_WAY = { Pending: "Processing", Processing: "Pending" };
 
 export function listView(query) {
   const asked = Object.fromEntries(query);
@@ -28,9 +30,22 @@ function results(page, asked) {
   const rows = page.tasks.map(line);
   const shown = page.tasks.length
     ? el("ol", { class: "lines", "aria-label": "Tasks" }, el("li", { class: "line head", "aria-hidden": "true" }, head()), rows)
-    : el("p", { class: "none" }, page.cursor ? "None here; the list goes on." : "No such task.");
-  const more = page.more ? el("p", { class: "none" }, "There are more; a longer beginning of the id finds them.") : null;
+    : el("p", { class: "none" }, nothing(page, asked));
+  const more = page.more && page.tasks.length ? el("p", { class: "none" }, `There are more; ${closer(asked)} finds them.`) : null;
   return [shown, more, pager(page, asked)];
+}
+
+function nothing(page, asked) {
+  if (page.cursor) return "None here; the list goes on.";
+  if (page.more) return `None among those looked at; ${closer(asked)} finds others.`;
+  const { cursor, state, ...others } = asked;
+  const other = ALSO_UNDER_WAY[state];
+  if (!other) return "No such task.";
+  return ["No such task. Others under way may be ", el("a", { href: addressOfList({ ...others, state: other }) }, other), "."];
+}
+
+function closer(asked) {
+  return asked.prefix ? "a longer beginning of the id" : "the beginning of an id";
 }
 
 function head() {

@@ -22,7 +22,7 @@ function show() {
     if (link.dataset.page === view.page) link.setAttribute("aria-current", "page");
     else link.removeAttribute("aria-current");
   }
-  main.replaceChildren(...view.open(() => polling.again()));
+  main.replaceChildren(...view.open(() => polling.again()), freshness.unread);
   if (!first) main.focus({ preventScroll: true });
   scrollTo(0, 0);
   polling.start();

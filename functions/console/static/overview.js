@@ -9,6 +9,8 @@ import { badge, icon } from "./states.js";
 import { facts, section, table } from "./tables.js";
 
 const PAUSE = 5_000;
+// As long as the alert `supervisor-silent` waits.
+const SILENCE = 600_000;
 
 export function overviewView() {
   const place = el("div", { class: "overview" });
@@ -97,7 +99,7 @@ function supervisor(data) {
   return section(
     "Supervisor",
     facts([
-      ["Last sweep", ago(beat.finished_at)],
+      ["Last sweep", isSilent(beat) ? el("strong", { class: "late" }, ago(beat.finished_at)) : ago(beat.finished_at)],
       ["Took", seconds((Date.parse(beat.finished_at) - Date.parse(beat.started_at)) / 1000)],
       ["Found", count(beat.found)],
       ["Overdue", count(beat.overdue)],
@@ -110,6 +112,10 @@ function supervisor(data) {
   );
 }
 
+function isSilent(beat) {
+  return Date.now() - Date.parse(beat.finished_at) > SILENCE;
+}
+
 function queues(data) {
   const rows = data.queues.map((queue) => [
     queue.queue,
@@ -118,12 +124,20 @@ function queues(data) {
     queue.waiting?.oldest_at ? ago(queue.waiting.oldest_at) : NOTHING,
     queue.waiting ? count(queue.waiting.scheduled) : "unknown",
   ]);
-  return table("Queues", ["Queue", "#Waiting", "#Dead letters", "#Oldest", "#Scheduled"], rows, "No queue is known.");
+  const made = table("Queues", ["Queue", "#Waiting", "#Dead letters", "#Oldest", "#Scheduled"], rows, "No queue is known.");
+  const silent = data.queues.length > 0 && data.queues.every((queue) => queue.waiting === null);
+  if (silent) made.append(el("p", { class: "warning wrapped" }, "Service Bus does not answer. Orders are refused, and recoveries wait."));
+  return made;
 }
 
 function pile(counted, tone) {
   if (counted === null) return "unknown";
   return tone && counted.count ? el("strong", { class: tone }, tally(counted)) : tally(counted);
+}
+
+// It is a call of a task's; nobody probes while no task needs the service.
+function probe(at) {
+  return Date.parse(at) > Date.now() ? ago(at) : "at the next call";
 }
 
 function breakers(data) {
@@ -132,7 +146,7 @@ function breakers(data) {
     badge(breaker.state),
     ago(breaker.since),
     count(breaker.failures),
-    breaker.probe_at ? ago(breaker.probe_at) : NOTHING,
+    breaker.probe_at ? probe(breaker.probe_at) : NOTHING,
   ]);
   const columns = ["Service", "Breaker", "Since", "#Failures", "Next probe"];
   const errors = data.breakers.filter((breaker) => breaker.state !== "closed" && breaker.last_error);

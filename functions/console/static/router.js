@@ -7,7 +7,16 @@ import { taskView } from "./task.js";
 export function viewAt(hash) {
   const [path, query] = hash.replace(/^#\/?/, "").split("?");
   const [page, id] = path.split("/");
-  if (page === "tasks" && id) return taskView(decodeURIComponent(id));
+  if (page === "tasks" && id) return taskView(decoded(id));
   if (page === "tasks") return listView(new URLSearchParams(query));
   return overviewView();
+}
+
+// An address that was cut short somewhere still leads to a page, which says what is wrong with it.
+function decoded(id) {
+  try {
+    return decodeURIComponent(id);
+  } catch {
+    return id;
+  }
 }

@@ -1,7 +1,7 @@
 // What is asked of somebody whom the interface does not know: a function key, or to sign in.
 
 import { el } from "./elements.js";
-import { keep } from "./key.js";
+import { keep, key } from "./key.js";
 
 const OURS = "application/problem+json";
 
@@ -18,6 +18,7 @@ export function askWho(refusal) {
 function functionKey() {
   const input = el("input", { type: "password", autocomplete: "off", required: true, id: "key" });
   return asked("Function key", [
+    key() === null ? null : el("p", { class: "warning", role: "alert" }, "The key given so far was not accepted."),
     el("p", {}, "The operators’ interface asks for its function key. It is kept in this tab only."),
     el("label", { for: "key" }, "Key"),
     input,

@@ -1,6 +1,6 @@
 // One task: how it stands, what can be done about it, and how it came there.
 
-import { actions } from "./actions.js";
+import { actions, closeDialog, forgetAnswer } from "./actions.js";
 import * as api from "./api.js";
 import { el, replace } from "./elements.js";
 import { announce } from "./freshness.js";
@@ -29,11 +29,15 @@ export function taskView(id) {
       narrow.addEventListener("change", look);
       return [el("h1", { class: "id" }, id), answer, place];
     },
-    close: () => narrow.removeEventListener("change", again),
+    close() {
+      narrow.removeEventListener("change", again);
+      closeDialog();
+    },
     read: (signal) => taskOrNull(id, signal),
     show(task) {
       if (task === null) replace(place, el("p", { class: "none" }, "No task is recorded under this id."));
       else replace(place, ...content(task, narrow.matches, again));
+      if (task) forgetAnswer(task);
       return task?.finished_at || task === null ? PAUSE_AT_REST : PAUSE_UNDER_WAY;
     },
   };
@@ -72,7 +76,7 @@ function summary(task) {
     ["By", task.submitter],
     task.finished_at ? ["Ended", ago(task.finished_at)] : ["Due", ago(task.due_at)],
     ["Held by", task.locked_by ?? NOTHING],
-    ["Taken up from", task.not_before && !task.finished_at ? clock(task.not_before) : null],
+    ["Waits until", task.not_before && !task.finished_at ? clock(task.not_before) : null],
     ["Correlation", task.correlation_id],
     ["Trace", trace(task), "wide"],
   ].filter(([, value]) => value !== null));

@@ -34,7 +34,7 @@ function block(epoch, scale) {
     { class: "epoch" },
     el("h3", {}, `Epoch ${epoch.epoch}`, el("span", { class: "direction" }, epoch.direction === "undo" ? "undo" : "do"), clock(epoch.began)),
     epoch.bars.length ? el("div", { class: "rows" }, epoch.bars.map((bar) => row(bar, epoch, scale)), axis(scale)) : el("p", { class: "none" }, "No step was dispatched."),
-    ending(epoch),
+    epoch.event === null ? onItsWay(epoch) : ending(epoch),
   );
 }
 
@@ -73,7 +73,8 @@ function line(name, at, title) {
 }
 
 function durationOf(bar, epoch) {
-  if (bar.undo) return bar.to ? "undone" : word(bar.state).toLowerCase();
+  if (bar.undo && bar.to === null) return epoch.at === null ? "undoing" : "not undone";
+  if (bar.undo) return "undone";
   if (bar.to === null) return epoch.at === null ? word(bar.state).toLowerCase() : "no outcome";
   return seconds((Date.parse(bar.to) - Date.parse(bar.from)) / 1000);
 }
@@ -88,8 +89,11 @@ function axis(scale) {
   return el("div", { class: "row axis-row", "aria-hidden": "true" }, el("span", {}), el("div", { class: "axis" }, marks), el("span", {}));
 }
 
+function onItsWay({ waitsUntil }) {
+  return el("p", { class: "ending" }, waitsUntil ? ["waits until ", clock(waitsUntil)] : "goes on");
+}
+
 function ending({ event, at, who, reason }) {
-  if (event === null) return el("p", { class: "ending" }, "goes on");
   const by = who ? ` by ${who}` : "";
   return el("p", { class: "ending" }, el("strong", {}, event), by, ", ", clock(at), reason ? `: ${reason}` : "");
 }
@@ -98,7 +102,7 @@ const SAMPLES = {
   bar: "the step’s work",
   open: "no outcome known",
   line: "complete by",
-  taken: "taken from its Scheduler",
+  taken: "the epoch ended",
   dot: "undone",
 };
 

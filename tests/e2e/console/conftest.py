@@ -6,10 +6,12 @@ from collections.abc import AsyncIterator
 
 import pytest
 import pytest_asyncio
-from playwright.async_api import Browser
+from playwright.async_api import Browser, expect
 
-from tests.e2e.console.bench import Console, browsing, running
+from tests.e2e.console.bench import PATIENCE, Console, browsing, running
 from tests.e2e.recovery.bench import Bench
+
+expect.set_options(timeout=PATIENCE)
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")

@@ -5,14 +5,12 @@ from __future__ import annotations
 import pytest
 from playwright.async_api import Page, expect
 
-from tests.e2e.console.bench import PATIENCE, Console
+from tests.e2e.console.bench import Console
 from tests.e2e.deliveries.bench import submit
 from tests.e2e.recovery.bench import Bench
 from tests.e2e.recovery.remote import Turn
 
 pytestmark = [pytest.mark.process, pytest.mark.asyncio(loop_scope="session")]
-
-expect.set_options(timeout=PATIENCE)
 
 
 async def _refused(bench: Bench, task: str) -> None:
@@ -89,6 +87,33 @@ async def test_operator_who_comes_second_is_told(bench: Bench, console: Console)
     await dialog.get_by_role("button", name="Close").click()
     await expect(console.page.get_by_role("definition").filter(has_text="Compensated")).to_be_visible()
     console.complaints.clear()  # Chromium calls every refusal an error
+
+
+async def test_acceptance_is_said_no_longer_than_it_is_true(bench: Bench, console: Console) -> None:
+    """A task that came back into `Error` does not "go on"."""
+    bench.remote.script("again/drone/do", Turn.REFUSES, Turn.REFUSES)
+    await submit(bench, "again")
+    await bench.until_state("again", "Error")
+    await console.open("#/tasks/again")
+    page = console.page
+    await page.get_by_role("button", name="Resubmit").click()
+    await page.get_by_role("dialog").get_by_label("Reason").fill("too early")
+    await page.get_by_role("dialog").get_by_role("button", name="Resubmit").click()
+    await expect(page.get_by_role("heading", name="Epoch 2")).to_be_visible()
+    await expect(page.get_by_role("definition").filter(has_text="Error")).to_be_visible()
+    await expect(page.get_by_text("it goes on in epoch 2")).to_have_count(0)
+
+
+async def test_question_does_not_outlive_its_task_on_the_screen(bench: Bench, console: Console) -> None:
+    """Going back closes the dialog, so that nobody resubmits what is not to be seen any more."""
+    await _refused(bench, "left")
+    await console.open()
+    await console.open("#/tasks/left")
+    await console.page.get_by_role("button", name="Undo").click()
+    await expect(console.page.get_by_role("dialog")).to_be_visible()
+    await console.page.go_back()
+    await expect(console.page.get_by_role("heading", level=1, name="Overview")).to_be_visible()
+    await expect(console.page.get_by_role("dialog")).to_have_count(0)
 
 
 async def test_recovery_is_seen_on_the_timeline(bench: Bench, console: Console) -> None:

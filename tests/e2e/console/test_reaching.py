@@ -31,7 +31,7 @@ async def test_key_is_taken_out_of_the_address_and_sent_along(console: Console) 
 
 
 async def test_key_is_asked_for_when_the_interface_wants_one(bench: Bench, console: Console) -> None:
-    """Once it is given, the view comes."""
+    """Once it is given, the view comes; of a wrong one it is said that it is wrong."""
 
     async def guarded(route: Route) -> None:
         if route.request.headers.get("x-functions-key") == "right":
@@ -41,8 +41,10 @@ async def test_key_is_asked_for_when_the_interface_wants_one(bench: Bench, conso
 
     await console.page.route("**/api/ops/overview", guarded)
     await console.page.goto(f"{bench.platform.addresses.host}/api/ops")
-    await console.page.get_by_role("textbox", name="Key").fill("right")
-    await console.page.keyboard.press("Enter")
+    for given in ("wrong", "right"):
+        await expect(console.page.get_by_text("was not accepted")).to_have_count(1 if given == "right" else 0)
+        await console.page.get_by_role("textbox", name="Key").fill(given)
+        await console.page.keyboard.press("Enter")
     await expect(console.page.get_by_role("heading", name="The last hour")).to_be_visible()
     console.complaints.clear()  # Chromium calls the 401 an error
 
@@ -124,6 +126,20 @@ async def test_task_that_is_not_there_is_said(console: Console) -> None:
     await console.open("#/tasks/nobody")
     await expect(console.page.get_by_text("No task is recorded under this id.")).to_be_visible()
     console.complaints.clear()  # Chromium calls the 404 an error
+
+
+@pytest.mark.parametrize(
+    ("view", "what"),
+    [
+        ("tasks/b%ad", "422: task_id: String should match"),
+        ("tasks?cursor=old", "422: cursor: not a cursor of this list"),
+    ],
+)
+async def test_page_with_nothing_to_show_says_why(console: Console, view: str, what: str) -> None:
+    """An address that was cut short, or is from elsewhere, leaves nobody before an empty page."""
+    await console.page.goto(f"{console.host}/api/ops#/{view}")
+    await expect(console.page.get_by_role("main")).to_contain_text(f"Nothing to show yet: {what}")
+    console.complaints.clear()  # Chromium calls every refusal an error
 
 
 async def test_page_and_files_come_with_their_headers(bench: Bench) -> None:

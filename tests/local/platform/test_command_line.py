@@ -45,6 +45,7 @@ def test_every_port_and_folder_can_be_chosen(asked: list[PlatformOptions], tmp_p
         (["up", "--azurite-ports", "1,2"], "give three ports"),
         (["chaos", "--orders", "0"], "'0' is not a number above 0"),
         (["demo", "--deliveries", "all"], "'all' is not a number of 0 or more"),
+        (["demo", "--url", "127.0.0.1:7071"], "'127.0.0.1:7071' is not an address"),
         ([], "COMMAND"),
     ],
 )

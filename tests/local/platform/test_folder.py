@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from local.platform import FolderInUseError, reset
+from local.platform import FolderInUseError, RefusedError, reset
 from local.platform import folder as folder_module
 from local.platform.folder import held
 
@@ -46,6 +46,20 @@ async def test_the_folder_stays_held_while_a_part_lives(
     await part.communicate()
     async with held(tmp_path):
         pass
+
+
+async def test_folder_that_cannot_be_is_refused(tmp_path: Path) -> None:
+    """With the reason, and the option by which another is chosen."""
+    (tmp_path / "notes.txt").write_text("mine")
+    with pytest.raises(RefusedError, match=r"notes.txt cannot be used \(.+\).*--data"):
+        async with held(tmp_path / "notes.txt"):
+            pass
+
+
+async def test_reset_makes_no_folder(tmp_path: Path) -> None:
+    """Where nothing is, nothing is left behind."""
+    assert await reset(tmp_path / "typo") == []
+    assert _names_in(tmp_path) == []
 
 
 async def test_reset_deletes_the_parts_state_and_says_so(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import signal
 import subprocess
 import sys
@@ -11,6 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from local.platform import until_told_to_stop
 from local.platform.process import ROOT
 from tests.local.platform.processes import LEAVING_WITHIN, descendants, still_there
 
@@ -48,6 +50,17 @@ def test_a_stop_signal_stops_everything_within_five_seconds(start: Start, number
     platform.send_signal(number)
     assert platform.wait(5) == 0
     assert still_there(processes, within=0.5) == []
+
+
+async def test_work_that_should_have_come_to_its_end_is_no_success() -> None:
+    """A demo that was stopped half-way has shown nothing."""
+
+    async def demo() -> int:
+        signal.raise_signal(signal.SIGTERM)
+        await asyncio.Event().wait()
+        return 0
+
+    assert await until_told_to_stop(demo(), lambda: None, stopped=130) == 130
 
 
 def test_a_platform_under_nohup_outlives_its_terminal(start: Start) -> None:
