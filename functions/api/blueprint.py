@@ -6,16 +6,18 @@ import azure.durable_functions as df
 import azure.functions as func
 from fastapi import FastAPI
 
+from functions.http.asgi import handler_of
+
 
 def api_blueprint(application: FastAPI) -> df.Blueprint:
     """Register the application twice: its health is open, everything else needs a function key."""
     blueprint = df.Blueprint()
-    asgi = func.AsgiMiddleware(application)
+    handle = handler_of(application)
 
     @blueprint.function_name("health")
     @blueprint.route(route="health", methods=["GET"], auth_level=func.AuthLevel.ANONYMOUS)
     async def health(req: func.HttpRequest, context: func.Context) -> func.HttpResponse:
-        return await asgi.handle_async(req, context)
+        return await handle(req, context)
 
     @blueprint.function_name("api")
     @blueprint.route(
@@ -24,7 +26,7 @@ def api_blueprint(application: FastAPI) -> df.Blueprint:
         auth_level=func.AuthLevel.FUNCTION,
     )
     async def api(req: func.HttpRequest, context: func.Context) -> func.HttpResponse:
-        return await asgi.handle_async(req, context)
+        return await handle(req, context)
 
     return blueprint
 
@@ -32,16 +34,16 @@ def api_blueprint(application: FastAPI) -> df.Blueprint:
 def pages_blueprint(application: FastAPI) -> df.Blueprint:
     """Register the API pages: they are open, the document that they show needs a function key."""
     blueprint = df.Blueprint()
-    asgi = func.AsgiMiddleware(application)
+    handle = handler_of(application)
 
     @blueprint.function_name("docs")
     @blueprint.route(route="docs/{name?}", methods=["GET"], auth_level=func.AuthLevel.ANONYMOUS)
     async def docs(req: func.HttpRequest, context: func.Context) -> func.HttpResponse:
-        return await asgi.handle_async(req, context)
+        return await handle(req, context)
 
     @blueprint.function_name("openapi")
     @blueprint.route(route="openapi.json", methods=["GET"], auth_level=func.AuthLevel.FUNCTION)
     async def openapi(req: func.HttpRequest, context: func.Context) -> func.HttpResponse:
-        return await asgi.handle_async(req, context)
+        return await handle(req, context)
 
     return blueprint

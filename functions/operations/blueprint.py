@@ -9,6 +9,7 @@ import azure.durable_functions as df
 import azure.functions as func
 from fastapi import FastAPI
 
+from functions.http.asgi import handler_of
 from functions.operations.alerts import Alerts
 from functions.operations.backlog import Backlog
 from functions.operations.dead_letters import DeadLetters, dead_letter_queue
@@ -27,12 +28,12 @@ _EVERY_FIVE_MINUTES = "0 */5 * * * *"
 def operations_blueprint(application: FastAPI) -> df.Blueprint:
     """Register the operators' application; it needs a function key."""
     blueprint = df.Blueprint()
-    asgi = func.AsgiMiddleware(application)
+    handle = handler_of(application)
 
     @blueprint.function_name("operations")
     @blueprint.route(route="ops/{*route}", methods=["GET", "POST"], auth_level=func.AuthLevel.FUNCTION)
     async def operations(req: func.HttpRequest, context: func.Context) -> func.HttpResponse:
-        return await asgi.handle_async(req, context)
+        return await handle(req, context)
 
     return blueprint
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import binascii
 from base64 import urlsafe_b64decode, urlsafe_b64encode
+from datetime import timedelta
 from enum import StrEnum
 from typing import Annotated
 
@@ -60,6 +61,6 @@ def read_cursor(text: str | None, state: ProcessState, sorting: Sorting) -> Curs
         cursor = Cursor.model_validate_json(urlsafe_b64decode(text + "=" * (-len(text) % 4)))
     except (ValidationError, binascii.Error, ValueError):
         raise CursorError from None
-    if cursor.state is not state or cursor.sorting is not sorting:
+    if cursor.state is not state or cursor.sorting is not sorting or cursor.at.utcoffset() != timedelta(0):
         raise CursorError
     return cursor

@@ -6,17 +6,19 @@ import azure.durable_functions as df
 import azure.functions as func
 from fastapi import FastAPI
 
+from functions.http.asgi import handler_of
+
 
 def services_blueprint(application: FastAPI) -> df.Blueprint:
     """Register the sample services; as all that changes something, they need a function key."""
     blueprint = df.Blueprint()
-    asgi = func.AsgiMiddleware(application)
+    handle = handler_of(application)
 
     @blueprint.function_name("services")
     @blueprint.route(
         route="services/{*route}", methods=["GET", "PUT", "DELETE"], auth_level=func.AuthLevel.FUNCTION
     )
     async def services(req: func.HttpRequest, context: func.Context) -> func.HttpResponse:
-        return await asgi.handle_async(req, context)
+        return await handle(req, context)
 
     return blueprint

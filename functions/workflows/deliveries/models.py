@@ -6,12 +6,16 @@ The fields follow the Drone Delivery application of Azure's guidance on microser
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from math import asin, cos, radians, sin, sqrt
 from typing import Annotated, Literal
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 
 _EARTH_RADIUS_KM = 6_371.0
+
+#: Services reckon on from the pickup, and times end with the year 9999.
+_LATEST_PICKUP = datetime(9000, 1, 1, tzinfo=UTC)
 
 Text = Annotated[str, Field(min_length=1, max_length=100)]
 
@@ -67,7 +71,7 @@ class Delivery(BaseModel):
     package: Package
     pickup: Location
     dropoff: Location
-    pickup_at: AwareDatetime
+    pickup_at: Annotated[AwareDatetime, Field(lt=_LATEST_PICKUP)]
     expedited: Annotated[bool, Field(strict=True)] = False
 
     @property

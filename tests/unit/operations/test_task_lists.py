@@ -233,6 +233,8 @@ async def test_entry_that_leads_nowhere_is_left_out(desk: Desk) -> None:
         _cursor(state="Error", sorting="oldest", at=AT, task="e-1"),
         _cursor(state="Processed", sorting="newest", at=AT, task="e-1"),
         _cursor(state="Error", sorting="newest", at=AT, shard=1),
+        _cursor(state="Error", sorting="newest", at="0001-01-01T00:00:00+14:00"),
+        _cursor(state="Error", sorting="newest", at="9999-12-31T23:59:59-14:00"),
     ],
 )
 async def test_cursor_that_is_not_ours_is_refused(desk: Desk, cursor: str) -> None:

@@ -158,6 +158,7 @@ PARCEL = ORDER["package"]
         {"package": PARCEL | {"weight_kg": float("nan")}},
         {"package": PARCEL | {"size": "huge"}},
         {"package": PARCEL | {"tag": ""}},
+        {"pickup_at": "9999-12-31T23:59:59Z"},
         {"package": PARCEL | {"colour": "green"}},
         {"pickup": PLACE | {"latitude": 90.1}},
         {"pickup": PLACE | {"longitude": -180.1}},
