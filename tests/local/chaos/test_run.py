@@ -23,6 +23,9 @@ pytestmark = [pytest.mark.process, pytest.mark.timeout(600)]
 #: Shorter than in a run by hand: tasks are given up, and undone, in half a minute.
 _LIMITS = Limits(step=3, pick_up=4, sweep=1, threshold=2, extended_waits=(1, 2))
 
+#: The exit code of what was stopped before its end, as shells have it for Ctrl-C.
+_INTERRUPTED = 130
+
 
 async def test_short_run_violates_nothing(tmp_path: Path) -> None:
     """30 orders, every kind of fault that they can meet, and all invariants hold."""
@@ -33,7 +36,7 @@ async def test_short_run_violates_nothing(tmp_path: Path) -> None:
 
 
 async def test_ctrl_c_leaves_nothing_behind(tmp_path: Path) -> None:
-    """No process, no folder; and no error, for it was asked for."""
+    """No process, no folder; the exit code says that nothing was judged."""
     run = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "local.chaos", "--orders", "5"),
         stdout=asyncio.subprocess.PIPE,
@@ -44,7 +47,7 @@ async def test_ctrl_c_leaves_nothing_behind(tmp_path: Path) -> None:
     parts = psutil.Process(run.pid).children(recursive=True)
     assert parts
     run.send_signal(signal.SIGINT)
-    assert await asyncio.wait_for(run.wait(), 20) == 0
+    assert await asyncio.wait_for(run.wait(), 20) == _INTERRUPTED
     _, alive = psutil.wait_procs(parts, timeout=5)
     assert alive == []
     assert _left_in(tmp_path) == []
