@@ -17,11 +17,10 @@ import aiohttp
 from local import commands
 from local.callers.client import OrderRefusedError
 from local.chaos.command import chaos
-from local.platform import PlatformError, PlatformOptions, Ports, RefusedError
+from local.platform import INTERRUPTED, PlatformError, PlatformOptions, Ports, RefusedError
 
 _FAILED = 1
 _REFUSED = 2
-_INTERRUPTED = 130
 _DEFAULTS = PlatformOptions()
 #: Azurite's services, in the order of their ports.
 _AZURITE_SERVICES = 3
@@ -42,7 +41,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(str(failure) or type(failure).__name__, file=sys.stderr)
         return _FAILED
     except KeyboardInterrupt:
-        return _INTERRUPTED
+        return INTERRUPTED
 
 
 def _command(chosen: argparse.Namespace) -> Coroutine[None, None, int]:

@@ -10,12 +10,10 @@ from rich.console import Console
 from local.callers.demo import run_demo
 from local.callers.one_order import next_command, show_one_order
 from local.callers.summary import summary
-from local.platform import Addresses, Platform, PlatformOptions, reset, until_told_to_stop
+from local.platform import INTERRUPTED, Addresses, Platform, PlatformOptions, reset, until_told_to_stop
 
 _DONE = 0
 _FAILED = 1
-#: Of what was to come to its own end, as shells have it for Ctrl-C.
-_INTERRUPTED = 130
 
 
 async def up(options: PlatformOptions) -> int:
@@ -49,7 +47,7 @@ async def demo(options: PlatformOptions, orders: int, deliveries: int) -> int:
             demo_at(addresses.host, orders, deliveries, addresses.service_bus_connection)
         )
 
-    return await _on_platform(options, show, stopped=_INTERRUPTED)
+    return await _on_platform(options, show, stopped=INTERRUPTED)
 
 
 async def demo_at(url: str, orders: int, deliveries: int, service_bus: str | None = None) -> int:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import logging
 
-from pydantic import ValidationError
-
 from functions.agents.runner import carry_out
+from functions.message_reading import MessageReader
 from functions.pattern.agent_messages import AgentReply, AgentRequest, reply_to, requests_queue
 from functions.pattern.errors import PermanentError, TransientError
 from functions.pattern.ports import Agent, AgentCall, AgentReplies, Clock, RejectedMessages
@@ -24,7 +23,7 @@ class QueuedAgent:
         self._name = name
         self._agent = agent
         self._replies = replies
-        self._rejected = rejected
+        self._reader = MessageReader(AgentRequest, requests_queue(name), rejected, reason="not a request")
         self._clock = clock
 
     @property
@@ -38,11 +37,8 @@ class QueuedAgent:
         A message that can't be understood is kept aside. Raises `TransientError` when the reply can't be
         sent: the request comes again then, and its effect key keeps the effect single.
         """
-        try:
-            request = AgentRequest.model_validate_json(body)
-        except ValidationError as error:
-            _log.warning("message %s rejected: %s", message_id, error.title)
-            await self._rejected.reject(requests_queue(self._name), message_id, body, "not a request")
+        request = await self._reader.read(message_id, body)
+        if request is None:
             return
         if self._clock.now() >= request.complete_by:
             _log.info("task %s step %s: request is late", request.task_id, request.step)

@@ -11,6 +11,7 @@ from functions.api.acceptance import Acceptance
 from functions.api.batch_routes import batch_path, batch_routes
 from functions.api.routes import resource_routes
 from functions.api.submissions import MAX_BATCH_BYTES
+from functions.http.application import bare_application
 from functions.http.bodies import BodyLimit, BodyLimits
 from functions.http.callers import Role
 from functions.http.guard import GUARDED, Guard
@@ -19,7 +20,6 @@ from functions.http.problems import documented_problems
 from functions.http.strict_json import MOST_DEPTH
 from functions.pattern.messages import MAX_PAYLOAD_BYTES
 from functions.pattern.registry import Registry
-from functions.telemetry.incoming import FASTAPIS_OWN_IS_OFF
 
 _HEALTH = "/api/health"
 
@@ -37,14 +37,7 @@ def callers_application(
     registry: Registry, acceptance: Acceptance, check_store: Callable[[], Awaitable[None]], *, guard: Guard
 ) -> FastAPI:
     """Serve a resource for each workflow, and the application's health, which is open to all."""
-    app = FastAPI(
-        title="Orders",
-        docs_url=None,
-        redoc_url=None,
-        openapi_url=None,
-        responses=GUARDED,
-        telemetry=FASTAPIS_OWN_IS_OFF,
-    )
+    app = bare_application("Orders", responses=GUARDED)
     batches = {("POST", batch_path(workflow)): _BATCH_LIMIT for workflow in registry}
     app.add_middleware(BodyLimits, limit=BodyLimit(MAX_PAYLOAD_BYTES), larger=batches)
     guard.protect(

@@ -14,9 +14,9 @@ from typing import Annotated, Any
 import fastapi_offline
 from fastapi import FastAPI, Header, Response
 
+from functions.http.application import bare_application
 from functions.http.problems import ProblemError, install_problems
 from functions.http.static_files import StaticFile, static_file, static_files
-from functions.telemetry.incoming import FASTAPIS_OWN_IS_OFF
 
 #: The title of the document.
 TITLE = "Scheduler Agent Supervisor"
@@ -48,9 +48,7 @@ def page_files() -> Mapping[str, StaticFile]:
 
 def pages_application(document: dict[str, Any], files: Mapping[str, StaticFile]) -> FastAPI:
     """Serve the page, its files below it, and the OpenAPI document."""
-    app = FastAPI(
-        title="API pages", docs_url=None, redoc_url=None, openapi_url=None, telemetry=FASTAPIS_OWN_IS_OFF
-    )
+    app = bare_application("API pages")
     install_problems(app)
 
     @app.get(PAGE_PATH)

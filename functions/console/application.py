@@ -13,9 +13,9 @@ from typing import Annotated
 
 from fastapi import FastAPI, Header, Response
 
+from functions.http.application import bare_application
 from functions.http.problems import ProblemError, install_problems
 from functions.http.static_files import StaticFile, static_files
-from functions.telemetry.incoming import FASTAPIS_OWN_IS_OFF
 
 _FOLDER = Path(__file__).parent / "static"
 _PAGE = "index.html"
@@ -35,9 +35,7 @@ def console_files() -> Mapping[str, StaticFile]:
 
 def console_application(files: Mapping[str, StaticFile]) -> FastAPI:
     """Serve the page at `/api/ops` and its files below `/api/ops/console`."""
-    app = FastAPI(
-        title="Console", docs_url=None, redoc_url=None, openapi_url=None, telemetry=FASTAPIS_OWN_IS_OFF
-    )
+    app = bare_application("Console")
     install_problems(app)
 
     @app.get("/api/ops")

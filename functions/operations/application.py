@@ -7,13 +7,13 @@ from dataclasses import asdict
 from fastapi import APIRouter, FastAPI
 
 from functions.figures import BusFigures, StoreFigures
+from functions.http.application import bare_application
 from functions.http.bodies import BodyLimit, BodyLimits
 from functions.http.callers import Role
 from functions.http.guard import GUARDED, Guard
 from functions.http.openapi import documented_answer
 from functions.http.same_origin import SameOrigin
 from functions.operations.examples import FIGURES
-from functions.telemetry.incoming import FASTAPIS_OWN_IS_OFF
 
 #: An operator's body is a reason, of 500 characters at most.
 _MOST_BODY_BYTES = 4 * 1024
@@ -21,14 +21,7 @@ _MOST_BODY_BYTES = 4 * 1024
 
 def operators_application(store: StoreFigures, bus: BusFigures, *routers: APIRouter, guard: Guard) -> FastAPI:
     """Serve what operators ask for, below `/api/ops`."""
-    app = FastAPI(
-        title="Operations",
-        docs_url=None,
-        redoc_url=None,
-        openapi_url=None,
-        responses=GUARDED,
-        telemetry=FASTAPIS_OWN_IS_OFF,
-    )
+    app = bare_application("Operations", responses=GUARDED)
     app.add_middleware(BodyLimits, limit=BodyLimit(_MOST_BODY_BYTES))
     app.add_middleware(SameOrigin)
     guard.protect(app, reading={Role.OPERATOR}, writing={Role.OPERATOR})

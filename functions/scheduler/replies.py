@@ -5,10 +5,9 @@ from __future__ import annotations
 import logging
 from typing import Protocol
 
-from pydantic import ValidationError
-
 from functions.agents.outcomes import Outcomes, StepReport
 from functions.agents.turn import Turn
+from functions.message_reading import MessageReader
 from functions.pattern.agent_messages import AGENT_REPLIES_QUEUE, AgentReply
 from functions.pattern.identity import Epoch, StepName, TaskId
 from functions.pattern.ports import RejectedMessages, StateStore
@@ -42,15 +41,12 @@ class ReplyTaker:
         self._store = store
         self._outcomes = outcomes
         self._registry = registry
-        self._rejected = rejected
+        self._reader = MessageReader(AgentReply, AGENT_REPLIES_QUEUE, rejected, reason="not a reply")
 
     async def take(self, message_id: str, body: bytes, waiting: WaitingSchedulers) -> None:
         """Take one message; one that can't be understood is kept aside. Raises `TransientError`."""
-        try:
-            reply = AgentReply.model_validate_json(body)
-        except ValidationError as error:
-            _log.warning("message %s rejected: %s", message_id, error.title)
-            await self._rejected.reject(AGENT_REPLIES_QUEUE, message_id, body, "not a reply")
+        reply = await self._reader.read(message_id, body)
+        if reply is None:
             return
         report = await self._record(reply)
         if report.outcome is Outcome.STALE:

@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-import logging
-
-from pydantic import ValidationError
-
+from functions.message_reading import MessageReader
 from functions.pattern.messages import SCHEDULER_REQUESTS_QUEUE, SchedulerRequest
 from functions.pattern.ports import RejectedMessages, Schedulers
-
-_log = logging.getLogger(__name__)
 
 
 class RequestTaker:
@@ -19,14 +14,12 @@ class RequestTaker:
     """
 
     def __init__(self, rejected: RejectedMessages) -> None:
-        self._rejected = rejected
+        self._reader = MessageReader(
+            SchedulerRequest, SCHEDULER_REQUESTS_QUEUE, rejected, reason="not a request"
+        )
 
     async def take(self, message_id: str, body: bytes, schedulers: Schedulers) -> None:
         """Start the Scheduler; a message that can't be understood is kept aside."""
-        try:
-            request = SchedulerRequest.model_validate_json(body)
-        except ValidationError as error:
-            _log.warning("message %s rejected: %s", message_id, error.title)
-            await self._rejected.reject(SCHEDULER_REQUESTS_QUEUE, message_id, body, "not a request")
-            return
-        await schedulers.start(request.task_id, request.epoch)
+        request = await self._reader.read(message_id, body)
+        if request is not None:
+            await schedulers.start(request.task_id, request.epoch)

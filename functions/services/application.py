@@ -8,6 +8,7 @@ from typing import Any
 from azure.data.tables.aio import TableClient
 from fastapi import FastAPI
 
+from functions.http.application import bare_application
 from functions.http.problems import install_problems
 from functions.pattern.ports import Clock
 from functions.services.accounts import ACCOUNTS, ACCOUNTS_TABLE, account_routes
@@ -21,7 +22,6 @@ from functions.services.payments import PAYMENTS
 from functions.services.resources import Resources
 from functions.services.service import SampleService, service_routes
 from functions.services.transports import TRANSPORTS
-from functions.telemetry.incoming import FASTAPIS_OWN_IS_OFF
 
 _SERVICES: tuple[SampleService[Any], ...] = (PAYMENTS, PACKAGES, TRANSPORTS, DRONES, DELIVERIES)
 _NAMES = (ACCOUNTS, *(service.name for service in _SERVICES))
@@ -32,13 +32,7 @@ SERVICE_TABLES = (ACCOUNTS_TABLE, FAULTS_TABLE, *(service.table for service in _
 
 def services_application(table: Callable[[str], TableClient], clock: Clock) -> FastAPI:
     """Serve the sample services; `table` gives the client of the table of that name."""
-    app = FastAPI(
-        title="Sample services",
-        docs_url=None,
-        redoc_url=None,
-        openapi_url=None,
-        telemetry=FASTAPIS_OWN_IS_OFF,
-    )
+    app = bare_application("Sample services")
     faults = Faults(table(FAULTS_TABLE), clock=clock)
     app.add_middleware(FaultyCalls, services=_NAMES, faults=faults)
     install_problems(app)

@@ -18,11 +18,10 @@ from local.chaos.report import report
 from local.chaos.run import Run
 from local.chaos.tables import Tables
 from local.chaos.world import World
-from local.platform import until_told_to_stop
+from local.platform import INTERRUPTED, until_told_to_stop
 
 _HELD = 0
 _VIOLATED = 1
-_INTERRUPTED = 130
 
 
 async def chaos(seed: int, orders: int, minutes: float) -> int:
@@ -44,9 +43,7 @@ async def chaos(seed: int, orders: int, minutes: float) -> int:
         return _VIOLATED if found else _HELD
 
     try:
-        return await until_told_to_stop(
-            observe_and_judge(), world.platform.kill_all_now, stopped=_INTERRUPTED
-        )
+        return await until_told_to_stop(observe_and_judge(), world.platform.kill_all_now, stopped=INTERRUPTED)
     finally:
         if found:
             console.print(f"state and log of the parts: {folder}", highlight=False)

@@ -13,13 +13,14 @@ from local.platform.errors import (
     RefusedError,
 )
 from local.platform.folder import reset
-from local.platform.interruption import until_told_to_stop
+from local.platform.interruption import INTERRUPTED, until_told_to_stop
 from local.platform.options import ANY_PORTS, Addresses, PlatformOptions, Ports
 from local.platform.parts import PartName
 from local.platform.supervisor import Platform
 
 __all__ = [
     "ANY_PORTS",
+    "INTERRUPTED",
     "Addresses",
     "FolderInUseError",
     "PartFailedError",

@@ -7,6 +7,9 @@ import signal
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import NoReturn
 
+#: The exit code of what was stopped before its own end, as shells have it for Ctrl-C.
+INTERRUPTED = 130
+
 _STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
