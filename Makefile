@@ -40,6 +40,7 @@ check: $(PYTHON_PACKAGES) ## Lint, check formatting, types and the import contra
 	@$(VENV)/ruff check .
 	@$(VENV)/ruff format --check --quiet .
 	@$(VENV)/mypy
+	@for each in packages/*; do (cd $$each && ../../$(VENV)/mypy) || exit 1; done
 	@$(VENV)/lint-imports
 
 format: $(PYTHON_PACKAGES) ## Format the code and mend what the linter can
@@ -68,6 +69,8 @@ $(PYTHON_PACKAGES): requirements.txt requirements-dev.txt | .venv/bin/python
 	@echo "Installing the Python packages (once; a minute or two)"
 	@$(VENV)/python -m pip install --quiet --disable-pip-version-check --require-hashes \
 		-r requirements.txt -r requirements-dev.txt
+	@$(VENV)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation \
+		--editable packages/functions-local --editable packages/servicebus-local
 	@touch $@
 
 $(NODE_PACKAGES): package-lock.json

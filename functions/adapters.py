@@ -8,7 +8,6 @@ from functools import cache
 
 import aiohttp
 
-from functions.announcing.announcer import Announcer
 from functions.bus import connect as service_bus
 from functions.bus.agent_messages import QueuedAgentReplies, QueuedAgentRequests
 from functions.bus.announcements import QueuedAnnouncements
@@ -17,12 +16,12 @@ from functions.bus.scheduler_requests import QueuedSchedulerRequests
 from functions.bus.sender import QueueSender
 from functions.bus.submissions import QueuedSubmissions
 from functions.clock import SystemClock
-from functions.figures import BusFigures, StoreFigures
-from functions.http.destinations import CheckedResolver
+from functions.operations.counters import BusFigures, StoreFigures
 from functions.pattern.messages import SCHEDULER_REQUESTS_QUEUE, SUBMISSIONS_QUEUE
 from functions.pattern.registry import Registry
 from functions.settings import Settings
 from functions.store import connect as table_storage
+from functions.store.announcer import Announcer
 from functions.store.breakers import TableBreakerRows
 from functions.store.heartbeat import TableHeartbeat
 from functions.store.index_rows import TableIndexRows
@@ -35,6 +34,7 @@ from functions.store.tables import REJECTED_TABLE, TASKS_TABLE, prepare_tables
 from functions.store.task_index import TableTaskIndex
 from functions.telemetry.changes import CountedChanges
 from functions.telemetry.submissions import SubmissionSpans
+from functions.web.destinations import CheckedResolver
 
 
 def new_id() -> str:

@@ -11,11 +11,11 @@ from pydantic import SecretStr
 
 from functions.adapters import Adapters, http_session
 from functions.agent_keys import load_agent_keys
+from functions.agents.breaker import Breaker
 from functions.agents.catalog import AGENTS
 from functions.agents.remote import RemoteService
 from functions.agents.rest import RestAgent
-from functions.breaking.breaker import Breaker
-from functions.breaking.record import BreakerPolicy
+from functions.pattern.breaker import BreakerPolicy
 from functions.pattern.definition import Workflow
 from functions.pattern.ports import Agent
 from functions.settings import Settings, load_agent_urls

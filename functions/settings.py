@@ -15,7 +15,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BeforeValidator, Field, HttpUrl, ValidationError, create_model
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
-from functions.http.destinations import check_destination
+from functions.web.destinations import check_destination
 
 #: An address that the application sends requests to.
 Destination = Annotated[HttpUrl, AfterValidator(check_destination)]

@@ -11,9 +11,7 @@ from fastapi import FastAPI
 from functions.adapters import Adapters, http_session, new_id
 from functions.agents.blueprint import queued_agents_blueprint
 from functions.agents.catalog import check_agents
-from functions.agents.outcomes import Outcomes
 from functions.agents.queued import QueuedAgent
-from functions.agents.runner import AgentRunner
 from functions.api.acceptance import Acceptance
 from functions.api.application import callers_application
 from functions.api.batch_routes import batch_path
@@ -21,7 +19,6 @@ from functions.api.blueprint import api_blueprint, pages_blueprint
 from functions.api.pages import TITLE, page_files, pages_application
 from functions.console.application import console_application, console_files
 from functions.console.blueprint import console_blueprint
-from functions.http.openapi import api_document
 from functions.http_guards import guard_of
 from functions.operations.actions import Actions
 from functions.operations.alert_formats import AlertFormat
@@ -49,8 +46,10 @@ from functions.pattern.supervision import SupervisionPolicy
 from functions.remotes import Remote, make_agents
 from functions.scheduler.blueprint import scheduler_blueprint
 from functions.scheduler.claim import Claimer
+from functions.scheduler.outcomes import Outcomes
 from functions.scheduler.replies import ReplyTaker
 from functions.scheduler.requests import RequestTaker
+from functions.scheduler.step_runner import AgentRunner
 from functions.services.application import SERVICE_TABLES, services_application
 from functions.services.blueprint import services_blueprint
 from functions.settings import Settings
@@ -62,6 +61,7 @@ from functions.supervisor.lease import Lease
 from functions.supervisor.leftovers import Leftovers
 from functions.supervisor.sweep import Sweep
 from functions.telemetry.incoming import follow_requests
+from functions.web.openapi import api_document
 
 
 class Wiring:

@@ -16,8 +16,8 @@ import aiohttp
 
 from local import commands
 from local.callers.client import OrderRefusedError
-from local.chaos.command import chaos
 from local.platform import INTERRUPTED, PlatformError, PlatformOptions, Ports, RefusedError
+from tests.chaos.command import chaos
 
 _FAILED = 1
 _REFUSED = 2

@@ -9,8 +9,8 @@ import azure.durable_functions as df
 import azure.functions as func
 
 from functions.agents.queued import QueuedAgent
+from functions.messages.redelivery import patiently
 from functions.pattern.agent_messages import requests_queue
-from functions.redelivery import patiently
 from functions.telemetry.messages import message_span
 
 

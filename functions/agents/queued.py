@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import logging
 
-from functions.agents.runner import carry_out
-from functions.message_reading import MessageReader
+from functions.agents.carry_out import carry_out
+from functions.messages.reading import MessageReader
 from functions.pattern.agent_messages import AgentReply, AgentRequest, reply_to, requests_queue
 from functions.pattern.errors import PermanentError, TransientError
 from functions.pattern.ports import Agent, AgentCall, AgentReplies, Clock, RejectedMessages

@@ -21,8 +21,8 @@ from tenacity import (
     stop_after_attempt,
 )
 
+from functions.agents.breaker import Breaker, ServiceLeftAloneError
 from functions.agents.retries import backoff_seconds, retry_after_seconds
-from functions.breaking.breaker import Breaker, ServiceLeftAloneError
 from functions.pattern.definition import Json
 from functions.pattern.errors import PermanentError, TransientError
 from functions.pattern.identity import EffectKey

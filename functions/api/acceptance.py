@@ -8,13 +8,13 @@ from http import HTTPStatus
 
 from pydantic import BaseModel
 
-from functions.http.callers import Caller
-from functions.http.problems import FieldFault, ProblemError
 from functions.pattern.definition import ENVELOPE_FIELDS, Workflow
 from functions.pattern.identity import TaskId
 from functions.pattern.messages import SubmissionMessage, order_of
 from functions.pattern.ports import Clock, StateStore, Submissions
 from functions.pattern.records import Order, TaskRecord
+from functions.web.callers import Caller
+from functions.web.problems import FieldFault, ProblemError
 
 #: What a caller is told whose order is not the one that stands under its id.
 ID_IS_TAKEN = "Another order is known under this id."

@@ -11,15 +11,15 @@ from functions.api.acceptance import Acceptance
 from functions.api.batch_routes import batch_path, batch_routes
 from functions.api.routes import resource_routes
 from functions.api.submissions import MAX_BATCH_BYTES
-from functions.http.application import bare_application
-from functions.http.bodies import BodyLimit, BodyLimits
-from functions.http.callers import Role
-from functions.http.guard import GUARDED, Guard
-from functions.http.openapi import documented_answer
-from functions.http.problems import documented_problems
-from functions.http.strict_json import MOST_DEPTH
 from functions.pattern.messages import MAX_PAYLOAD_BYTES
 from functions.pattern.registry import Registry
+from functions.web.application import bare_application
+from functions.web.bodies import BodyLimit, BodyLimits
+from functions.web.callers import Role
+from functions.web.guard import GUARDED, Guard
+from functions.web.openapi import documented_answer
+from functions.web.problems import documented_problems
+from functions.web.strict_json import MOST_DEPTH
 
 _HEALTH = "/api/health"
 

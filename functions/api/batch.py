@@ -12,12 +12,12 @@ from pydantic import ValidationError
 from functions.api.acceptance import ID_IS_TAKEN, Acceptance, Draft
 from functions.api.submissions import batch_item_model
 from functions.api.views import OrderAnswer, location_of
-from functions.http.callers import Caller
-from functions.http.problems import Problem, problem, problem_of, wrong_fields
 from functions.pattern.definition import Workflow
 from functions.pattern.errors import PayloadTooLargeError
 from functions.pattern.identity import TaskId
 from functions.pattern.messages import MAX_PAYLOAD_BYTES
+from functions.web.callers import Caller
+from functions.web.problems import Problem, problem, problem_of, wrong_fields
 
 #: Orders of one batch that are looked up and submitted at one time; the queue's sender joins them.
 _CONCURRENCY = 100

@@ -11,11 +11,11 @@ from functions.api.batch import BatchAcceptance
 from functions.api.examples import batch_example
 from functions.api.submissions import batch_model
 from functions.api.views import BatchAnswer
-from functions.http.access import AdmittedCaller
-from functions.http.caps import CallersAllowance
-from functions.http.openapi import documented_answer
-from functions.http.problems import documented_problems
 from functions.pattern.definition import Workflow
+from functions.web.access import AdmittedCaller
+from functions.web.caps import CallersAllowance
+from functions.web.openapi import documented_answer
+from functions.web.problems import documented_problems
 
 
 def batch_path(workflow: Workflow) -> str:

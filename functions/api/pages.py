@@ -14,9 +14,9 @@ from typing import Annotated, Any
 import fastapi_offline
 from fastapi import FastAPI, Header, Response
 
-from functions.http.application import bare_application
-from functions.http.problems import ProblemError, install_problems
-from functions.http.static_files import StaticFile, static_file, static_files
+from functions.web.application import bare_application
+from functions.web.problems import ProblemError, install_problems
+from functions.web.static_files import StaticFile, static_file, static_files
 
 #: The title of the document.
 TITLE = "Scheduler Agent Supervisor"

@@ -11,11 +11,11 @@ from functions.api.acceptance import Acceptance
 from functions.api.examples import EXAMPLE_ID, accepted_example, order_example
 from functions.api.submissions import submission_model
 from functions.api.views import Accepted, OrderView, location_of
-from functions.http.access import AdmittedCaller
-from functions.http.openapi import documented_answer
-from functions.http.problems import documented_problems
 from functions.pattern.definition import Workflow
 from functions.pattern.identity import TASK_ID_PATTERN, TaskId
+from functions.web.access import AdmittedCaller
+from functions.web.openapi import documented_answer
+from functions.web.problems import documented_problems
 
 OrderId = Annotated[
     str,

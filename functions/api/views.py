@@ -6,11 +6,11 @@ from datetime import datetime
 
 from pydantic import BaseModel
 
-from functions.http.problems import Problem
 from functions.pattern.definition import Workflow
 from functions.pattern.identity import TaskId
 from functions.pattern.records import StepRecord, TaskRecord
 from functions.pattern.states import ProcessState, StepState
+from functions.web.problems import Problem
 
 
 class StepView(BaseModel):

@@ -12,8 +12,8 @@ from azure.core.exceptions import AzureError
 from azure.servicebus import ServiceBusMessage
 from azure.servicebus.aio import ServiceBusClient, ServiceBusSender
 
-from functions.coalescer import Coalescer
-from functions.figures import BusFigures
+from functions.operations.counters import BusFigures
+from functions.pattern.coalescer import Coalescer
 from functions.pattern.errors import TransientError
 from functions.telemetry.propagation import TRACEPARENT, current_traceparent
 

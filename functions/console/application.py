@@ -13,9 +13,9 @@ from typing import Annotated
 
 from fastapi import FastAPI, Header, Response
 
-from functions.http.application import bare_application
-from functions.http.problems import ProblemError, install_problems
-from functions.http.static_files import StaticFile, static_files
+from functions.web.application import bare_application
+from functions.web.problems import ProblemError, install_problems
+from functions.web.static_files import StaticFile, static_files
 
 _FOLDER = Path(__file__).parent / "static"
 _PAGE = "index.html"

@@ -6,7 +6,7 @@ import azure.durable_functions as df
 import azure.functions as func
 from fastapi import FastAPI
 
-from functions.http.asgi import handler_of
+from functions.web.asgi import handler_of
 
 
 def console_blueprint(application: FastAPI) -> df.Blueprint:

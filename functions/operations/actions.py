@@ -8,7 +8,6 @@ from __future__ import annotations
 from datetime import timedelta
 from http import HTTPStatus
 
-from functions.http.problems import ProblemError
 from functions.operations.tasks import Tasks
 from functions.pattern.events import OperatorEvent, Refused, Resubmitted, UndoRequested
 from functions.pattern.identity import TaskId
@@ -16,6 +15,7 @@ from functions.pattern.ports import Clock, StateStore
 from functions.pattern.records import TaskRecord
 from functions.telemetry.propagation import current_traceparent
 from functions.telemetry.tasks import decision_span
+from functions.web.problems import ProblemError
 
 #: What an action is called in traces.
 _NAMES = {Resubmitted: "resubmit", UndoRequested: "undo"}

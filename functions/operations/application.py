@@ -6,14 +6,14 @@ from dataclasses import asdict
 
 from fastapi import APIRouter, FastAPI
 
-from functions.figures import BusFigures, StoreFigures
-from functions.http.application import bare_application
-from functions.http.bodies import BodyLimit, BodyLimits
-from functions.http.callers import Role
-from functions.http.guard import GUARDED, Guard
-from functions.http.openapi import documented_answer
-from functions.http.same_origin import SameOrigin
+from functions.operations.counters import BusFigures, StoreFigures
 from functions.operations.examples import FIGURES
+from functions.web.application import bare_application
+from functions.web.bodies import BodyLimit, BodyLimits
+from functions.web.callers import Role
+from functions.web.guard import GUARDED, Guard
+from functions.web.openapi import documented_answer
+from functions.web.same_origin import SameOrigin
 
 #: An operator's body is a reason, of 500 characters at most.
 _MOST_BODY_BYTES = 4 * 1024

@@ -9,15 +9,15 @@ import azure.durable_functions as df
 import azure.functions as func
 from fastapi import FastAPI
 
-from functions.http.asgi import handler_of
+from functions.messages.redelivery import patiently
 from functions.operations.alerts import Alerts
 from functions.operations.backlog import Backlog
 from functions.operations.dead_letters import DeadLetters, dead_letter_queue
 from functions.operations.housekeeping import Housekeeping
 from functions.operations.instances import DurableInstances
 from functions.pattern.messages import OPERATOR_ALERTS_QUEUE
-from functions.redelivery import patiently
 from functions.telemetry.messages import message_span
+from functions.web.asgi import handler_of
 
 #: Every day at half past three (UTC).
 _DAILY = "0 30 3 * * *"

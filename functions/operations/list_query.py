@@ -8,11 +8,11 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from functions.http.problems import FieldFault, ProblemError
 from functions.operations.cursor import Cursor, CursorError, Sorting, read_cursor
 from functions.operations.wanted import Wanted
 from functions.pattern.definition import NAME_PATTERN
 from functions.pattern.states import ProcessState
+from functions.web.problems import FieldFault, ProblemError
 
 #: Ten years.
 _MOST_SECONDS = 315_360_000

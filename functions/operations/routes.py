@@ -8,10 +8,6 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Path, Query
 from pydantic import BaseModel, ConfigDict, StringConstraints
 
-from functions.http.access import AdmittedCaller
-from functions.http.openapi import documented_answer
-from functions.http.problems import documented_problems
-from functions.http.same_origin import NEEDS_OWN_HEADER
 from functions.operations import examples
 from functions.operations.actions import Actions
 from functions.operations.list_query import ListQuery
@@ -24,6 +20,10 @@ from functions.pattern.identity import TASK_ID_PATTERN, TaskId
 from functions.pattern.ports import Clock
 from functions.pattern.records import TaskRecord
 from functions.pattern.registry import Registry
+from functions.web.access import AdmittedCaller
+from functions.web.openapi import documented_answer
+from functions.web.problems import documented_problems
+from functions.web.same_origin import NEEDS_OWN_HEADER
 
 _ACTION: dict[str, Any] = {
     "status_code": HTTPStatus.ACCEPTED,

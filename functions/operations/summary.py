@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from pydantic import BaseModel, ConfigDict
 
-from functions.breaking.record import BreakerRecord, BreakerState
+from functions.pattern.breaker import BreakerRecord, BreakerState
 from functions.pattern.ports import Clock, Index, IndexPage, TaskIndex
 
 #: Entries that are counted in each shard, in one request.

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Protocol
 
-from functions.http.problems import ProblemError
 from functions.operations.cursor import Cursor
 from functions.operations.listing import MOST_PER_PAGE, Listing
 from functions.operations.wanted import Wanted
@@ -16,6 +15,7 @@ from functions.pattern.identity import TaskId
 from functions.pattern.ports import Clock, StateStore, Stored, TaskIndex
 from functions.pattern.records import TaskRecord
 from functions.pattern.states import ProcessState
+from functions.web.problems import ProblemError
 
 
 class NamedTaskIndex(TaskIndex, Protocol):

@@ -10,13 +10,11 @@ from typing import Any
 import azure.durable_functions as df
 import azure.functions as func
 
-from functions.agents.outcomes import StepReport
-from functions.agents.runner import AgentRunner
+from functions.messages.redelivery import patiently
 from functions.pattern.agent_messages import AGENT_REPLIES_QUEUE
 from functions.pattern.identity import Epoch, StepName, TaskId
 from functions.pattern.messages import SCHEDULER_REQUESTS_QUEUE
 from functions.pattern.states import Outcome
-from functions.redelivery import patiently
 from functions.scheduler.claim import Claim, Claimer
 from functions.scheduler.orchestrator import (
     CLAIM_ACTIVITY,
@@ -27,10 +25,12 @@ from functions.scheduler.orchestrator import (
     Turn,
     run_task,
 )
+from functions.scheduler.outcomes import StepReport
 from functions.scheduler.progress import progress_of
 from functions.scheduler.replies import ReplyTaker
 from functions.scheduler.requests import RequestTaker
 from functions.scheduler.schedulers import DurableSchedulers
+from functions.scheduler.step_runner import AgentRunner
 from functions.telemetry.messages import message_span
 
 _log = logging.getLogger(__name__)

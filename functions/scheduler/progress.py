@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from functions.agents.outcomes import StepReport
 from functions.pattern.identity import StepName
 from functions.scheduler.orchestrator import Progress
+from functions.scheduler.outcomes import StepReport
 
 
 def progress_of(step: StepName, report: StepReport) -> Progress:

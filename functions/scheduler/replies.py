@@ -5,9 +5,7 @@ from __future__ import annotations
 import logging
 from typing import Protocol
 
-from functions.agents.outcomes import Outcomes, StepReport
-from functions.agents.turn import Turn
-from functions.message_reading import MessageReader
+from functions.messages.reading import MessageReader
 from functions.pattern.agent_messages import AGENT_REPLIES_QUEUE, AgentReply
 from functions.pattern.identity import Epoch, StepName, TaskId
 from functions.pattern.ports import RejectedMessages, StateStore
@@ -15,7 +13,9 @@ from functions.pattern.records import TaskRecord
 from functions.pattern.registry import Registry
 from functions.pattern.states import Outcome
 from functions.scheduler.orchestrator import Progress
+from functions.scheduler.outcomes import Outcomes, StepReport
 from functions.scheduler.progress import progress_of
+from functions.scheduler.turn import Turn
 
 
 class WaitingSchedulers(Protocol):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functions.message_reading import MessageReader
+from functions.messages.reading import MessageReader
 from functions.pattern.messages import SCHEDULER_REQUESTS_QUEUE, SchedulerRequest
 from functions.pattern.ports import RejectedMessages, Schedulers
 

@@ -8,8 +8,6 @@ from typing import Any
 from azure.data.tables.aio import TableClient
 from fastapi import FastAPI
 
-from functions.http.application import bare_application
-from functions.http.problems import install_problems
 from functions.pattern.ports import Clock
 from functions.services.accounts import ACCOUNTS, ACCOUNTS_TABLE, account_routes
 from functions.services.deliveries import DELIVERIES
@@ -22,6 +20,8 @@ from functions.services.payments import PAYMENTS
 from functions.services.resources import Resources
 from functions.services.service import SampleService, service_routes
 from functions.services.transports import TRANSPORTS
+from functions.web.application import bare_application
+from functions.web.problems import install_problems
 
 _SERVICES: tuple[SampleService[Any], ...] = (PAYMENTS, PACKAGES, TRANSPORTS, DRONES, DELIVERIES)
 _NAMES = (ACCOUNTS, *(service.name for service in _SERVICES))

@@ -8,11 +8,11 @@ from typing import Annotated
 
 from fastapi import APIRouter, Path
 
-from functions.http.problems import ProblemError
 from functions.pattern.identity import TASK_ID_PATTERN
 from functions.services.fault_table import Faults
 from functions.services.faults import Fault, FaultView
 from functions.services.service import SERVICES_PATH
+from functions.web.problems import ProblemError
 
 #: A resource's id, or `*` for every resource of the service.
 FaultyId = Annotated[str, Path(pattern=rf"^\*$|{TASK_ID_PATTERN}")]

@@ -10,10 +10,10 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Body, Path, Response
 from pydantic import BaseModel
 
-from functions.http.problems import ProblemError
 from functions.pattern.definition import Json
 from functions.pattern.identity import TASK_ID_PATTERN
 from functions.services.resources import Resources
+from functions.web.problems import ProblemError
 
 #: Where all sample services are served.
 SERVICES_PATH = "/api/services"

@@ -10,10 +10,10 @@ from azure.core.exceptions import ResourceExistsError, ResourceModifiedError, Re
 from azure.data.tables import TableEntity, UpdateMode
 from azure.data.tables.aio import TableClient
 
-from functions.breaking.record import BreakerRecord, BreakerState
-from functions.breaking.rows import StoredBreaker, Swap
-from functions.figures import StoreFigures
+from functions.operations.counters import StoreFigures
+from functions.pattern.breaker import BreakerRecord, BreakerState
 from functions.pattern.errors import TransientError
+from functions.pattern.store_ports import StoredBreaker, Swap
 from functions.store.entities import WRITE_ID, Entity
 from functions.store.faults import table_faults
 from functions.store.keys import BREAKERS, SHARDS_PARTITION, breaker_row

@@ -9,7 +9,7 @@ from typing import Any
 from azure.data.tables import TableTransactionError
 from azure.data.tables.aio import TableClient
 
-from functions.figures import StoreFigures
+from functions.operations.counters import StoreFigures
 from functions.pattern.identity import TaskId
 from functions.pattern.ports import Index, Stored
 from functions.store.entities import index_entity, task_entity, task_of

@@ -7,7 +7,7 @@ from datetime import datetime
 
 from azure.data.tables.aio import TableClient
 
-from functions.figures import StoreFigures
+from functions.operations.counters import StoreFigures
 from functions.pattern.announcements import Announcement
 from functions.store.entities import announcement_of
 from functions.store.faults import table_faults

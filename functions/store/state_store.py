@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 from azure.data.tables.aio import TableClient
 
-from functions.coalescer import Coalescer
-from functions.figures import StoreFigures
+from functions.operations.counters import StoreFigures
 from functions.pattern.announcements import announcements
+from functions.pattern.coalescer import Coalescer
 from functions.pattern.errors import IllegalTransitionError, PatternError
 from functions.pattern.events import Event, Refused
 from functions.pattern.identity import Epoch, TaskId

@@ -9,7 +9,7 @@ from typing import Any
 from azure.core.async_paging import AsyncItemPaged
 from azure.data.tables.aio import TableClient
 
-from functions.figures import StoreFigures
+from functions.operations.counters import StoreFigures
 from functions.pattern.identity import TaskId
 from functions.pattern.ports import Index, IndexEntry, IndexPage
 from functions.pattern.states import ProcessState

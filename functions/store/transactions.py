@@ -11,7 +11,7 @@ from azure.core.exceptions import HttpResponseError
 from azure.data.tables import TableTransactionError, UpdateMode
 from azure.data.tables.aio import TableClient
 
-from functions.figures import StoreFigures
+from functions.operations.counters import StoreFigures
 from functions.pattern.identity import TaskId
 from functions.store.entities import Entity
 

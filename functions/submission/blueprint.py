@@ -9,9 +9,9 @@ from typing import List  # noqa: UP035 - the worker library knows a batch by thi
 import azure.durable_functions as df
 import azure.functions as func
 
+from functions.messages.redelivery import patiently
 from functions.pattern.messages import SUBMISSIONS_QUEUE
 from functions.pattern.ports import Schedulers
-from functions.redelivery import patiently
 from functions.scheduler.schedulers import DurableSchedulers
 from functions.submission.intake import Intake
 from functions.telemetry.messages import message_span

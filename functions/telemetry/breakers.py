@@ -7,7 +7,7 @@ from typing import Protocol
 
 from opentelemetry.metrics import CallbackOptions, Meter, Observation
 
-from functions.breaking.record import BreakerState
+from functions.pattern.breaker import BreakerState
 from functions.telemetry.fields import Field
 from functions.telemetry.instruments import METER
 

@@ -47,7 +47,7 @@ def _host_alone(options: PlatformOptions, addresses: Addresses) -> Stages:
     ports = ("--port", str(addresses.ports.host), "--data", str(options.data.resolve() / "host"))
     host = Part(
         name=PartName.HOST,
-        command=(sys.executable, "-m", "local.host", "--app", str(_APP), *ports),
+        command=(sys.executable, "-m", "functions_local", "--app", str(_APP), *ports),
         ready=Readiness(f"{addresses.host}/admin/host/status"),
     )
     return [[host]]

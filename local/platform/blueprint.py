@@ -64,7 +64,7 @@ def _broker(addresses: Addresses, folder: Path) -> Part:
     return Part(
         name=PartName.BROKER,
         command=(
-            *(sys.executable, "-m", "local.servicebus", "--config", str(_QUEUES), "--data", str(folder)),
+            *(sys.executable, "-m", "servicebus_local", "--config", str(_QUEUES), "--data", str(folder)),
             *("--port", str(ports.service_bus), "--admin-port", str(ports.admin)),
         ),
         ready=Readiness(f"{addresses.admin}/health"),
@@ -77,7 +77,7 @@ def _host(addresses: Addresses, folder: Path, options: PlatformOptions) -> Part:
     return Part(
         name=PartName.HOST,
         command=(
-            *(sys.executable, "-m", "local.host", "--app", str(app), "--data", str(folder)),
+            *(sys.executable, "-m", "functions_local", "--app", str(app), "--data", str(folder)),
             *("--port", str(addresses.ports.host)),
         ),
         environment=application_settings(app, os.environ, addresses, options.settings),

@@ -17,8 +17,8 @@ from functions.pattern.states import Outcome
 from tests.contract.remote_agent import RemoteAgent
 from tests.contract.schemas import examples
 from tests.house.documents import ROOT
-from tests.local.servicebus.broker_process import BrokerProcess
-from tests.local.servicebus.broker_thread import connection_string
+from tests.integration.broker_process import BrokerProcess
+from tests.integration.broker_thread import connection_string
 
 pytestmark = pytest.mark.process
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-from functions.breaking.record import BreakerRecord
-from functions.breaking.rows import StoredBreaker, Swap
+from functions.pattern.breaker import BreakerRecord
+from functions.pattern.store_ports import StoredBreaker, Swap
 
 
 class MemoryBreakerRows:

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import count
 
-from functions.agents.outcomes import Outcomes
-from functions.agents.runner import AgentRunner
 from functions.pattern.agent_messages import AgentReply, AgentRequest
 from functions.pattern.errors import TransientError
 from functions.pattern.ports import Agent, Clock, StateStore
 from functions.pattern.registry import Registry
+from functions.scheduler.outcomes import Outcomes
+from functions.scheduler.step_runner import AgentRunner
 
 
 @dataclass(slots=True)

@@ -10,7 +10,7 @@ from typing import Any
 from azure.core.exceptions import ServiceResponseError
 from azure.data.tables.aio import TableClient
 
-from functions.figures import StoreFigures
+from functions.operations.counters import StoreFigures
 from functions.pattern.events import Event
 from functions.pattern.identity import TaskId
 from functions.pattern.ports import Stored

@@ -6,11 +6,11 @@ import uuid
 
 from azure.data.tables.aio import TableClient
 
-from functions.announcing.announcer import Announcer
-from functions.figures import StoreFigures
+from functions.operations.counters import StoreFigures
 from functions.pattern.identity import TaskId
 from functions.pattern.ports import ChangeAnnouncer
 from functions.pattern.records import TaskRecord
+from functions.store.announcer import Announcer
 from functions.store.heartbeat import TableHeartbeat
 from functions.store.index_rows import TableIndexRows
 from functions.store.lease import TableLeaseRow

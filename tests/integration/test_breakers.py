@@ -13,10 +13,10 @@ import pytest
 from azure.core.exceptions import ServiceRequestError
 from azure.data.tables.aio import TableClient
 
-from functions.breaking.breaker import Breaker, ServiceLeftAloneError
-from functions.breaking.record import BreakerPolicy, BreakerRecord, BreakerState
-from functions.breaking.rows import StoredBreaker
+from functions.agents.breaker import Breaker, ServiceLeftAloneError
+from functions.pattern.breaker import BreakerPolicy, BreakerRecord, BreakerState
 from functions.pattern.errors import TransientError
+from functions.pattern.store_ports import StoredBreaker
 from functions.store.breakers import TableBreakerRows
 from tests.fakes.clock import START, FakeClock
 from tests.fakes.tasks import after

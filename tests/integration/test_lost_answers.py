@@ -15,7 +15,7 @@ from functions.pattern.ports import Admission, Stored
 from functions.pattern.states import ProcessState, StepState
 from functions.settings import Connection
 from functions.store import connect
-from local.chaos.proxy import Proxy, Weather
+from tests.chaos.proxy import Proxy, Weather
 from tests.fakes.tasks import claimed, completed, failed, pending, started
 from tests.fakes.workflows import LINE, TASK
 from tests.integration.processes import Loss, Process

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from azure.data.tables.aio import TableClient
 
-from functions.figures import StoreFigures
+from functions.operations.counters import StoreFigures
 from functions.operations.overview import OverviewReader
 from functions.operations.queues import QueueDepth
 from functions.pattern.ports import Index

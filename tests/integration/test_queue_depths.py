@@ -12,7 +12,7 @@ from azure.servicebus.aio import ServiceBusClient
 
 from functions.bus.queue_depths import PeekedQueues
 from functions.operations.queues import Pile, QueueDepth
-from tests.local.servicebus.broker_thread import running_broker
+from tests.integration.broker_thread import running_broker
 
 pytestmark = pytest.mark.process
 

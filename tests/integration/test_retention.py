@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 from azure.data.tables.aio import TableClient
 
-from functions.figures import StoreFigures
+from functions.operations.counters import StoreFigures
 from functions.pattern.identity import TaskId
 from functions.pattern.ports import Stored
 from functions.store.rejected import TableRejectedMessages

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from azure.data.tables.aio import TableClient
 
-from functions.figures import StoreFigures
+from functions.operations.counters import StoreFigures
 from functions.pattern.identity import TaskId
 from functions.pattern.ports import Index
 from functions.store.task_index import TableTaskIndex

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 
 import pytest
 
-from functions.http.callers import PRINCIPAL_HEADER
+from functions.web.callers import PRINCIPAL_HEADER
 from tests.fakes.asgi import AsgiClient, HttpAnswer
 from tests.fakes.guards import ANNA, BERT, SIGN_IN, encoded, operator, principal, submitter
 from tests.security.routes import Route, routes_of

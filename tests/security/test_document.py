@@ -10,7 +10,7 @@ from fastapi import APIRouter, FastAPI
 from fastapi.routing import iter_route_contexts
 from jsonschema_rs import validator_for
 
-from functions.http.openapi import api_document
+from functions.web.openapi import api_document
 from functions.wiring import Wiring
 
 type Operation = tuple[str, dict[str, Any]]

@@ -9,7 +9,7 @@ import pytest
 
 from functions.api import batch
 from functions.api.batch import BatchAcceptance
-from functions.http.callers import Caller, Role
+from functions.web.callers import Caller, Role
 from functions.workflows.orders.definition import ORDERS
 from tests.unit.api.conftest import Api
 from tests.unit.api.samples import ITEM, ORDER

@@ -13,7 +13,7 @@ from typing import Self, TypedDict
 
 from azure.data.tables.aio import TableClient
 
-from functions.figures import StoreFigures
+from functions.operations.counters import StoreFigures
 from functions.pattern.definition import Workflow
 from functions.pattern.events import (
     Claimed,

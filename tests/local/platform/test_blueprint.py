@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from local.host.host import STOP_GRACE
+from functions_local.host import STOP_GRACE
 from local.platform import Addresses, PartName, PlatformOptions, Ports, RefusedError, blueprint
 from local.platform.blueprint import whole_platform
 from local.platform.parts import Part

@@ -114,4 +114,4 @@ def test_a_host_that_dies_ends_the_platform_and_is_named(up: Up, tmp_path: Path)
 
 
 def _is_host(process: psutil.Process) -> bool:
-    return "local.host" in process.cmdline()
+    return "functions_local" in process.cmdline()

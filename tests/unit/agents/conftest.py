@@ -9,9 +9,9 @@ import aiohttp
 import pytest
 from pydantic import SecretStr
 
+from functions.agents.breaker import Breaker
 from functions.agents.remote import RemoteService
-from functions.breaking.breaker import Breaker
-from functions.breaking.record import BreakerPolicy
+from functions.pattern.breaker import BreakerPolicy
 from tests.fakes.breaker_rows import MemoryBreakerRows
 from tests.fakes.chance import Least
 from tests.fakes.clock import FakeClock

@@ -7,8 +7,8 @@ from datetime import timedelta
 
 import pytest
 
+from functions.agents.breaker import ServiceLeftAloneError
 from functions.agents.remote import RemoteService
-from functions.breaking.breaker import ServiceLeftAloneError
 from functions.pattern.errors import PermanentError, TransientError
 from functions.pattern.identity import EffectKey
 from tests.fakes.clock import FakeClock

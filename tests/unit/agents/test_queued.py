@@ -17,7 +17,7 @@ from tests.fakes.clock import FakeClock
 from tests.fakes.queues import RecordedRejections
 from tests.fakes.runners import RecordedReplies
 from tests.fakes.tasks import after
-from tests.unit.agents.test_runner import ScriptedAgent
+from tests.unit.scheduler.test_step_runner import ScriptedAgent
 
 REQUEST: dict[str, Any] = {
     "schema_version": 1,

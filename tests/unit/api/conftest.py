@@ -8,8 +8,8 @@ import pytest
 
 from functions.api.acceptance import Acceptance
 from functions.api.application import callers_application
-from functions.http.guard import Guard
 from functions.pattern.registry import Registry
+from functions.web.guard import Guard
 from functions.workflows.orders.definition import ORDERS
 from tests.fakes.asgi import AsgiClient
 from tests.fakes.clock import FakeClock

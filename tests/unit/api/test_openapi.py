@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from functions.api.submissions import batch_item_model
-from functions.http.openapi import api_document
+from functions.web.openapi import api_document
 from functions.workflows.orders.definition import ORDERS
 from tests.unit.api.conftest import Api
 

@@ -13,7 +13,7 @@ from azure.servicebus.exceptions import ServiceBusConnectionError
 
 from functions.bus.sender import Outgoing, QueueSender
 from functions.bus.submissions import QueuedSubmissions
-from functions.figures import BusFigures
+from functions.operations.counters import BusFigures
 from functions.pattern.errors import TransientError
 from functions.pattern.messages import SubmissionMessage
 from functions.pattern.records import Order

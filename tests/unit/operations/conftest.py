@@ -7,11 +7,9 @@ from typing import Any
 
 import pytest
 
-from functions.figures import BusFigures, StoreFigures
-from functions.http.callers import key_holder
-from functions.http.guard import Guard
 from functions.operations.actions import Actions
 from functions.operations.application import operators_application
+from functions.operations.counters import BusFigures, StoreFigures
 from functions.operations.overview import OverviewReader
 from functions.operations.queues import Pile, QueueDepth
 from functions.operations.routes import operator_routes
@@ -21,6 +19,8 @@ from functions.operations.traces import Traces
 from functions.pattern.identity import TaskId
 from functions.pattern.records import TaskRecord
 from functions.pattern.registry import Registry
+from functions.web.callers import key_holder
+from functions.web.guard import Guard
 from tests.fakes.asgi import AsgiClient, HttpAnswer
 from tests.fakes.breaker_rows import MemoryBreakerRows
 from tests.fakes.clock import START, FakeClock

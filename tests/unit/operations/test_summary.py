@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from functions.breaking.record import BreakerPolicy, after_failure, after_success, as_probe, new_record
+from functions.pattern.breaker import BreakerPolicy, after_failure, after_success, as_probe, new_record
 from functions.pattern.errors import TransientError
 from functions.pattern.identity import TaskId
 from functions.pattern.ports import Index, IndexEntry

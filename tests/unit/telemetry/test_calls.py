@@ -11,9 +11,9 @@ from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 from opentelemetry.trace import SpanKind, StatusCode
 
+from functions.agents.breaker import Breaker
 from functions.agents.remote import RemoteService
-from functions.breaking.breaker import Breaker
-from functions.breaking.record import BreakerPolicy
+from functions.pattern.breaker import BreakerPolicy
 from functions.pattern.errors import PermanentError
 from functions.telemetry.breakers import observe_breakers
 from functions.telemetry.fields import Field
@@ -22,7 +22,7 @@ from tests.fakes.breaker_rows import MemoryBreakerRows
 from tests.fakes.chance import Least
 from tests.fakes.clock import FakeClock
 from tests.fakes.remote_service import Answer, RemoteServiceFake
-from tests.unit.breaking.instances import OPEN_FOR, Instances
+from tests.unit.agents.breaker.instances import OPEN_FOR, Instances
 from tests.unit.telemetry.conftest import Measured, Spans, parent_of, series, traceparent_of
 
 

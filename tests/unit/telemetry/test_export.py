@@ -12,11 +12,11 @@ from time import thread_time
 import pytest
 from opentelemetry.trace import INVALID_SPAN
 
-from functions.agents import runner as runner_module
 from functions.pattern.definition import Json
 from functions.pattern.identity import StepName, TaskId
 from functions.pattern.ports import AgentCall
 from functions.pattern.registry import Registry
+from functions.scheduler import step_runner as runner_module
 from functions.telemetry import outgoing, tasks
 from functions.telemetry.outgoing import call_span
 from tests.fakes.clock import FakeClock

@@ -1,1 +1,0 @@
-"""The circuit breaker: a remote service that keeps failing is left alone, by every instance."""

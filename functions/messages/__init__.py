@@ -1,0 +1,1 @@
+"""What the functions that take messages off queues share: reading them, and trying again."""

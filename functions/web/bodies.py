@@ -1,0 +1,79 @@
+"""What a request body may be, checked before the application sees it: size, content type, strict JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from http import HTTPStatus
+
+from starlette.requests import Request
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from functions.web.problems import ProblemError
+from functions.web.strict_json import MOST_DEPTH, json_fault
+
+_WITH_BODY = frozenset({"POST", "PUT", "PATCH"})
+
+
+@dataclass(frozen=True, slots=True)
+class BodyLimit:
+    """The most bytes of a body, and how deep its JSON may be nested."""
+
+    most_bytes: int
+    most_depth: int = MOST_DEPTH
+
+
+#: The limits of single routes, by method and path.
+RouteLimits = Mapping[tuple[str, str], BodyLimit]
+
+
+class BodyLimits:
+    """Refuses bodies over the limit with 413, other types than JSON with 415, and what is no JSON with 400.
+
+    `larger` are the routes that take more.
+    """
+
+    def __init__(self, app: ASGIApp, *, limit: BodyLimit, larger: RouteLimits | None = None) -> None:
+        self._app = app
+        self._limit = limit
+        self._larger = larger or {}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Let the request through. Raises `ProblemError` 400, 413 and 415."""
+        if scope["type"] == "http" and scope["method"] in _WITH_BODY:
+            limit = self._larger.get((scope["method"], scope["path"]), self._limit)
+            body = await _read(Request(scope, receive), limit.most_bytes)
+            _check(scope, body, limit.most_depth)
+            receive = _replay(body)
+        await self._app(scope, receive, send)
+
+
+async def _read(request: Request, most_bytes: int) -> bytes:
+    body = bytearray()
+    async for chunk in request.stream():
+        body += chunk
+        if len(body) > most_bytes:
+            text = f"A body holds at most {most_bytes} bytes here."
+            raise ProblemError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, text)
+    return bytes(body)
+
+
+def _check(scope: Scope, body: bytes, most_depth: int) -> None:
+    if not _is_json(scope):
+        raise ProblemError(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "The body must be application/json.")
+    if body and (fault := json_fault(body, most_depth)):
+        raise ProblemError(HTTPStatus.BAD_REQUEST, fault)
+
+
+def _is_json(scope: Scope) -> bool:
+    for name, value in scope["headers"]:
+        if name == b"content-type":
+            return bytes(value).split(b";")[0].strip().lower() == b"application/json"
+    return False
+
+
+def _replay(body: bytes) -> Receive:
+    async def receive() -> Message:
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    return receive

@@ -1,0 +1,60 @@
+"""The one OpenAPI document of all HTTP interfaces, made from their routes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from http import HTTPStatus
+from typing import Any
+
+from fastapi import FastAPI
+from fastapi.openapi.utils import get_openapi
+from fastapi.routing import iter_route_contexts
+
+from functions.web.problems import PROBLEM_TYPE, problem
+
+#: The version of the interfaces; a change that callers must follow makes it 2.
+VERSION = "1.0.0"
+
+#: Where a function key goes (Azure Functions, "Work with access keys").
+KEY_HEADER = "x-functions-key"
+
+_JSON = "application/json"
+
+#: A key in the header is what the platform asks for by default; with sign-in, a token of Entra ID as well.
+_SECURITY_SCHEMES = {
+    "functionKey": {"type": "apiKey", "in": "header", "name": KEY_HEADER},
+    "signIn": {"type": "http", "scheme": "bearer", "bearerFormat": "JWT"},
+}
+
+
+def documented_answer(example: Any, status: HTTPStatus = HTTPStatus.OK) -> dict[int | str, dict[str, Any]]:
+    """Describe a route's answer by an example."""
+    return {status: {"content": {_JSON: {"example": example}}}}
+
+
+def api_document(title: str, *applications: FastAPI) -> dict[str, Any]:
+    """Describe every route of the applications, errors as the problem documents that they are."""
+    routes = [route for application in applications for route in application.routes]
+    document = get_openapi(title=title, version=VERSION, routes=routes)
+    document["components"]["securitySchemes"] = _SECURITY_SCHEMES
+    document["security"] = [{name: []} for name in _SECURITY_SCHEMES]
+    declared = {
+        (route.path_format, method.lower()): route.responses
+        for route in iter_route_contexts(routes)
+        for method in route.methods or ()
+    }
+    for path, operations in document["paths"].items():
+        for method, operation in operations.items():
+            _complete(operation["responses"], declared[path, method])
+            operation["summary"], _, operation["description"] = operation["description"].partition("\n")
+    return document
+
+
+def _complete(responses: dict[str, Any], declared: Mapping[int | str, Any]) -> None:
+    """Say what FastAPI leaves out: errors' real type, and in examples the fields that are null."""
+    for status, response in responses.items():
+        if int(status) >= HTTPStatus.BAD_REQUEST:
+            example = problem(HTTPStatus(int(status))).model_dump(exclude_none=True)
+            response["content"] = {PROBLEM_TYPE: response["content"][_JSON] | {"example": example}}
+        else:
+            response["content"][_JSON] |= declared.get(int(status), {}).get("content", {}).get(_JSON, {})

@@ -1,0 +1,192 @@
+"""What a Durable client can ask for: start, events, terminate, suspend, resume, restart, purge, wait.
+
+Every method that changes something returns after its commit. Errors are those of `refusals.py`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import re
+import uuid
+from collections.abc import Iterable
+
+from functions_local.durable.episode import execution_started, unknown_orchestrator
+from functions_local.durable.events import (
+    Event,
+    EventRaised,
+    ExecutionResumed,
+    ExecutionSuspended,
+    ExecutionTerminated,
+    RuntimeStatus,
+)
+from functions_local.durable.functions import FunctionTable
+from functions_local.durable.hub import TaskHub
+from functions_local.durable.limits import PayloadTooLargeError, check_size
+from functions_local.durable.queries import (
+    Bodies,
+    InstanceFilter,
+    Page,
+    find_instance,
+    history_bodies,
+    list_finished,
+    list_instances,
+)
+from functions_local.durable.refusals import (
+    AlreadyExistsError,
+    BadRequestError,
+    GoneError,
+    NotFinishedError,
+    UnknownInstanceError,
+)
+from functions_local.durable.store import Changes, InstanceRow
+from functions_local.durable.timestamps import now_text
+
+#: At most 256 characters, no leading @ (entities have it), none that a URL or a table key can't have.
+_LEGAL_ID = re.compile(r"(?!@)[^/\\#?\x00-\x1f\x7f-\x9f]{1,256}")
+
+
+class DurableClient:
+    """Carries out what a client asks for."""
+
+    def __init__(self, hub: TaskHub, orchestrators: FunctionTable) -> None:
+        self._hub = hub
+        self._orchestrators = orchestrators
+        self._waiting: dict[str, asyncio.Event] = {}
+
+    async def start_new(
+        self, name: str, instance: str | None = None, input_text: str | None = None, version: str = ""
+    ) -> str:
+        """Start an instance and return its id; the input is JSON text.
+
+        Raises BadRequestError, or AlreadyExistsError if the id belongs to a living instance.
+        """
+        if self._orchestrators.get(name) is None:
+            raise BadRequestError(unknown_orchestrator(name))
+        instance = uuid.uuid4().hex if instance is None else instance
+        if not _LEGAL_ID.fullmatch(instance):
+            raise BadRequestError(f"The instance id '{instance}' is not allowed: {_LEGAL_ID.pattern}")
+        _check_payload(input_text, f"The input of orchestration {instance}")
+        if self._hub.instances.get(instance) is not None:
+            row = find_instance(self._hub.database, instance)
+            # A finished row is that of the past: the new one is about to be committed.
+            status = RuntimeStatus.Pending if row is None or row.status.is_terminal else row.status
+            raise AlreadyExistsError(
+                f"An Orchestration instance with the status {status.name} already exists."
+            )
+        await self._create(name, instance, input_text, version)
+        return instance
+
+    async def _create(self, name: str, instance: str, input_text: str | None, version: str) -> None:
+        execution, now = uuid.uuid4().hex, now_text()
+        pending = RuntimeStatus.Pending
+        row = InstanceRow(
+            instance, execution, name, version, input_text, pending, None, None, created=now, updated=now
+        )
+        event = execution_started(instance, execution, name, version, input_text)
+        message = self._hub.dispatcher.message(instance, execution, event)
+        # Registered before the commit, so that the id is taken from now on.
+        self._hub.instances.begin(row)
+        self._hub.figures["orchestrations_started"] += 1
+        changes = Changes().create_instance(row).add_message(message)
+        try:
+            await self._hub.database.commit(
+                changes.statements, lambda: self._hub.dispatcher.deliver([message])
+            )
+        except Exception:
+            self._hub.instances.end(instance)
+            raise
+
+    async def raise_event(self, instance: str, name: str, payload: str | None) -> None:
+        """Send an external event with JSON text. Raises UnknownInstanceError or GoneError.
+
+        One that is accepted in the moment in which its instance ends is dropped, as in Azure, and logged.
+        """
+        _check_payload(payload, f"Event '{name}' for orchestration {instance}")
+        await self._send(instance, EventRaised(name=name, input=payload))
+
+    async def terminate(self, instance: str, reason: str | None) -> None:
+        """End an instance; activities that run go on. Raises UnknownInstanceError or GoneError."""
+        await self._send(instance, ExecutionTerminated(input=reason))
+
+    async def suspend(self, instance: str, reason: str | None) -> None:
+        """Hold an instance until it is resumed. Raises UnknownInstanceError or GoneError."""
+        await self._send(instance, ExecutionSuspended(reason=reason))
+
+    async def resume(self, instance: str, reason: str | None) -> None:
+        """Let a suspended instance go on. Raises UnknownInstanceError or GoneError."""
+        await self._send(instance, ExecutionResumed(reason=reason))
+
+    async def _send(self, instance: str, event: Event) -> None:
+        if self._hub.instances.get(instance) is None:
+            row = self.find(instance)
+            raise GoneError(f"Instance '{instance}' is {row.status.name}.")
+        message = self._hub.dispatcher.message(instance, None, event)
+        changes = Changes().add_message(message)
+        await self._hub.database.commit(changes.statements, lambda: self._hub.dispatcher.deliver([message]))
+
+    async def restart(self, instance: str, *, new_id: bool) -> str:
+        """Start an instance again with its input, and return the id.
+
+        Raises UnknownInstanceError, or AlreadyExistsError if it is alive and is to keep its id.
+        """
+        row = self.find(instance)
+        return await self.start_new(row.name, None if new_id else instance, row.input, row.version)
+
+    async def purge(self, instance: str) -> None:
+        """Delete a finished instance. Raises UnknownInstanceError or NotFinishedError."""
+        row = self.find(instance)
+        if not row.status.is_terminal or self._hub.instances.get(instance) is not None:
+            raise NotFinishedError("Only orchestrations in a terminal state can be purged")
+        await self._forget([instance])
+
+    async def purge_by(self, wanted: InstanceFilter) -> int:
+        """Delete all finished instances that are meant, and return how many those were."""
+        finished = list_finished(self._hub.database, wanted)
+        await self._forget(finished)
+        return len(finished)
+
+    async def _forget(self, instances: Iterable[str]) -> None:
+        changes = Changes()
+        for instance in instances:
+            if self._hub.instances.get(instance) is None:  # not started again in the meantime
+                changes.forget_instance(instance)
+        await self._hub.database.commit(changes.statements, lambda: None)
+
+    def find(self, instance: str) -> InstanceRow:
+        """Return an instance as it is committed. Raises UnknownInstanceError."""
+        row = find_instance(self._hub.database, instance)
+        if row is None:
+            raise UnknownInstanceError(instance)
+        return row
+
+    def list(self, wanted: InstanceFilter, size: int, continuation: str | None) -> Page:
+        """Return a page of `size` instances, the first or a continuation's. Raises BadRequestError."""
+        return list_instances(self._hub.database, wanted, size, continuation)
+
+    def history(self, instance: str) -> Bodies:
+        """Return the committed history of an instance's generation as parsed JSON objects."""
+        return history_bodies(self._hub.database, instance)
+
+    async def wait(self, instance: str, timeout: float) -> InstanceRow:  # noqa: ASYNC109 - as the HTTP API has it
+        """Wait until an instance has ended, at most `timeout` seconds, and return it as it then is.
+
+        Raises UnknownInstanceError.
+        """
+        if self._hub.instances.get(instance) is not None:
+            ended = self._waiting.setdefault(instance, asyncio.Event())
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(ended.wait(), timeout)
+        return self.find(instance)
+
+    def notice_end(self, instance: str) -> None:
+        """Wake up those who wait for an instance."""
+        if (ended := self._waiting.pop(instance, None)) is not None:
+            ended.set()
+
+
+def _check_payload(text: str | None, what: str) -> None:
+    try:
+        check_size(text, what)
+    except PayloadTooLargeError as error:
+        raise BadRequestError(str(error)) from error

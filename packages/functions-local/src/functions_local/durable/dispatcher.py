@@ -1,0 +1,113 @@
+"""The dispatcher: brings messages to instances and gives instances and activities their turn.
+
+It never polls: a commit feeds it, and at the start the rows that are left. One instance has at most one
+episode at a time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable
+from itertools import count
+
+from functions_local.durable.database import Database
+from functions_local.durable.event_json import encode
+from functions_local.durable.events import Event
+from functions_local.durable.instances import LiveInstance, LiveInstances, report_dropped
+from functions_local.durable.lane import Lane
+from functions_local.durable.options import EngineOptions
+from functions_local.durable.store import Message, PendingActivity
+from functions_local.durable.timers import Timers
+
+
+class Dispatcher:
+    """Everything that waits, in memory. The database has all of it too."""
+
+    def __init__(
+        self, database: Database, instances: LiveInstances, options: EngineOptions, figures: Counter[str]
+    ) -> None:
+        self._database = database
+        self._instances = instances
+        self._options = options
+        self._figures = figures
+        self._timers = Timers(self._hand_over, self._is_wanted)
+        self._message_numbers = count(self._last_number("inbox") + 1)
+        self._activity_numbers = count(self._last_number("activities") + 1)
+        self._episodes: Lane[LiveInstance]
+        self._activities: Lane[PendingActivity]
+
+    def start(
+        self,
+        run_episode: Callable[[LiveInstance], Awaitable[None]],
+        run_activity: Callable[[PendingActivity], Awaitable[None]],
+    ) -> None:
+        """Begin, with everything that the database says is pending."""
+        self._run_episode = run_episode
+        self._episodes = Lane("episode", self._options.max_concurrent_orchestrators, self._take_turn)
+        self._activities = Lane("activity", self._options.max_concurrent_activities, run_activity)
+        sql = "SELECT number, instance, execution, due, event FROM inbox ORDER BY number"
+        self.deliver(map(Message.of, self._database.query(sql)))
+        sql = "SELECT number, instance, execution, task, name, input FROM activities ORDER BY number"
+        self.run_activities(PendingActivity(*row) for row in self._database.query(sql))
+
+    async def close(self) -> None:
+        """Give no more turns, and wait a little for those that run."""
+        self._timers.close()
+        grace = self._options.stop_grace
+        await asyncio.gather(self._activities.close(grace), self._episodes.close(grace))
+
+    def message(self, instance: str, execution: str | None, event: Event, due: float = 0.0) -> Message:
+        """Make a message with the next number."""
+        return Message(next(self._message_numbers), instance, execution, due, event, encode(event))
+
+    def activity(
+        self, instance: LiveInstance, task: int, name: str, input_text: str | None
+    ) -> PendingActivity:
+        """Make an activity with the next number."""
+        number = next(self._activity_numbers)
+        return PendingActivity(number, instance.id, instance.execution, task, name, input_text)
+
+    def deliver(self, messages: Iterable[Message]) -> None:
+        """Bring committed messages to their instances, each when it is due."""
+        now = time.time()
+        for message in messages:
+            if message.due > now:
+                self._timers.arm(message)
+            else:
+                self._hand_over(message)
+
+    def run_activities(self, activities: Iterable[PendingActivity]) -> None:
+        """Give committed activities their turn."""
+        for activity in activities:
+            self._activities.put(activity)
+
+    def _hand_over(self, message: Message) -> None:
+        instance = self._instances.get(message.instance, message.execution)
+        if instance is None:
+            # It has ended, or is another generation by now. Only a client's message is meant for any.
+            report_dropped([message])
+            return
+        if message.due:
+            self._figures["timers_fired"] += 1
+        instance.inbox.append(message)
+        self._schedule(instance)
+
+    def _is_wanted(self, message: Message) -> bool:
+        return self._instances.get(message.instance, message.execution) is not None
+
+    def _schedule(self, instance: LiveInstance) -> None:
+        if not instance.scheduled:
+            instance.scheduled = True
+            self._episodes.put(instance)
+
+    async def _take_turn(self, instance: LiveInstance) -> None:
+        await self._run_episode(instance)
+        instance.scheduled = False
+        if instance.inbox:
+            self._schedule(instance)
+
+    def _last_number(self, table: str) -> int:
+        ((number,),) = self._database.query(f"SELECT coalesce(max(number), 0) FROM {table}")  # noqa: S608 - ours
+        return int(number)

@@ -1,0 +1,86 @@
+"""The engine: puts its parts together, starts and stops them, and is all that the host sees of them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from aiohttp import web
+
+from functions_local.durable.activities import ActivityRunner
+from functions_local.durable.api import ManagementApi
+from functions_local.durable.binding import ManagementUrls
+from functions_local.durable.client import DurableClient
+from functions_local.durable.database import Database
+from functions_local.durable.dispatcher import Dispatcher
+from functions_local.durable.episode import EpisodeRunner
+from functions_local.durable.functions import DurableFunction, FunctionTable, Invoke
+from functions_local.durable.hub import TaskHub
+from functions_local.durable.instances import LiveInstances
+from functions_local.durable.options import EngineOptions
+from functions_local.durable.store import SCHEMA, SCHEMA_VERSION, Changes
+
+
+class DurableEngine:
+    """Runs the Durable orchestrations of one app in one task hub, on the event loop that starts it."""
+
+    def __init__(
+        self,
+        *,
+        database: Path,
+        hub: str,
+        orchestrators: Sequence[DurableFunction],
+        activities: Sequence[DurableFunction],
+        invoke: Invoke,
+        options: EngineOptions,
+    ) -> None:
+        self.path = database
+        self._hub_name = hub
+        self._orchestrators = FunctionTable(orchestrators)
+        self._activities = FunctionTable(activities)
+        self._invoke = invoke
+        self._options = options
+        self._figures: Counter[str] = Counter()
+        self._api = ManagementApi(hub)
+        self._is_running = False
+
+    async def start(self) -> None:
+        """Open the database and go on with whatever is pending in it.
+
+        Raises LogRefusedError if another process has it, and sqlite3.DatabaseError if it is damaged.
+        """
+        options = self._options
+        database = Database(self.path, options.synchronous, SCHEMA, SCHEMA_VERSION)
+        instances = LiveInstances(database)
+        hub = self._hub = TaskHub(
+            database, instances, Dispatcher(database, instances, options, self._figures), self._figures
+        )
+        self.client = DurableClient(hub, self._orchestrators)
+        episodes = EpisodeRunner(hub, self._orchestrators, self._invoke, options, self.client.notice_end)
+        activities = ActivityRunner(hub, self._activities, self._invoke, options.chaos)
+        await database.commit(Changes().forget_orphans().statements, instances.load)
+        hub.dispatcher.start(episodes.run, activities.run)
+        self._api.open(self.client)
+        self._is_running = True
+
+    async def stop(self) -> None:
+        """Begin nothing more, wait briefly for what runs, and close. The rest runs at the next start."""
+        if not self._is_running:
+            return
+        self._is_running = False
+        self._api.close()
+        await self._hub.dispatcher.close()
+        self._hub.database.close()
+
+    def routes(self) -> list[web.RouteDef]:
+        """Return the management API, below /runtime/webhooks/durabletask and /durabletask."""
+        return self._api.routes()
+
+    def client_binding(self, base_url: str) -> str:
+        """Return the JSON of a durableClient binding; `base_url` is like http://127.0.0.1:7071."""
+        return ManagementUrls(base_url, self._hub_name).client_binding()
+
+    def figures(self) -> Mapping[str, int]:
+        """Return counters since the start, and how many instances are alive."""
+        return {**self._figures, "orchestrations_alive": len(self._hub.instances)}

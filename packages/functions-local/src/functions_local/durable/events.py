@@ -1,0 +1,215 @@
+"""The history of an orchestration: one class for each kind of event, with the fields Durable Task gives it.
+
+Messages wait in an instance's inbox until an episode moves them into its history; decisions are what an
+episode adds. The fields' JSON names are theirs in PascalCase (`event_json.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum, IntEnum
+from typing import ClassVar
+
+from functions_local.durable.timestamps import now_text
+
+
+class RuntimeStatus(Enum):
+    """State of an instance. The value is the number that history uses, the name is what people see."""
+
+    #: The orchestrator has run at least once and is not finished.
+    Running = 0
+    #: It returned.
+    Completed = 1
+    #: It asked to be started afresh, and the new generation has not run yet.
+    ContinuedAsNew = 2
+    #: It raised, or cannot be replayed.
+    Failed = 3
+    #: Accepted and not run yet.
+    Pending = 6
+    #: Stopped from outside.
+    Terminated = 5
+    #: Held from outside until resumed.
+    Suspended = 7
+
+    @property
+    def is_terminal(self) -> bool:
+        """Whether nothing can happen to the instance any more."""
+        return self in {RuntimeStatus.Completed, RuntimeStatus.Failed, RuntimeStatus.Terminated}
+
+
+class EventType(IntEnum):
+    """The kinds of events, numbered as Durable Task does; the name is the one in `historyEvents`."""
+
+    #: The instance was started.
+    ExecutionStarted = 0
+    #: It ended, by returning or by raising.
+    ExecutionCompleted = 1
+    #: It was ended from outside.
+    ExecutionTerminated = 3
+    #: An activity was asked for.
+    TaskScheduled = 4
+    #: The activity returned.
+    TaskCompleted = 5
+    #: The activity raised.
+    TaskFailed = 6
+    #: A timer was set.
+    TimerCreated = 10
+    #: The timer is due.
+    TimerFired = 11
+    #: An episode began.
+    OrchestratorStarted = 12
+    #: The episode ended.
+    OrchestratorCompleted = 13
+    #: An external event arrived.
+    EventRaised = 15
+    #: Held from outside.
+    ExecutionSuspended = 19
+    #: Let go again.
+    ExecutionResumed = 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Event:
+    """What every event has."""
+
+    kind: ClassVar[EventType]
+    timestamp: str = field(default_factory=now_text)
+    event_id: int = -1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExecutionStarted(_Event):
+    """First message of a generation. The nulls belong to features that are not built here."""
+
+    kind = EventType.ExecutionStarted
+    orchestration_instance: Mapping[str, str]
+    parent_instance: None = None
+    name: str
+    version: str = ""
+    input: str | None
+    tags: None = None
+    correlation: None = None
+    parent_trace_context: None = None
+    scheduled_start_time: None = None
+    generation: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExecutionCompleted(_Event):
+    """Last event of a finished instance."""
+
+    kind = EventType.ExecutionCompleted
+    orchestration_status: int
+    result: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExecutionTerminated(_Event):
+    """Message of a terminate request; the input is its reason."""
+
+    kind = EventType.ExecutionTerminated
+    input: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExecutionSuspended(_Event):
+    """Message of a suspend request."""
+
+    kind = EventType.ExecutionSuspended
+    reason: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExecutionResumed(_Event):
+    """Message of a resume request."""
+
+    kind = EventType.ExecutionResumed
+    reason: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskScheduled(_Event):
+    """Decision to run an activity. Its input is kept out of history, as the extension does by default."""
+
+    kind = EventType.TaskScheduled
+    name: str
+    version: str = ""
+    input: None = None
+    parent_trace_context: None = None
+    tags: None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskCompleted(_Event):
+    """Message of an activity that returned; the result is JSON text, or None for nothing."""
+
+    kind = EventType.TaskCompleted
+    task_scheduled_id: int
+    result: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskFailed(_Event):
+    """Message of an activity that raised."""
+
+    kind = EventType.TaskFailed
+    task_scheduled_id: int
+    reason: str
+    details: str | None
+    failure_details: None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimerCreated(_Event):
+    """Decision to set a timer."""
+
+    kind = EventType.TimerCreated
+    fire_at: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimerFired(_Event):
+    """Message of a timer, delivered when it is due."""
+
+    kind = EventType.TimerFired
+    timer_id: int
+    fire_at: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OrchestratorStarted(_Event):
+    """Begin of an episode; its timestamp is the orchestrator's `current_utc_datetime`."""
+
+    kind = EventType.OrchestratorStarted
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OrchestratorCompleted(_Event):
+    """End of an episode."""
+
+    kind = EventType.OrchestratorCompleted
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EventRaised(_Event):
+    """Message of an external event; the input is JSON text."""
+
+    kind = EventType.EventRaised
+    name: str
+    input: str | None
+
+
+type Completion = TaskCompleted | TaskFailed | TimerFired
+#: Events that an instance which is suspended does not take before it is resumed.
+type OrdinaryEvent = (
+    ExecutionStarted
+    | ExecutionCompleted
+    | ExecutionTerminated
+    | TaskScheduled
+    | TimerCreated
+    | OrchestratorCompleted
+    | EventRaised
+    | Completion
+)
+type Event = OrdinaryEvent | OrchestratorStarted | ExecutionSuspended | ExecutionResumed

@@ -1,0 +1,72 @@
+"""Reading what a caller of the management API sent: flags, filters, times, JSON bodies."""
+
+from __future__ import annotations
+
+import json
+
+from aiohttp import web
+
+from functions_local.durable.event_json import to_json
+from functions_local.durable.events import RuntimeStatus
+from functions_local.durable.queries import InstanceFilter
+from functions_local.durable.refusals import BadRequestError
+from functions_local.durable.timestamps import from_text, to_text
+
+
+def flag(request: web.Request, name: str, *, default: bool) -> bool:
+    """Read a true/false parameter of the query."""
+    return request.query.get(name, str(default)).lower() == "true"
+
+
+def number(request: web.Request, name: str, default: float) -> float:
+    """Read a number of the query that is at least 0. Raises BadRequestError."""
+    text = request.query.get(name, str(default))
+    try:
+        value = float(text)
+    except ValueError as error:
+        raise BadRequestError(f"The parameter '{name}' must be a number, not '{text}'.") from error
+    if value < 0:
+        raise BadRequestError(f"The parameter '{name}' must not be negative.")
+    return value
+
+
+def instance_filter(request: web.Request) -> InstanceFilter:
+    """Read the filter of a list or purge request. Raises BadRequestError."""
+    return InstanceFilter(
+        created_from=_moment(request, "createdTimeFrom"),
+        created_to=_moment(request, "createdTimeTo"),
+        statuses=[_status(name) for name in request.query.get("runtimeStatus", "").split(",") if name],
+        id_prefix=request.query.get("instanceIdPrefix", ""),
+    )
+
+
+async def json_body(request: web.Request) -> str | None:
+    """Return the body as compact JSON text, or None if there is none. Raises BadRequestError.
+
+    A string that holds JSON stays a string: the SDK encodes twice and decodes twice.
+    """
+    text = await request.text()
+    if not text:
+        return None
+    try:
+        return to_json(json.loads(text))
+    except ValueError as error:
+        raise BadRequestError(f"The request body is not JSON: {error}") from error
+
+
+def _moment(request: web.Request, name: str) -> str | None:
+    text = request.query.get(name)
+    if not text:
+        return None
+    try:
+        return to_text(from_text(text))
+    except ValueError as error:
+        raise BadRequestError(f"The parameter '{name}' must be an ISO 8601 time, not '{text}'.") from error
+
+
+def _status(name: str) -> RuntimeStatus:
+    for status in RuntimeStatus:
+        if status.name.lower() == name.strip().lower():
+            return status
+    names = ", ".join(status.name for status in RuntimeStatus)
+    raise BadRequestError(f"The runtimeStatus '{name}' is none of {names}.")

@@ -1,0 +1,97 @@
+"""What an orchestrator function answers: its state, with the complete list of actions it has asked for.
+
+The extension calls this the out-of-process protocol; SDK 1.7.0 speaks schema version 2 of it. The action
+list is complete from the begin of the generation and only ever grows.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any
+
+from functions_local.durable.functions import Raised, Returned
+
+#: Characters of a wrong answer that are shown.
+_SHOWN = 200
+_FAILURE_MARK = "\n\n$OutOfProcData$:"
+
+
+class ActionType(IntEnum):
+    """What an orchestrator can ask for, numbered as the SDK does."""
+
+    #: Run an activity.
+    CALL_ACTIVITY = 0
+    #: Run an activity, and again if it fails.
+    CALL_ACTIVITY_WITH_RETRY = 1
+    #: Run another orchestrator.
+    CALL_SUB_ORCHESTRATOR = 2
+    #: Run another orchestrator, and again if it fails.
+    CALL_SUB_ORCHESTRATOR_WITH_RETRY = 3
+    #: Start afresh with a new input.
+    CONTINUE_AS_NEW = 4
+    #: Set a timer.
+    CREATE_TIMER = 5
+    #: Wait for an external event.
+    WAIT_FOR_EXTERNAL_EVENT = 6
+    #: Call an entity and wait for its answer.
+    CALL_ENTITY = 7
+    #: Make a durable HTTP call.
+    CALL_HTTP = 8
+    #: Send an entity a signal.
+    SIGNAL_ENTITY = 9
+    #: Send an entity a signal at a given time.
+    SCHEDULED_SIGNAL_ENTITY = 10
+    #: Wait for one of several.
+    WHEN_ANY = 11
+    #: Wait for all of several.
+    WHEN_ALL = 12
+
+
+type Action = dict[str, Any]
+
+
+class InvalidAnswerError(Exception):
+    """What an orchestrator function answered is no state, so that no replay will get any further."""
+
+
+@dataclass(frozen=True, slots=True)
+class OrchestratorState:
+    """One answer of an orchestrator function."""
+
+    actions: list[Action]
+    is_done: bool = False
+    output: Any = None
+    error: str | None = None
+    custom_status: Any = None
+
+    @classmethod
+    def from_answer(cls, answer: Returned | Raised) -> OrchestratorState:
+        """Read the worker's answer; one that raised has its state behind a mark in the message.
+
+        Raises InvalidAnswerError.
+        """
+        if isinstance(answer, Returned):
+            return cls._from_json(answer.json or "")
+        _, mark, text = answer.message.partition(_FAILURE_MARK)
+        if not mark:
+            return cls(actions=[], error=answer.message)
+        return cls._from_json(text)
+
+    @classmethod
+    def _from_json(cls, text: str) -> OrchestratorState:
+        try:
+            body = json.loads(text)
+            return cls(
+                actions=list(body["actions"][0]) if body["actions"] else [],
+                is_done=body.get("isDone", False),
+                output=body.get("output"),
+                error=body.get("error"),
+                custom_status=body.get("customStatus"),
+            )
+        except (ValueError, LookupError, TypeError, AttributeError) as error:
+            raise InvalidAnswerError(
+                "its answer is not the state that an orchestrator of azure-functions-durable 1.x gives "
+                f"({error!r}): {text[:_SHOWN]!r}"
+            ) from error

@@ -1,0 +1,203 @@
+"""Rows of the Durable database: what is read, and what one transaction writes.
+
+Tables: `instances` (one row each), `history` (one row for each episode: its events as JSON, joined by
+commas), `inbox` (messages that no episode has taken yet, timers among them), `activities` (asked for and not
+answered). All that is pending is a row, so a start after a kill needs no repair: the rows are read again.
+An activity's row becomes its answer's message in one transaction, so no activity is answered twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+from functions_local.durable.event_json import decode
+from functions_local.durable.events import Event, RuntimeStatus
+from functions_local.sqlite_log import Statement
+
+#: Instances that are not finished.
+ALIVE = "status IN ('Pending', 'Running', 'ContinuedAsNew', 'Suspended')"
+#: Grows with every change of the tables.
+SCHEMA_VERSION = 1
+SCHEMA = f"""
+CREATE TABLE instances(
+    id TEXT PRIMARY KEY, execution TEXT NOT NULL, name TEXT NOT NULL, version TEXT NOT NULL, input TEXT,
+    status TEXT NOT NULL, custom_status TEXT, output TEXT, created TEXT NOT NULL, updated TEXT NOT NULL
+) WITHOUT ROWID;
+CREATE INDEX instances_by_time ON instances(created, id);
+CREATE INDEX instances_alive ON instances(id)
+    WHERE {ALIVE};
+CREATE TABLE history(
+    instance TEXT NOT NULL, episode INTEGER NOT NULL, events TEXT NOT NULL, PRIMARY KEY(instance, episode)
+) WITHOUT ROWID;
+CREATE TABLE inbox(
+    number INTEGER PRIMARY KEY, instance TEXT NOT NULL, execution TEXT, due REAL NOT NULL, event TEXT NOT NULL
+);
+CREATE INDEX inbox_by_instance ON inbox(instance);
+CREATE TABLE activities(
+    number INTEGER PRIMARY KEY, instance TEXT NOT NULL, execution TEXT NOT NULL, task INTEGER NOT NULL,
+    name TEXT NOT NULL, input TEXT
+);
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class InstanceRow:
+    """An instance as it is committed. Times are texts as in history, input and custom status JSON."""
+
+    id: str
+    execution: str
+    name: str
+    version: str
+    input: str | None
+    status: RuntimeStatus
+    custom_status: str | None
+    #: JSON text if it completed, plain text of the error or the reason otherwise.
+    output: str | None
+    created: str
+    updated: str
+
+    @classmethod
+    def of(cls, row: Sequence[Any]) -> Self:
+        """Make it of a row in the order of `COLUMNS`."""
+        id_, execution, name, version, input_text, status, custom_status, output, created, updated = row
+        return cls(
+            *(id_, execution, name, version, input_text),
+            status=RuntimeStatus[status],
+            custom_status=custom_status,
+            output=output,
+            created=created,
+            updated=updated,
+        )
+
+
+COLUMNS = "id, execution, name, version, input, status, custom_status, output, created, updated"
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """An event on its way to an instance."""
+
+    number: int
+    instance: str
+    #: The generation it is meant for; None: whichever there is.
+    execution: str | None
+    #: When it may be delivered, in seconds since 1970; 0: at once.
+    due: float
+    event: Event
+    #: The event's JSON.
+    text: str
+
+    @classmethod
+    def of(cls, row: Sequence[Any]) -> Self:
+        """Make it of an inbox row."""
+        number, instance, execution, due, text = row
+        return cls(number, instance, execution, due, decode(text), text)
+
+
+@dataclass(frozen=True, slots=True)
+class PendingActivity:
+    """An activity that was asked for and is not answered."""
+
+    number: int
+    instance: str
+    execution: str
+    task: int
+    name: str
+    #: JSON text; None for nothing.
+    input: str | None
+
+
+@dataclass(slots=True)
+class Changes:
+    """What one transaction will write."""
+
+    statements: list[Statement] = field(default_factory=list)
+
+    def _add(self, sql: str, *parameters: object) -> Self:
+        self.statements.append((sql, parameters))
+        return self
+
+    def create_instance(self, row: InstanceRow) -> Self:
+        """Write a new instance over whatever had its id."""
+        self.forget_instance(row.id)
+        return self._add(
+            f"INSERT INTO instances({COLUMNS}) VALUES(?,?,?,?,?,?,?,?,?,?)",
+            *(row.id, row.execution, row.name, row.version, row.input, row.status.name),
+            *(row.custom_status, row.output, row.created, row.updated),
+        )
+
+    def forget_instance(self, instance: str) -> Self:
+        """Delete an instance, its history and its messages. Activities that still run end on their own."""
+        self._add("DELETE FROM instances WHERE id=?", instance)
+        return self.forget_history(instance).forget_messages(instance)
+
+    def forget_orphans(self) -> Self:
+        """Delete messages that arrived when their instance had just ended."""
+        alive = f"SELECT id FROM instances WHERE {ALIVE}"  # noqa: S608 - constants
+        return self._add(f"DELETE FROM inbox WHERE instance NOT IN ({alive})")  # noqa: S608 - constants
+
+    def forget_history(self, instance: str) -> Self:
+        """Delete all episodes of an instance."""
+        return self._add("DELETE FROM history WHERE instance=?", instance)
+
+    def forget_messages(self, instance: str) -> Self:
+        """Delete all that waits for an instance, timers included."""
+        return self._add("DELETE FROM inbox WHERE instance=?", instance)
+
+    def forget_timers(self, instance: str, execution: str) -> Self:
+        """Delete all that waits for one generation of an instance."""
+        return self._add("DELETE FROM inbox WHERE instance=? AND execution=?", instance, execution)
+
+    def update_status(
+        self,
+        instance: str,
+        status: RuntimeStatus,
+        custom_status: str | None,
+        output: str | None,
+        updated: str,
+    ) -> Self:
+        """Write what an episode came to."""
+        return self._add(
+            "UPDATE instances SET status=?, custom_status=?, output=?, updated=? WHERE id=?",
+            *(status.name, custom_status, output, updated, instance),
+        )
+
+    def begin_generation(
+        self, instance: str, execution: str, input_text: str, custom_status: str | None, updated: str
+    ) -> Self:
+        """Give an instance that continues as new its next generation."""
+        return self._add(
+            "UPDATE instances SET execution=?, input=?, status=?, custom_status=?, updated=? WHERE id=?",
+            *(execution, input_text, RuntimeStatus.ContinuedAsNew.name, custom_status, updated, instance),
+        )
+
+    def add_episode(self, instance: str, episode: int, events: str) -> Self:
+        """Append an episode's events to history."""
+        return self._add("INSERT INTO history VALUES(?,?,?)", instance, episode, events)
+
+    def add_message(self, message: Message) -> Self:
+        """Put a message in an inbox."""
+        return self._add(
+            "INSERT INTO inbox VALUES(?,?,?,?,?)",
+            *(message.number, message.instance, message.execution, message.due, message.text),
+        )
+
+    def take_messages(self, messages: Iterable[Message]) -> Self:
+        """Delete messages that have been dealt with."""
+        for message in messages:
+            self._add("DELETE FROM inbox WHERE number=?", message.number)
+        return self
+
+    def add_activity(self, activity: PendingActivity) -> Self:
+        """Ask for an activity."""
+        return self._add(
+            "INSERT INTO activities VALUES(?,?,?,?,?,?)",
+            *(activity.number, activity.instance, activity.execution, activity.task),
+            *(activity.name, activity.input),
+        )
+
+    def take_activity(self, number: int) -> Self:
+        """Delete an activity that has been answered."""
+        return self._add("DELETE FROM activities WHERE number=?", number)

@@ -1,0 +1,210 @@
+"""The host put together: starts every part in the right order, and stops them so that nothing is lost."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections.abc import Coroutine, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from functions_local.app import (
+    Function,
+    HttpTrigger,
+    ServiceBusTrigger,
+    TimerTrigger,
+    read_functions,
+    uses_durable,
+)
+from functions_local.durable import ChaosOptions, DurableEngine, EngineOptions
+from functions_local.errors import StartError
+from functions_local.host_json import load_host_json
+from functions_local.http.admin import Admin
+from functions_local.http.keys import Keys
+from functions_local.http.routes import RouteTable
+from functions_local.http.server import HttpFunctions, HttpServer
+from functions_local.invocations import Invocations
+from functions_local.messaging.connections import Connections
+from functions_local.messaging.output import Outputs
+from functions_local.messaging.trigger import ServiceBusListener
+from functions_local.orchestrations import make_engine, start_engine
+from functions_local.settings import AppSettings
+from functions_local.sqlite_log import Synchronous
+from functions_local.timers.monitor import ScheduleMonitor
+from functions_local.timers.trigger import TimerRunner
+from functions_local.watchdog import LoopWatchdog
+from functions_local.worker.bridge import Worker
+
+log = logging.getLogger(__name__)
+
+#: Seconds that running invocations get at the end. What is left is begun again: nothing is lost by it.
+STOP_GRACE = 1.0
+#: Seconds in which a listener that is told to stop has dealt with what it was receiving.
+_LISTENING_ENDS = 0.2
+
+
+@dataclass(frozen=True, slots=True)
+class HostOptions:
+    """What the command line decides."""
+
+    app: Path
+    port: int
+    data: Path
+    #: How durable the Durable engine's commits are.
+    synchronous: Synchronous
+    #: Misfortunes that the Durable engine provokes.
+    chaos: ChaosOptions
+    enforce_auth: bool
+
+
+class Host:
+    """One function app, run in this process."""
+
+    def __init__(self, options: HostOptions, environment: Mapping[str, str]) -> None:
+        """Read the configuration and take the port. Raises StartError when one of them is not right."""
+        self._options = options
+        self._settings = AppSettings.load(options.app, environment)
+        self._host_json = load_host_json(options.app)
+        self._connections = Connections(self._settings)
+        self._outputs = Outputs(self._connections)
+        self._worker = Worker(options.app)
+        self.invocations = Invocations(self._worker, self._outputs, timeout=self._host_json.function_timeout)
+        self._watchdog = LoopWatchdog(self.invocations.label)
+        self._server = HttpServer(options.port)
+        self._engine: DurableEngine | None = None
+        self._http: HttpFunctions | None = None
+        self._listeners: list[ServiceBusListener] = []
+        self._listening: list[asyncio.Task[None]] = []
+        self._timing: list[asyncio.Task[None]] = []
+
+    async def start(self) -> str:
+        """Start everything and give the URL at which the host answers.
+
+        Raises StartError when the app cannot be loaded or its bindings cannot be served.
+        """
+        self._settings.export(os.environ, self._options.app)
+        os.environ["WEBSITE_HOSTNAME"] = self._server.address
+        functions = read_functions(await self._worker.start(), self._settings)
+        if not functions:
+            raise StartError(
+                f"{self._options.app} has no functions: is there a function_app.py with a FunctionApp?"
+            )
+        routes = RouteTable(functions, self._host_json.extensions.http.route_prefix)
+        timers, self._listeners = self._timers(functions), self._service_bus(functions)
+        await self._start_engine(functions)
+        await self._serve(functions, routes)
+        self._watchdog.start()
+        self._timing = [_keep(timer.run()) for timer in timers]
+        self._listening = [_keep(listener.run()) for listener in self._listeners]
+        _list_functions(functions, routes, self._server.url)
+        return self._server.url
+
+    async def stop(self) -> bool:
+        """Take nothing new, give what runs a moment, then give messages and locks back.
+
+        Say whether everything that ran has finished; if not, a thread may still be at work.
+        """
+        if self._http is not None:
+            self._http.stop()
+        for listener in self._listeners:
+            listener.stop()
+        await _end(self._listening, within=_LISTENING_ENDS)
+        # The client library takes half a second to let go of a queue: where nothing runs, that begins now.
+        idle = [listener.close() for listener in self._listeners if listener.is_idle]
+        busy = [listener for listener in self._listeners if not listener.is_idle]
+        engine = self._engine.stop() if self._engine is not None else asyncio.sleep(0)
+        stopping = asyncio.gather(engine, *idle)
+        finished = await self.invocations.drain(STOP_GRACE)
+        await stopping
+        await _end(self._timing, within=0)
+        await asyncio.gather(self._server.close(), *(listener.close() for listener in busy))
+        self._watchdog.stop()
+        with suppress(Exception):  # a broker that is away cannot be told goodbye
+            await self._outputs.close()
+            await self._connections.close()
+        self._worker.stop()
+        return finished
+
+    def _timers(self, functions: Sequence[Function]) -> list[TimerRunner]:
+        monitor = ScheduleMonitor(self._options.data / "timers")
+        return [
+            TimerRunner(function, function.trigger, monitor, self.invocations)
+            for function in functions
+            if isinstance(function.trigger, TimerTrigger)
+        ]
+
+    def _service_bus(self, functions: Sequence[Function]) -> list[ServiceBusListener]:
+        self._outputs.check(functions)
+        options = self._host_json.extensions.service_bus
+        return [
+            ServiceBusListener(
+                function,
+                function.trigger,
+                self._connections.client(function.trigger.connection, used_by=f"function {function.name}"),
+                self.invocations,
+                options,
+            )
+            for function in functions
+            if isinstance(function.trigger, ServiceBusTrigger)
+        ]
+
+    async def _start_engine(self, functions: Sequence[Function]) -> None:
+        if not uses_durable(functions):
+            return
+        self._engine = make_engine(
+            functions,
+            self.invocations,
+            self._host_json.extensions.durable_task,
+            EngineOptions(
+                synchronous=self._options.synchronous, stop_grace=STOP_GRACE, chaos=self._options.chaos
+            ),
+            self._options.data / "durable",
+        )
+        self.invocations.durable_client = self._engine.client_binding(self._server.url)
+        await start_engine(self._engine)
+
+    async def _serve(self, functions: Sequence[Function], routes: RouteTable) -> None:
+        keys = Keys.kept_in(self._options.data / "master.key") if self._options.enforce_auth else Keys(None)
+        admin = Admin(functions, routes, self.invocations, keys, self._engine_figures)
+        self._http = HttpFunctions(routes, self.invocations, keys)
+        engine_routes = self._engine.routes() if self._engine is not None else []
+        await self._server.serve([*engine_routes, *admin.routes()], self._http)
+
+    def _engine_figures(self) -> Mapping[str, int]:
+        return self._engine.figures() if self._engine is not None else {}
+
+
+def _keep(loop: Coroutine[None, None, None]) -> asyncio.Task[None]:
+    task = asyncio.create_task(loop)
+    task.add_done_callback(_report_death)
+    return task
+
+
+async def _end(loops: Sequence[asyncio.Task[None]], *, within: float) -> None:
+    """Give loops so many seconds to end by themselves, then cancel them."""
+    if loops:
+        await asyncio.wait(loops, timeout=within)
+    for loop in loops:
+        loop.cancel()
+    await asyncio.gather(*loops, return_exceptions=True)
+
+
+def _report_death(task: asyncio.Task[None]) -> None:
+    if not task.cancelled() and (error := task.exception()) is not None:
+        log.critical("a trigger has died, which is a fault of the host", exc_info=error)
+
+
+def _list_functions(functions: Sequence[Function], routes: RouteTable, url: str) -> None:
+    paths = {route.function.name: route.path for route in routes.routes}
+    for function in functions:
+        trigger = function.trigger
+        what = type(trigger).__name__.removesuffix("Trigger")
+        if isinstance(trigger, HttpTrigger):
+            what = f"{what} {','.join(sorted(trigger.methods))} {url}{paths[function.name]}"
+        elif isinstance(trigger, TimerTrigger):
+            what = f"{what} {trigger.schedule}"
+        elif isinstance(trigger, ServiceBusTrigger):
+            what = f"{what} {trigger.queue}{' (many)' if trigger.many else ''}"
+        log.info("%s: %s", function.name, what)

@@ -1,0 +1,118 @@
+"""The host's own endpoints: what functions there are, how they do, and running one by hand."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import asdict
+from typing import Any, assert_never
+
+from aiohttp import web
+from pydantic import BaseModel, ValidationError
+
+from functions_local.app import (
+    ActivityTrigger,
+    AuthLevel,
+    Function,
+    HttpTrigger,
+    OrchestrationTrigger,
+    ServiceBusTrigger,
+    TimerTrigger,
+)
+from functions_local.http.keys import Keys
+from functions_local.http.routes import RouteTable
+from functions_local.invocations import Invocations
+from functions_local.messaging.metadata import text_as_delivery
+from functions_local.timers.trigger import timer_input
+from functions_local.worker.protos import TypedData
+
+type _Call = tuple[Mapping[str, TypedData], Mapping[str, TypedData]]
+type _Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+class ManualRun(BaseModel):
+    """The body of `POST /admin/functions/{name}`. A timer ignores `input`."""
+
+    input: str = ""
+
+
+class Admin:
+    """Serves `/admin`; with enforced keys each request needs the master key."""
+
+    def __init__(
+        self,
+        functions: Sequence[Function],
+        routes: RouteTable,
+        invocations: Invocations,
+        keys: Keys,
+        engine_figures: Callable[[], Mapping[str, int]],
+    ) -> None:
+        self._functions = {function.name.lower(): function for function in functions}
+        self._paths = {route.function.name: route.path for route in routes.routes}
+        self._invocations = invocations
+        self._keys = keys
+        self._engine_figures = engine_figures
+        self._runs: set[asyncio.Task[Any]] = set()
+
+    def routes(self) -> list[web.RouteDef]:
+        """Give the endpoints, for the HTTP server."""
+        return [
+            web.get("/admin/functions", self._guarded(self._list)),
+            web.post("/admin/functions/{name}", self._guarded(self._run)),
+            web.get("/admin/host/status", self._guarded(self._status)),
+        ]
+
+    def _guarded(self, handler: _Handler) -> _Handler:
+        async def guarded(request: web.Request) -> web.StreamResponse:
+            if not self._keys.allow(request, AuthLevel.ADMIN):
+                return web.Response(status=401)
+            return await handler(request)
+
+        return guarded
+
+    async def _list(self, _request: web.Request) -> web.Response:
+        return web.json_response([self._describe(function) for function in self._functions.values()])
+
+    def _describe(self, function: Function) -> dict[str, Any]:
+        described = {"name": function.name, "trigger": type(function.trigger).__name__}
+        path = self._paths.get(function.name)
+        return described if path is None else {**described, "path": path}
+
+    async def _status(self, _request: web.Request) -> web.Response:
+        counters = {name: asdict(counters) for name, counters in self._invocations.counters.items()}
+        figures = {"state": "Running", "running": self._invocations.running}
+        return web.json_response({**figures, "functions": counters, "durable": dict(self._engine_figures())})
+
+    async def _run(self, request: web.Request) -> web.Response:
+        """Run a function once, without waiting for it: 202."""
+        function = self._functions.get(request.match_info["name"].lower())
+        if function is None:
+            return web.Response(status=404)
+        try:
+            wanted = ManualRun.model_validate_json(await request.read() or b"{}")
+        except ValidationError:
+            return web.json_response({"Message": 'the body must be {"input": "<text>"}'}, status=400)
+        call = _manual_call(function, wanted.input)
+        if call is None:
+            text = f"{function.name} is started by a request of its own, not by hand"
+            return web.json_response({"Message": text}, status=400)
+        run = asyncio.create_task(self._invocations.run(function, *call))
+        self._runs.add(run)
+        run.add_done_callback(self._runs.discard)
+        return web.Response(status=202)
+
+
+def _manual_call(function: Function, text: str) -> _Call | None:
+    trigger = function.trigger
+    match trigger:
+        case TimerTrigger():
+            return {trigger.parameter: timer_input(None, past_due=False)}, {}
+        case ServiceBusTrigger():
+            delivery = text_as_delivery(text, many=trigger.many)
+            return {trigger.parameter: delivery.body}, delivery.metadata
+        case ActivityTrigger():
+            return {trigger.parameter: TypedData(string=text)}, {}
+        case HttpTrigger() | OrchestrationTrigger():
+            return None
+        case _:
+            assert_never(trigger)

@@ -1,0 +1,155 @@
+"""Route templates of HTTP triggers: which function answers a path, and with which route values.
+
+The rules are ASP.NET Core's, which the Azure Functions host uses: case-insensitive literals, `{name}`,
+`{name?}`, `{name:constraint}`, a catch-all `{*rest}` at the end, and precedence segment by segment.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import IntEnum
+from urllib.parse import unquote
+
+from functions_local.app import Function, HttpTrigger
+from functions_local.errors import StartError
+from functions_local.http.constraints import Constraint, read_constraint
+
+
+class _Rank(IntEnum):
+    """Precedence of one segment; the lower wins."""
+
+    #: Fixed text.
+    LITERAL = 1
+    #: A parameter that a constraint narrows, or one amid fixed text.
+    CONSTRAINED = 2
+    #: Any one segment.
+    PARAMETER = 3
+    #: The rest of the path, narrowed by a constraint.
+    CONSTRAINED_REST = 4
+    #: The rest of the path.
+    REST = 5
+
+
+#: `{name}` and what may stand around the name; a brace inside a constraint is doubled.
+_PARAMETER = re.compile(r"\{(?P<rest>\*{0,2})(?P<name>\w+)(?P<tail>(?:[^{}]|\{\{|\}\})*+)\}")
+_CONSTRAINT = re.compile(r":((?:\w+)(?:\((?:[^()]|\([^()]*\))*\))?)")
+
+
+@dataclass(frozen=True, slots=True)
+class RouteTemplate:
+    """A compiled template; templates sort by precedence."""
+
+    pattern: re.Pattern[str]
+    constraints: Mapping[str, tuple[Constraint, ...]]
+    precedence: tuple[int, ...]
+
+    @classmethod
+    def compile(cls, template: str) -> RouteTemplate:
+        """Read a template. Raises ValueError when it is not one."""
+        segments = [segment for segment in template.strip("/").split("/") if segment]
+        parts = [_compile_segment(segment) for segment in segments]
+        constraints = {name: tests for part in parts for name, tests in part.constraints.items() if tests}
+        pattern = "".join(part.pattern for part in parts)
+        return cls(
+            pattern=re.compile(f"{pattern}/?", re.IGNORECASE | re.DOTALL),
+            constraints=constraints,
+            precedence=tuple(part.rank for part in parts),
+        )
+
+    def match(self, path: str) -> dict[str, str] | None:
+        """Give the route values when `path` (beginning with `/`, decoded) fits, else None."""
+        found = self.pattern.fullmatch(path)
+        if found is None:
+            return None
+        values = {name: value for name, value in found.groupdict().items() if value}
+        tests = ((values[name], tests) for name, tests in self.constraints.items() if name in values)
+        return values if all(test(value) for value, tests in tests for test in tests) else None
+
+
+@dataclass(frozen=True, slots=True)
+class _Segment:
+    pattern: str
+    rank: _Rank
+    constraints: Mapping[str, tuple[Constraint, ...]]
+
+
+def _compile_segment(segment: str) -> _Segment:
+    parameters = list(_PARAMETER.finditer(segment))
+    literal = _PARAMETER.sub("", segment)
+    if "{" in literal or "}" in literal:
+        raise ValueError(f"{segment!r} is not a valid part of a route")
+    if not parameters:
+        return _Segment(f"/{re.escape(segment)}", _Rank.LITERAL, {})
+    constraints = {parameter["name"]: _constraints(parameter["tail"]) for parameter in parameters}
+    narrowed = bool(literal) or any(constraints.values())
+    if parameters[0]["rest"]:
+        rank = _Rank.CONSTRAINED_REST if narrowed else _Rank.REST
+        return _Segment(f"(?:/(?P<{parameters[0]['name']}>.*?))?", rank, constraints)
+    rank = _Rank.CONSTRAINED if narrowed else _Rank.PARAMETER
+    pattern = f"/{_segment_pattern(segment)}"
+    return _Segment(f"(?:{pattern})?" if parameters[-1]["tail"].endswith("?") else pattern, rank, constraints)
+
+
+def _segment_pattern(segment: str) -> str:
+    pattern, position = "", 0
+    for parameter in _PARAMETER.finditer(segment):
+        pattern += re.escape(segment[position : parameter.start()]) + f"(?P<{parameter['name']}>[^/]+)"
+        position = parameter.end()
+    return pattern + re.escape(segment[position:])
+
+
+def _constraints(text: str) -> tuple[Constraint, ...]:
+    unescaped = text.removesuffix("?").replace("{{", "{").replace("}}", "}")
+    names = _CONSTRAINT.findall(unescaped)
+    if "".join(f":{name}" for name in names) != unescaped:
+        raise ValueError(f"{text!r} is not a valid route constraint")
+    return tuple(read_constraint(name) for name in names)
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """One HTTP function and where it answers. `path` is the template with the prefix, beginning with `/`."""
+
+    function: Function
+    trigger: HttpTrigger
+    path: str
+    template: RouteTemplate
+
+
+@dataclass(frozen=True, slots=True)
+class RouteMatch:
+    """The function that answers a request and the values its path gave."""
+
+    route: Route
+    values: Mapping[str, str]
+
+
+class RouteTable:
+    """All HTTP functions in order of precedence."""
+
+    def __init__(self, functions: Iterable[Function], prefix: str) -> None:
+        routes = [
+            _route(function, function.trigger, prefix)
+            for function in functions
+            if isinstance(function.trigger, HttpTrigger)
+        ]
+        self.routes = sorted(routes, key=lambda route: (route.template.precedence, route.path))
+
+    def find(self, method: str, raw_path: str) -> RouteMatch | None:
+        """Find who answers; None for an unknown path and for a method that no function there takes."""
+        # An encoded slash stays encoded: it is part of a value, not a separator (ASP.NET Core does the same).
+        path = unquote(raw_path.replace("%2F", "%252F").replace("%2f", "%252f"))
+        for route in self.routes:
+            if method in route.trigger.methods and (values := route.template.match(path)) is not None:
+                return RouteMatch(route, values)
+        return None
+
+
+def _route(function: Function, trigger: HttpTrigger, prefix: str) -> Route:
+    path = "/" + "/".join(part for part in (prefix.strip("/"), trigger.route.strip("/")) if part)
+    try:
+        return Route(function, trigger, path, RouteTemplate.compile(path))
+    except (ValueError, re.error) as error:
+        raise StartError(f"function {function.name} has the route {trigger.route!r}: {error}") from error

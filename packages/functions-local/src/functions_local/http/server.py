@@ -1,0 +1,105 @@
+"""The HTTP server: functions with HTTP triggers, beside the routes of the engine and the administration."""
+
+from __future__ import annotations
+
+import errno
+import socket
+from collections.abc import Iterable
+
+from aiohttp import web
+
+from functions_local.errors import StartError
+from functions_local.http.keys import Keys
+from functions_local.http.messages import to_client, to_worker
+from functions_local.http.routes import RouteTable
+from functions_local.invocations import Invocations
+from functions_local.worker.bridge import Failed
+
+LOOPBACK = "127.0.0.1"
+
+#: Azure's limit of a request: 100 MB.
+_MAX_BODY = 100 * 1024 * 1024
+
+
+class HttpFunctions:
+    """Answers a request by running the function whose route it fits."""
+
+    def __init__(self, routes: RouteTable, invocations: Invocations, keys: Keys) -> None:
+        self._routes = routes
+        self._invocations = invocations
+        self._keys = keys
+        self._stopping = False
+
+    def stop(self) -> None:
+        """Answer 503 from now on; requests already under way go on."""
+        self._stopping = True
+
+    async def handle(self, request: web.Request) -> web.Response:
+        """Run the function and give its answer: 404 without one, 401 without its key, 500 when it raises.
+
+        Headers that are not UTF-8 are 400, as with the Azure Functions host's server (Kestrel).
+        """
+        if self._stopping:
+            return web.Response(status=503, headers={"Connection": "close"})
+        if any(_is_garbled(value) for value in request.headers.values()):
+            return web.Response(status=400)
+        match = self._routes.find(request.method, request.rel_url.raw_path)
+        if match is None:
+            return web.Response(status=404)
+        trigger = match.route.trigger
+        if not self._keys.allow(request, trigger.auth):
+            return web.Response(status=401)
+        body = await request.read() if request.body_exists else b""
+        outcome = await self._invocations.run(
+            match.route.function, {trigger.parameter: to_worker(request, body, match.values)}
+        )
+        if isinstance(outcome, Failed):
+            return web.Response(status=500)
+        return to_client(request.method, outcome.value)
+
+
+class HttpServer:
+    """Listens on the loopback interface only."""
+
+    def __init__(self, port: int) -> None:
+        """Take the port (0: any free one); requests are refused until `serve`.
+
+        Raises StartError when another process has it.
+        """
+        self._socket = _bind(port)
+        self._app = web.Application(client_max_size=_MAX_BODY)
+        self._runner = web.AppRunner(self._app, access_log=None, handle_signals=False, shutdown_timeout=0.1)
+        self.address: str = f"{LOOPBACK}:{self._socket.getsockname()[1]}"
+        self.url = f"http://{self.address}"
+
+    async def serve(self, routes: Iterable[web.RouteDef], functions: HttpFunctions) -> None:
+        """Begin to answer: `routes` first, everything else is for the functions."""
+        self._app.add_routes(routes)
+        self._app.router.add_route("*", "/{path:(?s:.*)}", functions.handle)  # line breaks, too
+        await self._runner.setup()
+        await web.SockSite(self._runner, self._socket, backlog=1024).start()
+
+    async def close(self) -> None:
+        """Close the listener and every connection."""
+        await self._runner.cleanup()
+        self._socket.close()
+
+
+def _is_garbled(header: str) -> bool:
+    """Tell whether aiohttp could not read the header as UTF-8: it leaves such bytes as lone surrogates."""
+    return any("\ud800" <= character <= "\udfff" for character in header)
+
+
+def _bind(port: int) -> socket.socket:
+    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((LOOPBACK, port))
+    except OSError as error:
+        listener.close()
+        if error.errno != errno.EADDRINUSE:
+            raise
+        raise StartError(
+            f"port {port} is taken by another process; choose one with --port (0 for any)"
+        ) from error
+    return listener

@@ -1,0 +1,143 @@
+"""What a function is told about Service Bus messages: their bodies and the trigger metadata.
+
+The names and kinds are those of the Service Bus extension. `UserProperties` (`UserPropertiesArray` for many)
+must be there: the SDK tells one message from many by it. Times carry no zone there, so the SDK makes naive
+datetimes of them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from azure.servicebus import ServiceBusReceivedMessage
+from azure.servicebus.amqp import AmqpMessageBodyType
+
+from functions_local.worker.protos import TypedData, byte_strings, strings
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """The input of one invocation: the body or bodies, and the metadata."""
+
+    body: TypedData
+    metadata: Mapping[str, TypedData]
+
+
+@dataclass(frozen=True, slots=True)
+class _Facts:
+    """One message's metadata before it is wrapped: texts apart from what goes as JSON."""
+
+    texts: Mapping[str, str | None]
+    values: Mapping[str, Any]
+
+
+def one_delivery(message: ServiceBusReceivedMessage) -> Delivery:
+    """Make the input of a function that takes one message."""
+    body, facts = _body(message), _facts(message)
+    text = _as_text(body)
+    metadata = {name: TypedData(string=value) for name, value in facts.texts.items() if value is not None}
+    metadata |= {name: _json(value) for name, value in facts.values.items() if value is not None}
+    return Delivery(TypedData(bytes=body) if text is None else TypedData(string=text), metadata)
+
+
+def many_delivery(messages: Sequence[ServiceBusReceivedMessage]) -> Delivery:
+    """Make the input of a function that takes a list: every name ends in `Array`, a missing text is empty."""
+    bodies = [_body(message) for message in messages]
+    texts = [_as_text(body) for body in bodies]
+    readable = [text for text in texts if text is not None]
+    facts = [_facts(message) for message in messages]
+    metadata = {
+        f"{name}Array": strings([fact.texts[name] or "" for fact in facts]) for name in facts[0].texts
+    }
+    metadata |= {f"{name}Array": _json([fact.values[name] for fact in facts]) for name in facts[0].values}
+    return Delivery(strings(readable) if len(readable) == len(bodies) else byte_strings(bodies), metadata)
+
+
+def text_as_delivery(text: str, *, many: bool) -> Delivery:
+    """Make the input of an invocation by hand: one message that never was on a queue."""
+    if many:
+        return Delivery(strings([text]), {"UserPropertiesArray": _json([{}])})
+    return Delivery(TypedData(string=text), {"UserProperties": _json({})})
+
+
+def _facts(message: ServiceBusReceivedMessage) -> _Facts:
+    properties = _application_properties(message)
+    enqueued, expires = message.enqueued_time_utc, message.expires_at_utc
+    subject = message.subject
+    return _Facts(
+        texts={
+            "MessageId": message.message_id,
+            "ContentType": message.content_type,
+            "CorrelationId": message.correlation_id,
+            "ReplyTo": message.reply_to,
+            "ReplyToSessionId": message.reply_to_session_id,
+            "To": message.to,
+            "Subject": subject,
+            "Label": subject,
+            "SessionId": message.session_id,
+            "PartitionKey": message.partition_key,
+            "DeadLetterSource": message.dead_letter_source,
+            "LockToken": str(message.lock_token),
+        },
+        values={
+            # The SDK counts earlier deliveries, the extension counts this one too.
+            "DeliveryCount": (message.delivery_count or 0) + 1,
+            "SequenceNumber": message.sequence_number,
+            "ApplicationProperties": properties,
+            "UserProperties": properties,
+            "EnqueuedTimeUtc": _time(enqueued, zone=""),
+            "EnqueuedTime": _time(enqueued, zone="+00:00"),
+            "ExpiresAtUtc": _time(expires, zone=""),
+            "ExpiresAt": _time(expires, zone="+00:00"),
+        },
+    )
+
+
+def _application_properties(message: ServiceBusReceivedMessage) -> dict[str, Any]:
+    properties = message.application_properties or {}
+    return {_plain(name): _plain(value) for name, value in properties.items()}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "replace")
+    if isinstance(value, datetime):
+        return value.isoformat()
+    return value if value is None or isinstance(value, str | int | float) else str(value)
+
+
+def _body(message: ServiceBusReceivedMessage) -> bytes:
+    match message.body_type:
+        case AmqpMessageBodyType.DATA:
+            return b"".join(message.body)
+        case AmqpMessageBodyType.VALUE:
+            value = message.body
+            return value if isinstance(value, bytes) else _value_text(value).encode()
+        case _:
+            return json.dumps([_plain(item) for part in message.body for item in part]).encode()
+
+
+def _value_text(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(_plain(value))
+
+
+def _as_text(body: bytes) -> str | None:
+    """Decode a body as the Azure host does, which hands text over as text; None for what is no UTF-8."""
+    try:
+        return body.decode()
+    except UnicodeDecodeError:
+        return None
+
+
+def _time(moment: datetime | None, *, zone: str) -> str | None:
+    if moment is None:
+        return None
+    return moment.astimezone(UTC).replace(tzinfo=None).isoformat(timespec="milliseconds") + zone
+
+
+def _json(value: Any) -> TypedData:
+    return TypedData(json=json.dumps(value))

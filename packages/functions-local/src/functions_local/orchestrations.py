@@ -1,0 +1,91 @@
+"""Joins the Durable engine to the app: which of its functions are Durable, and how the engine runs them."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from functions_local.app import ActivityTrigger, Function, OrchestrationTrigger
+from functions_local.durable import (
+    DurableEngine,
+    DurableFunction,
+    EngineOptions,
+    Raised,
+    Returned,
+)
+from functions_local.errors import StartError
+from functions_local.host_json import DurableOptions
+from functions_local.invocations import Invocations
+from functions_local.sqlite_log import LogRefusedError
+from functions_local.worker.bridge import Failed
+from functions_local.worker.protos import TypedData
+
+
+def make_engine(
+    functions: Sequence[Function],
+    invocations: Invocations,
+    host_json: DurableOptions,
+    options: EngineOptions,
+    data: Path,
+) -> DurableEngine:
+    """Make the engine for the app's orchestrators and activities; each hub has its own file in `data`.
+
+    Limits that host.json sets win over those in `options`.
+    """
+    return DurableEngine(
+        database=data / f"{host_json.hub_name}.db",
+        hub=host_json.hub_name,
+        orchestrators=_durable(functions, OrchestrationTrigger),
+        activities=_durable(functions, ActivityTrigger),
+        invoke=DurableCalls(functions, invocations),
+        options=_with_limits(options, host_json),
+    )
+
+
+async def start_engine(engine: DurableEngine) -> None:
+    """Start it. Raises StartError when its database is another process's, another version's or damaged."""
+    try:
+        await engine.start()
+    except LogRefusedError as error:
+        raise StartError(str(error)) from error
+    except sqlite3.DatabaseError as error:
+        raise StartError(
+            f"{engine.path} is damaged ({error}): delete it, or point the host at another folder"
+        ) from error
+
+
+class DurableCalls:
+    """Runs a Durable function for the engine, through the same door as every other invocation."""
+
+    def __init__(self, functions: Sequence[Function], invocations: Invocations) -> None:
+        self._functions = {function.name: function for function in functions}
+        self._invocations = invocations
+
+    async def __call__(self, function: str, parameter: str, payload: str) -> Returned | Raised:
+        """Run the function with the JSON text in its parameter."""
+        outcome = await self._invocations.run(
+            self._functions[function], {parameter: TypedData(string=payload)}
+        )
+        if isinstance(outcome, Failed):
+            return Raised(outcome.message, outcome.stack)
+        return Returned(outcome.value.value if outcome.value is not None else None)
+
+
+def _durable(
+    functions: Sequence[Function], kind: type[OrchestrationTrigger | ActivityTrigger]
+) -> list[DurableFunction]:
+    return [
+        DurableFunction(function.trigger.name, function.name, function.trigger.parameter)
+        for function in functions
+        if isinstance(function.trigger, kind)
+    ]
+
+
+def _with_limits(options: EngineOptions, host_json: DurableOptions) -> EngineOptions:
+    if (limit := host_json.max_concurrent_orchestrator_functions) is not None:
+        options = replace(options, max_concurrent_orchestrators=limit)
+    if (limit := host_json.max_concurrent_activity_functions) is not None:
+        options = replace(options, max_concurrent_activities=limit)
+    return options

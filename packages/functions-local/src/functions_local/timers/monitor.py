@@ -1,0 +1,84 @@
+"""The schedule monitor: remembers on disk when each timer runs next, so that a missed run is made up for.
+
+The record is written after a run, so a host killed during one repeats it as past due: at least once, as in
+Azure.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict
+
+from functions_local.timers.ncrontab import Schedule
+
+#: Schedules that fire more often than this are not worth a record; Azure keeps none for them either.
+_MONITORED_FROM = timedelta(minutes=1)
+
+
+class ScheduleStatus(BaseModel):
+    """One timer's record; all times are naive UTC. `last` is None until the first run."""
+
+    model_config = ConfigDict(frozen=True)
+
+    last: datetime | None
+    next: datetime
+    updated: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """What a timer does when the host starts: run at once as past due, or wait until `status.next`."""
+
+    status: ScheduleStatus
+    past_due: bool
+
+
+class ScheduleMonitor:
+    """Keeps one small file for each timer function."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def load(self, function: str) -> ScheduleStatus | None:
+        """Read a function's record; None when it never had one."""
+        try:
+            return ScheduleStatus.model_validate_json(self._file(function).read_bytes())
+        except FileNotFoundError:
+            return None
+
+    def save(self, function: str, status: ScheduleStatus) -> None:
+        """Replace a function's record in one step, so that a crash leaves the old or the new one."""
+        self._folder.mkdir(parents=True, exist_ok=True)
+        fresh = self._file(function).with_suffix(".new")
+        fresh.write_text(status.model_dump_json())
+        os.replace(fresh, self._file(function))  # noqa: PTH105  the atomic replacement is the point
+
+    def _file(self, function: str) -> Path:
+        return self._folder / f"{function}.json"
+
+
+def worth_monitoring(schedule: Schedule, now: datetime) -> bool:
+    """Whether the schedule fires at most once a minute."""
+    first = schedule.next(now)
+    return schedule.next(first) - first >= _MONITORED_FROM
+
+
+def plan_start(recorded: ScheduleStatus | None, schedule: Schedule, now: datetime) -> Start:
+    """Decide from a timer's record what to do at start.
+
+    A record whose next time is not what the schedule gives belongs to a schedule that has been edited: it
+    counts as no record, and nothing is past due.
+    """
+    fresh = ScheduleStatus(last=recorded.last if recorded else None, next=schedule.next(now), updated=now)
+    if recorded is None or schedule.next(recorded.last or recorded.updated) != recorded.next:
+        return Start(fresh, past_due=False)
+    return Start(recorded, past_due=now > recorded.next)
+
+
+def after_run(schedule: Schedule, began: datetime) -> ScheduleStatus:
+    """Give the record after a run that began then."""
+    return ScheduleStatus(last=began, next=schedule.next(began), updated=began)

@@ -1,0 +1,145 @@
+"""The loop of one timer function: waits, runs it, retries by its policy, keeps its record."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import json
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime, timedelta
+from typing import assert_never
+
+from functions_local.app import Function, RetryPolicy, RetryStrategy, TimerTrigger
+from functions_local.errors import StartError
+from functions_local.invocations import Attempt, Invocations
+from functions_local.timers.monitor import (
+    ScheduleMonitor,
+    ScheduleStatus,
+    after_run,
+    plan_start,
+    worth_monitoring,
+)
+from functions_local.timers.ncrontab import Schedule, parse_schedule
+from functions_local.worker.bridge import Succeeded
+from functions_local.worker.protos import TypedData
+
+type Clock = Callable[[], datetime]
+type Sleep = Callable[[float], Awaitable[None]]
+
+#: Seconds.
+_LONGEST_SLEEP = 60.0
+
+
+def utc_now() -> datetime:
+    """Give the time as the timers count it: UTC, naive."""
+    return datetime.now(UTC).replace(tzinfo=None)
+
+
+class TimerRunner:
+    """Fires one timer function while the host runs. The clock and the sleep are the tests' way in."""
+
+    def __init__(
+        self,
+        function: Function,
+        trigger: TimerTrigger,
+        monitor: ScheduleMonitor,
+        invocations: Invocations,
+        *,
+        clock: Clock = utc_now,
+        sleep: Sleep = asyncio.sleep,
+    ) -> None:
+        """Raise StartError when the schedule cannot be read."""
+        self._function = function
+        self._trigger = trigger
+        self._schedule = _schedule(function, trigger)
+        self._monitored = trigger.use_monitor and worth_monitoring(self._schedule, clock())
+        self._monitor = monitor
+        self._invocations = invocations
+        self._clock = clock
+        self._sleep = sleep
+
+    async def run(self) -> None:
+        """Fire the function at each of its times, for ever."""
+        recorded = self._monitor.load(self._function.name) if self._monitored else None
+        start = plan_start(recorded, self._schedule, self._clock())
+        status = start.status
+        if start.past_due or self._trigger.run_on_startup:
+            status = await self._fire(status, past_due=start.past_due)
+        else:
+            self._keep(status)
+        while True:
+            await self._sleep_until(status.next)
+            status = await self._fire(status, past_due=False)
+
+    async def _fire(self, status: ScheduleStatus, *, past_due: bool) -> ScheduleStatus:
+        began = self._clock()
+        await self._run_with_retries(timer_input(status if self._monitored else None, past_due=past_due))
+        after = after_run(self._schedule, began)
+        self._keep(after)
+        return self._without_missed(after)
+
+    def _without_missed(self, status: ScheduleStatus) -> ScheduleStatus:
+        """Skip the ticks that came while the function ran: runs never overlap and are not made up for."""
+        now = self._clock()
+        return status if status.next > now else status.model_copy(update={"next": self._schedule.next(now)})
+
+    async def _run_with_retries(self, request: TypedData) -> None:
+        policy = self._function.retry
+        retries = policy.max_retries if policy else 0
+        for count in itertools.count():
+            attempt = Attempt(count, retries)
+            outcome = await self._invocations.run(
+                self._function, {self._trigger.parameter: request}, attempt=attempt
+            )
+            if isinstance(outcome, Succeeded) or policy is None or count == retries:
+                return
+            await self._sleep(retry_delay(policy, count).total_seconds())
+
+    async def _sleep_until(self, moment: datetime) -> None:
+        # Slept in pieces, so that a clock that was set or a machine that was suspended delays the run little.
+        while (left := (moment - self._clock()).total_seconds()) > 0:
+            await self._sleep(min(left, _LONGEST_SLEEP))
+
+    def _keep(self, status: ScheduleStatus) -> None:
+        if self._monitored:
+            self._monitor.save(self._function.name, status)
+
+
+def timer_input(status: ScheduleStatus | None, *, past_due: bool) -> TypedData:
+    """Make the value of a timer parameter as the Azure host sends it; None when no record is kept."""
+    record = status and {
+        "Last": _text(status.last or datetime.min),  # noqa: DTZ901  .NET's "never" is its least date
+        "Next": _text(status.next),
+        "LastUpdated": _text(status.updated),
+    }
+    return TypedData(
+        json=json.dumps({"Schedule": {"AdjustForDST": True}, "ScheduleStatus": record, "IsPastDue": past_due})
+    )
+
+
+def retry_delay(policy: RetryPolicy, count: int) -> timedelta:
+    """Give the wait before retry number `count`, counted from 0."""
+    match policy.strategy:
+        case RetryStrategy.FIXED_DELAY:
+            return policy.first_delay
+        case RetryStrategy.EXPONENTIAL_BACKOFF:
+            # The exponent is bounded so that "for ever" cannot overflow; the longest delay rules long before
+            # that.
+            return min(policy.first_delay * (1 << min(count, 30)), policy.longest_delay)
+        case _:
+            assert_never(policy.strategy)
+
+
+def _schedule(function: Function, trigger: TimerTrigger) -> Schedule:
+    try:
+        schedule = parse_schedule(trigger.schedule)
+        schedule.next(utc_now())
+    except ValueError as error:
+        raise StartError(
+            f"function {function.name} has the schedule {trigger.schedule!r}: {error}"
+        ) from error
+    return schedule
+
+
+def _text(moment: datetime) -> str:
+    return moment.isoformat() + "+00:00"

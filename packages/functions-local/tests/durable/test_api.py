@@ -1,0 +1,136 @@
+"""The management API as a plain HTTP client sees it."""
+
+from __future__ import annotations
+
+import pytest
+from aiohttp import ClientResponse
+
+from functions_local.durable import DurableEngine
+from tests.durable.conftest import ApiClient
+from tests.durable.workflows import result
+
+_API = "/runtime/webhooks/durabletask"
+
+
+async def test_start_answers_with_management_urls(http: ApiClient) -> None:
+    """202, where to look and when, and no rewind URL."""
+    answer = await http.post(f"{_API}/orchestrators/chain/c1", data=b'{"a": 1}')
+    urls = await answer.json()
+    assert answer.status == 202
+    assert answer.headers["Retry-After"] == "10"
+    assert answer.headers["Location"] == urls["statusQueryGetUri"]
+    assert urls["id"] == "c1"
+    assert "rewindPostUri" not in urls
+
+
+async def test_status_codes_follow_the_instance(http: ApiClient, engine: DurableEngine) -> None:
+    """202 while it runs, 200 when it has ended, 500 on demand if it failed, 404 without body if unknown."""
+    await http.post("/durabletask/orchestrators/event/e")
+    running = await http.get("/durabletask/instances/e")
+    assert (running.status, running.headers["Retry-After"]) == (202, "5")
+    await http.post("/durabletask/orchestrators/fails/f")
+    await result(engine, "f")
+    failed = await http.get("/durabletask/instances/f?showInput=false")
+    assert failed.status == 200
+    assert (await failed.json())["output"] == "Orchestrator function 'fails' failed: orchestrator failed"
+    assert (await http.get("/durabletask/instances/f?returnInternalServerErrorOnFailure=true")).status == 500
+    unknown = await http.get("/durabletask/instances/zzz")
+    assert (unknown.status, await unknown.read()) == (404, b"")
+
+
+async def test_bodies_are_stored_without_repair(http: ApiClient, engine: DurableEngine) -> None:
+    """A JSON string stays a string in `input`, an object stays an object."""
+    await http.post(f"{_API}/orchestrators/event/s", data=b'"{\\"a\\": 1}"')
+    await http.post(f"{_API}/orchestrators/event/o", data=b'{"a": [1,  2], "\\ud800": "\xc3\xa9"}')
+    assert engine.client.find("s").input == '"{\\"a\\": 1}"'
+    assert (await (await http.get(f"{_API}/instances/s")).json())["input"] == '{"a": 1}'
+    assert (await (await http.get(f"{_API}/instances/o")).json())["input"]["a"] == [1, 2]
+
+
+async def test_start_can_wait_for_the_end(http: ApiClient) -> None:
+    """With a timeout a start answers with the output, or as ever if that takes too long."""
+    done = await http.post(f"{_API}/orchestrators/chain?timeout=5&pollingInterval=1", data=b'"1"')
+    assert (done.status, await done.json()) == (200, 1)
+    failed = await http.post(f"{_API}/orchestrators/fails?timeout=5")
+    assert (failed.status, (await failed.json())["runtimeStatus"]) == (500, "Failed")
+    assert (await http.post(f"{_API}/orchestrators/event?timeout=0.05")).status == 202
+
+
+async def test_lists_come_in_pages(http: ApiClient) -> None:
+    """Pages of `top` instances, oldest first, joined by the continuation token, each instance once."""
+    for number in range(7):
+        await http.post(f"{_API}/orchestrators/event/p{number}")
+    seen: list[str] = []
+    token = ""
+    for size in (3, 3, 1):
+        page = await http.get(f"{_API}/instances?top=3", headers={"x-ms-continuation-token": token})
+        rows = await page.json()
+        assert len(rows) == size
+        seen += [row["instanceId"] for row in rows]
+        token = page.headers.get("x-ms-continuation-token", "")
+    assert seen == [f"p{number}" for number in range(7)]
+    assert not token
+
+
+async def test_a_page_has_100_instances_unless_told_otherwise(http: ApiClient, engine: DurableEngine) -> None:
+    """The extension's default, which SDK 1.7.0 can't change."""
+    for _ in range(101):
+        await engine.client.start_new("event")
+    page = await http.get(f"{_API}/instances/")
+    assert len(await page.json()) == 100
+    assert "x-ms-continuation-token" in page.headers
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "data", "text"),
+    [
+        ("POST", "orchestrators/chain", b"{", "not JSON"),
+        ("POST", "orchestrators/nope", b"", "not an orchestrator function"),
+        ("POST", "orchestrators/chain/%40x", b"", "instance id"),
+        ("GET", "instances?top=many", None, "must be a number"),
+        ("GET", "instances?top=-1", None, "must not be negative"),
+        ("GET", "instances?createdTimeFrom=yesterday", None, "ISO 8601"),
+        ("GET", "instances?runtimeStatus=Asleep", None, "none of Running"),
+        ("DELETE", "instances", None, "createdTimeFrom"),
+    ],
+)
+async def test_bad_requests_say_what_is_wrong(
+    http: ApiClient, method: str, path: str, data: bytes | None, text: str
+) -> None:
+    """400, worded for the SDK, which shows `ExceptionMessage`."""
+    answer = await http.request(method, f"{_API}/{path}", data=data)
+    assert answer.status == 400
+    assert text in (await answer.json())["ExceptionMessage"]
+
+
+async def test_operations_are_not_case_sensitive(http: ApiClient, engine: DurableEngine) -> None:
+    """The extension compares them so; unknown ones are 404."""
+    await http.post(f"{_API}/orchestrators/event/x")
+    raised = await http.post(f"{_API}/instances/x/RAISEEVENT/go", json=1)
+    assert raised.status == 202
+    assert (await result(engine, "x")).output == '{"event":1}'
+    assert (await http.post(f"{_API}/instances/x/Terminate?reason=late")).status == 410
+    assert (await http.post(f"{_API}/instances/x/explode")).status == 404
+    assert (await http.post(f"{_API}/instances/x/explode/go", json=1)).status == 404
+
+
+async def test_events_must_be_json(http: ApiClient) -> None:
+    """Another content type is refused, as is a broken continuation token."""
+    await http.post(f"{_API}/orchestrators/event/j")
+
+    async def refused(answer: ClientResponse) -> str:
+        assert answer.status == 400
+        return str((await answer.json())["ExceptionMessage"])
+
+    answer = await http.post(
+        f"{_API}/instances/j/raiseEvent/go", data=b"1", headers={"Content-Type": "text/plain"}
+    )
+    assert "application/json" in await refused(answer)
+    answer = await http.get(f"{_API}/instances", headers={"x-ms-continuation-token": "%%%"})
+    assert "continuation token" in await refused(answer)
+
+
+async def test_a_stopped_engine_answers_503(http: ApiClient, engine: DurableEngine) -> None:
+    """The routes outlive the engine, and say so."""
+    await engine.stop()
+    assert (await http.get(f"{_API}/instances")).status == 503

@@ -1,0 +1,54 @@
+"""Stand-ins for the worker and for output bindings, and functions to run with them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from functions_local.app import Function, Trigger
+from functions_local.invocations import Invocations
+from functions_local.worker.bridge import Call, Outcome, Succeeded
+from functions_local.worker.protos import TypedData
+
+NOTHING = Succeeded(None, {})
+
+
+@dataclass
+class FakeWorker:
+    """Answers each call with what `behave` gives and remembers the calls."""
+
+    behave: Callable[[Call], Outcome] = lambda _call: NOTHING
+    calls: list[Call] = field(default_factory=list)
+    hold: asyncio.Event | None = None
+
+    async def invoke(self, call: Call) -> Outcome:
+        """Answer, after `hold` when there is one."""
+        self.calls.append(call)
+        if self.hold is not None:
+            await self.hold.wait()
+        return self.behave(call)
+
+
+@dataclass
+class FakeOutputs:
+    """Keeps what would be sent, or fails."""
+
+    sent: list[Mapping[str, TypedData]] = field(default_factory=list)
+    error: Exception | None = None
+
+    async def send(self, _function: Function, outputs: Mapping[str, TypedData]) -> None:
+        """Keep the values."""
+        if self.error is not None:
+            raise self.error
+        self.sent.append(outputs)
+
+
+def invocations(worker: FakeWorker, outputs: FakeOutputs | None = None) -> Invocations:
+    """Make the invocations of a host that has this worker."""
+    return Invocations(worker, outputs or FakeOutputs(), timeout=None)
+
+
+def function(trigger: Trigger, *, name: str = "f", clients: tuple[str, ...] = ()) -> Function:
+    """Make a function of the app."""
+    return Function(name, f"id-{name}", trigger, clients, (), None)

@@ -1,0 +1,117 @@
+"""Starts the host and the broker as a user does, and reads what they say."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+import signal
+import sys
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+ROOT = Path(__file__).parents[3]
+APP = Path(__file__).parent / "app"
+
+#: Every process that a test started; what a failed test left is ended after it.
+STARTED: list[asyncio.subprocess.Process] = []
+
+#: Seconds that anything in a test may take before it counts as failed.
+PATIENCE = 15.0
+
+
+@dataclass(slots=True)
+class Part:
+    """A running part of the platform: its process, its ready line, and its log."""
+
+    process: asyncio.subprocess.Process
+    ready: str
+    log_file: Path
+
+    @property
+    def log(self) -> str:
+        """Everything it has written to stderr."""
+        return self.log_file.read_text()
+
+    async def stop(self, sent: signal.Signals = signal.SIGTERM) -> int:
+        """Signal it and give its exit code."""
+        if self.process.returncode is None:
+            self.process.send_signal(sent)
+        return await asyncio.wait_for(self.process.wait(), PATIENCE)
+
+
+async def start(module: str, *arguments: object, environment: dict[str, str], log_file: Path) -> Part:
+    """Start `python -m module` and wait for its ready line; AssertionError with its log when it ends."""
+    with log_file.open("ab") as log:
+        process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-m",
+            module,
+            *map(str, arguments),
+            cwd=ROOT,
+            env={**os.environ, **environment},
+            stdout=asyncio.subprocess.PIPE,
+            stderr=log,
+        )
+    STARTED.append(process)
+    assert process.stdout is not None
+    line = (await asyncio.wait_for(process.stdout.readline(), PATIENCE)).decode().strip()
+    assert line.startswith("ready: "), f"{module} said {line!r}\n{log_file.read_text()}"  # noqa: ASYNC240  the test ends here
+    return Part(process, line.removeprefix("ready: "), log_file)
+
+
+async def start_host(
+    folder: Path, *arguments: object, app: Path = APP, settings: Mapping[str, str] | None = None
+) -> Part:
+    """Start the host on a free port with its state and its log below `folder`. `ready` is its URL."""
+    return await start(
+        "functions_local",
+        *("--app", app, "--port", 0, "--data", folder / "data"),
+        *arguments,
+        environment={"TRACES": str(folder), **(settings or {})},
+        log_file=folder / "host.log",
+    )
+
+
+async def start_broker(folder: Path, port: int = 0) -> Part:
+    """Start the broker with the test app's queues."""
+    return await start(
+        "servicebus_local",
+        *("--config", APP / "queues.json", "--port", port, "--admin-port", 0, "--data", folder / "broker"),
+        environment={},
+        log_file=folder / "broker.log",
+    )
+
+
+def broker_port(broker: Part) -> int:
+    """Read the AMQP port off the broker's ready line."""
+    match = re.match(r"sb://127\.0\.0\.1:(\d+)", broker.ready)
+    assert match is not None
+    return int(match[1])
+
+
+def connection_string(port: int) -> str:
+    """Give what an app has in its settings for the local broker."""
+    keys = "SharedAccessKeyName=local;SharedAccessKey=local;UseDevelopmentEmulator=true"
+    return f"Endpoint=sb://127.0.0.1:{port};{keys}"
+
+
+def traces(folder: Path, name: str) -> list[dict[str, Any]]:
+    """Read what the app's functions left behind under a name."""
+    file = folder / f"{name}.jsonl"
+    return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
+
+
+async def until[Found](
+    look: Callable[[], Found | Literal[False] | None], *, seconds: float = PATIENCE
+) -> Found:
+    """Look again and again until something true is found; raise AssertionError when it takes too long."""
+    deadline = time.monotonic() + seconds
+    while not (found := look()):
+        assert time.monotonic() < deadline, f"not within {seconds} s"
+        await asyncio.sleep(0.02)
+    return found

@@ -1,0 +1,114 @@
+"""Durable Functions through the whole host: real SDK, real worker library, our engine."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+import pytest_asyncio
+
+from tests.host.processes import Part, start_host
+
+pytestmark = [pytest.mark.process, pytest.mark.asyncio(loop_scope="module")]
+
+APP = Path(__file__).parent / "durable_app"
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def host(folder: Path) -> AsyncIterator[Part]:
+    """Run the Durable app."""
+    part = await start_host(folder, app=APP)
+    yield part
+    await part.stop()
+
+
+async def outcome(host: Part, orchestrator: str, given: object, **query: str) -> dict[str, Any]:
+    """Start an orchestration as a user does, and follow its status address to the end."""
+    async with aiohttp.ClientSession(host.ready) as http:
+        async with http.post(f"/api/start/{orchestrator}", json=given, params=query) as started:
+            assert started.status == 202
+            status_url = (await started.json())["statusQueryGetUri"]
+        async with asyncio.timeout(10):
+            while True:
+                async with http.get(status_url) as answer:
+                    if answer.status == 200:
+                        status: dict[str, Any] = await answer.json()
+                        return status
+                await asyncio.sleep(0.02)
+
+
+async def test_orchestration_runs_to_its_end(host: Part) -> None:
+    """Start over HTTP, sync and async activities, result in the status."""
+    status = await outcome(host, "chain", 1)
+    assert (status["runtimeStatus"], status["output"]) == ("Completed", 3)
+
+
+async def test_failing_activity_fails_the_orchestration_with_its_message(host: Part) -> None:
+    """And the host's log has its stack."""
+    status = await outcome(host, "failing", 1)
+    assert status["runtimeStatus"] == "Failed"
+    assert "ValueError: broken None" in status["output"]
+    assert "raise ValueError" in host.log
+
+
+async def test_status_has_the_engines_figures(host: Part) -> None:
+    """Beside the counters of the functions."""
+    await outcome(host, "chain", 1)
+    async with aiohttp.ClientSession(host.ready) as http, http.get("/admin/host/status") as response:
+        status = await response.json()
+    assert status["durable"]
+    assert status["functions"]["add_one"]["succeeded"] >= 1
+
+
+async def test_dates_of_the_history_are_parsed_by_the_standard_library(host: Part) -> None:
+    """The patch of the SDK's date parser is in place: an orchestrator sees an aware UTC time."""
+    status = await outcome(host, "clock", 1)
+    assert status["output"]["parser"] == "fromisoformat"
+    assert status["output"]["zone"] == "UTC"
+
+
+async def test_finished_orchestration_is_still_known_after_a_kill(folder: Path, host: Part) -> None:
+    """Kill -9 and a new host on the same folder."""
+    await outcome(host, "chain", 5, id="kept")
+    host.process.kill()
+    await host.process.wait()
+    again = await start_host(folder, app=APP)
+    try:
+        kept = "/runtime/webhooks/durabletask/instances/kept"
+        async with aiohttp.ClientSession(again.ready) as http, http.get(kept) as response:
+            assert (await response.json())["output"] == 7
+    finally:
+        await again.stop()
+
+
+async def test_chaos_runs_activities_twice_and_changes_no_result(tmp_path: Path) -> None:
+    """The command line's options reach the engine."""
+    options = ("--chaos-duplicate-activities", 1, "--chaos-reorder", "--chaos-seed", 7)
+    part = await start_host(tmp_path, *options, app=APP)
+    assert (await outcome(part, "chain", 1))["output"] == 3
+    async with aiohttp.ClientSession(part.ready) as http, http.get("/admin/host/status") as response:
+        functions = (await response.json())["functions"]
+    assert [functions[name]["succeeded"] for name in ("add_one", "add_one_async")] == [2, 2]
+    await part.stop()
+
+
+async def test_damaged_database_is_named(tmp_path: Path) -> None:
+    """One line with the file and the way out."""
+    first = await start_host(tmp_path, app=APP)
+    await first.stop()
+    [database] = (tmp_path / "data" / "durable").glob("*.db")
+    database.write_bytes(b"not a database" * 100)
+    with pytest.raises(AssertionError, match=rf"{database.name} is damaged \(.*\): delete it"):
+        await start_host(tmp_path, app=APP)
+
+
+async def test_second_host_on_the_same_data_is_refused(tmp_path: Path) -> None:
+    """One line that says so, before anything of the app runs."""
+    first = await start_host(tmp_path, app=APP)
+    with pytest.raises(AssertionError, match="in use by another process"):
+        await start_host(tmp_path, app=APP)
+    await first.stop()

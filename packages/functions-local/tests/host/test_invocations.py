@@ -1,0 +1,100 @@
+"""What holds for every invocation, whatever triggered it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from datetime import timedelta
+
+import pytest
+
+from functions_local.app import ActivityTrigger, OrchestrationTrigger
+from functions_local.invocations import Counters, Invocations
+from functions_local.worker.bridge import Failed, Succeeded
+from functions_local.worker.protos import TypedData
+from tests.host.doubles import FakeOutputs, FakeWorker, function, invocations
+from tests.host.processes import until
+
+ACTIVITY = function(ActivityTrigger("x", "f"), clients=("client",))
+
+
+async def test_counters_tell_successes_from_failures() -> None:
+    """Per function."""
+    worker = FakeWorker()
+    runs = invocations(worker)
+    await runs.run(ACTIVITY, {})
+    worker.behave = lambda _call: Failed("ValueError: x", "")
+    await runs.run(ACTIVITY, {})
+    assert runs.counters == {"f": Counters(started=2, succeeded=1, failed=1)}
+
+
+async def test_every_invocation_has_an_id_of_its_own() -> None:
+    """And none is reused."""
+    worker = FakeWorker()
+    runs = invocations(worker)
+    await asyncio.gather(*(runs.run(ACTIVITY, {}) for _ in range(3)))
+    assert len({call.invocation_id for call in worker.calls}) == 3
+
+
+async def test_durable_client_is_added_to_what_the_trigger_gives() -> None:
+    """For each parameter that is bound to one."""
+    worker = FakeWorker()
+    runs = invocations(worker)
+    runs.durable_client = "binding"
+    await runs.run(ACTIVITY, {"x": TypedData(string="1")})
+    assert {name: data.value for name, data in worker.calls[0].inputs.items()} == {
+        "x": "1",
+        "client": "binding",
+    }
+
+
+async def test_outputs_are_sent_before_the_invocation_counts_as_done() -> None:
+    """What the function set reaches the sender."""
+    outputs = FakeOutputs()
+    answer = Succeeded(None, {"out": TypedData(string="v")})
+    await invocations(FakeWorker(lambda _call: answer), outputs).run(ACTIVITY, {})
+    assert outputs.sent == [answer.outputs]
+
+
+async def test_output_that_cannot_be_sent_fails_the_invocation() -> None:
+    """So that the message that triggered it comes again."""
+    answer = Succeeded(None, {"out": TypedData(string="v")})
+    outputs = FakeOutputs(error=OSError("no broker"))
+    outcome = await invocations(FakeWorker(lambda _call: answer), outputs).run(ACTIVITY, {})
+    assert outcome == Failed("OSError: an output could not be sent: no broker", "")
+
+
+async def test_drain_waits_for_what_runs() -> None:
+    """True when all has finished in time, False and a name when not."""
+    worker = FakeWorker(hold=asyncio.Event())
+    runs = invocations(worker)
+    assert await runs.drain(1)
+    task = asyncio.create_task(runs.run(ACTIVITY, {}))
+    await asyncio.sleep(0)
+    assert not await runs.drain(0.01)
+    assert runs.running == 1
+    assert worker.hold is not None
+    worker.hold.set()
+    assert await runs.drain(1)
+    await task
+
+
+async def test_run_beyond_the_function_timeout_is_reported(caplog: pytest.LogCaptureFixture) -> None:
+    """It is not ended: only Azure does that."""
+    worker = FakeWorker(hold=asyncio.Event())
+    runs = Invocations(worker, FakeOutputs(), timeout=timedelta(milliseconds=10))
+    task = asyncio.create_task(runs.run(ACTIVITY, {}))
+    await until(lambda: "functionTimeout" in caplog.text)
+    assert worker.hold is not None
+    worker.hold.set()
+    assert isinstance(await task, Succeeded)
+
+
+async def test_orchestrators_failure_is_one_line(caplog: pytest.LogCaptureFixture) -> None:
+    """The SDK puts the whole state behind the message; the log does without."""
+    failure = Failed("Exception: boom\n\n$OutOfProcData$:{}", "stack")
+    with caplog.at_level(logging.ERROR):
+        await invocations(FakeWorker(lambda _call: failure)).run(
+            function(OrchestrationTrigger("context", "o")), {}
+        )
+    assert caplog.records[0].getMessage().endswith("failed: Exception: boom")

@@ -1,0 +1,178 @@
+"""Service Bus triggers and outputs, with the real client on both sides of the real broker."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+from azure.servicebus import ServiceBusMessage
+from azure.servicebus.aio import ServiceBusClient, ServiceBusSender
+
+from tests.host.conftest import SETTINGS
+from tests.host.processes import (
+    Part,
+    broker_port,
+    connection_string,
+    start_broker,
+    start_host,
+    traces,
+    until,
+)
+
+pytestmark = [pytest.mark.process, pytest.mark.asyncio(loop_scope="module")]
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def broker(folder: Path) -> AsyncIterator[Part]:
+    """Run the broker."""
+    part = await start_broker(folder)
+    yield part
+    await part.stop()
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def host(folder: Path, broker: Part) -> AsyncIterator[Part]:
+    """Run the test app with the broker."""
+    part = await start_host(folder, settings={**SETTINGS, "Bus": connection_string(broker_port(broker))})
+    yield part
+    await part.stop()
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def client(host: Part, broker: Part) -> AsyncIterator[ServiceBusClient]:  # noqa: ARG001  the app must listen
+    """Give a client of the broker."""
+    address = connection_string(broker_port(broker))
+    async with ServiceBusClient.from_connection_string(address, retry_total=0) as client:
+        yield client
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def one(client: ServiceBusClient) -> AsyncIterator[ServiceBusSender]:
+    """Give a sender to the queue of the function that takes one message."""
+    async with client.get_queue_sender("one") as sender:
+        yield sender
+
+
+async def test_function_sees_every_property_of_a_message(one: ServiceBusSender, folder: Path) -> None:
+    """Body, ids, application properties, delivery count from 1 and a naive time, as in Azure."""
+    message = ServiceBusMessage(
+        "properties",
+        message_id="m-1",
+        correlation_id="c-1",
+        subject="s",
+        reply_to="answers",
+        content_type="text/plain",
+        application_properties={"text": "t", "number": 7, "flag": True},
+    )
+    await one.send_messages(message)
+    [seen] = await until(lambda: [trace for trace in traces(folder, "one") if trace["body"] == "properties"])
+    assert {
+        key: seen[key] for key in ("id", "correlation", "subject", "reply_to", "content_type", "deliveries")
+    } == {
+        "id": "m-1",
+        "correlation": "c-1",
+        "subject": "s",
+        "reply_to": "answers",
+        "content_type": "text/plain",
+        "deliveries": 1,
+    }
+    assert seen["properties"] == {"text": "t", "number": 7, "flag": True}
+    assert "+" not in seen["enqueued"]
+    assert seen["sequence"] >= 1
+
+
+async def test_failing_message_is_abandoned_until_it_is_a_dead_letter(
+    one: ServiceBusSender, folder: Path
+) -> None:
+    """Each exception counts a delivery; at the limit of 3 it moves to where another function reads."""
+    await one.send_messages(ServiceBusMessage("fail always"))
+    await until(lambda: [trace for trace in traces(folder, "dead") if trace["body"] == "fail always"])
+    deliveries = [trace["deliveries"] for trace in traces(folder, "one") if trace["body"] == "fail always"]
+    assert deliveries == [1, 2, 3]
+
+
+async def test_output_binding_sends_what_was_set(client: ServiceBusClient, one: ServiceBusSender) -> None:
+    """What a function sets on its output is a message on the other queue."""
+    await one.send_messages(ServiceBusMessage("answer me"))
+    async with client.get_queue_receiver("answers") as receiver:
+        [answer] = await receiver.receive_messages(1, max_wait_time=10)
+        assert str(answer) == "re: answer me"
+        await receiver.complete_message(answer)
+
+
+async def test_single_messages_run_side_by_side(one: ServiceBusSender, folder: Path) -> None:
+    """Up to maxConcurrentCalls (4) at once, and no more."""
+    await one.send_messages([ServiceBusMessage(f"sleep 0.5 {number}") for number in range(5)])
+    ended = await until(lambda: len(found := traces(folder, "slept")) >= 5 and found)
+    began = [trace["at"] for trace in traces(folder, "one") if trace["body"].startswith("sleep 0.5")]
+    first_end = min(trace["at"] for trace in ended)
+    assert sum(at < first_end for at in began) == 4
+
+
+async def test_lock_is_renewed_while_a_function_runs(one: ServiceBusSender, folder: Path) -> None:
+    """A run longer than the queue's lock (5 s) is neither delivered again nor lost."""
+    await one.send_messages(ServiceBusMessage("sleep 6.5 long"))
+    await until(lambda: [trace for trace in traces(folder, "slept") if trace["body"] == "sleep 6.5 long"])
+    assert [trace["deliveries"] for trace in traces(folder, "one") if trace["body"] == "sleep 6.5 long"] == [
+        1
+    ]
+
+
+async def test_many_messages_come_in_batches(client: ServiceBusClient, folder: Path) -> None:
+    """Each message once, in order, at most maxMessageBatchSize (50) together, with its own properties."""
+    names = [f"m{number}" for number in range(120)]
+    async with client.get_queue_sender("many") as sender:
+        messages = [
+            ServiceBusMessage(name, message_id=name, application_properties={"n": name}) for name in names
+        ]
+        await sender.send_messages(messages)
+    await until(lambda: sum(len(trace["ids"]) for trace in traces(folder, "many")) == len(names))
+    batches = traces(folder, "many")
+    assert [body for batch in batches for body in batch["bodies"]] == names
+    assert [name for batch in batches for name in batch["ids"]] == names
+    assert [each["n"] for batch in batches for each in batch["properties"]] == names
+    assert max(len(batch["ids"]) for batch in batches) <= 50
+    assert len(batches) < 20
+
+
+async def test_switched_off_function_takes_nothing(folder: Path) -> None:
+    """A function that a setting disables does not compete for messages."""
+    assert traces(folder, "switched_off") == []
+
+
+async def test_host_comes_back_after_the_broker_was_killed(folder: Path, host: Part, broker: Part) -> None:
+    """After kill -9 and a restart the messages flow again; the outage and its end are one log line each."""
+    port = broker_port(broker)
+    broker.process.kill()
+    await broker.process.wait()
+    await until(lambda: "function on_one: queue one is away" in host.log)
+    again = await start_broker(folder, port)
+    try:
+        await until(lambda: "function on_one: queue one is back" in host.log)
+        async with (
+            ServiceBusClient.from_connection_string(connection_string(port), retry_total=0) as client,
+            client.get_queue_sender("one") as sender,
+        ):
+            await sender.send_messages(ServiceBusMessage("after the outage"))
+        await until(lambda: [trace for trace in traces(folder, "one") if trace["body"] == "after the outage"])
+        assert host.log.count("function on_one: queue one is away") == 1
+    finally:
+        await again.stop()
+
+
+async def test_stop_gives_unfinished_messages_back(tmp_path: Path) -> None:
+    """What does not finish within the grace is available at once, without waiting for its lock to run out."""
+    broker = await start_broker(tmp_path)
+    address = connection_string(broker_port(broker))
+    host = await start_host(tmp_path, settings={**SETTINGS, "Bus": address})
+    async with ServiceBusClient.from_connection_string(address, retry_total=0) as client:
+        async with client.get_queue_sender("one") as sender:
+            await sender.send_messages([ServiceBusMessage("sleep 60"), ServiceBusMessage("sleep 0.5")])
+        await until(lambda: len(traces(tmp_path, "one")) == 2)
+        assert await host.stop() == 0
+        async with client.get_queue_receiver("one") as receiver:
+            messages = await receiver.receive_messages(2, max_wait_time=1)
+    assert [(str(message), message.delivery_count) for message in messages] == [("sleep 60", 1)]
+    await broker.stop()

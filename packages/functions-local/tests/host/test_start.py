@@ -1,0 +1,207 @@
+"""Starting and stopping: what ends a start, in which words, and what a stop keeps."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import sys
+from pathlib import Path
+
+import aiohttp
+import pytest
+
+from tests.host.conftest import SETTINGS, WITHOUT_BROKER
+from tests.host.processes import APP, ROOT, start_host, traces, until
+
+pytestmark = pytest.mark.process
+
+GOOD_APP = """
+import azure.functions as func
+app = func.FunctionApp()
+
+@app.route(route="hi")
+def hi(req: func.HttpRequest) -> str:
+    return "hi"
+"""
+
+
+async def run_to_its_end(app: Path, *arguments: object, **environment: str) -> tuple[int | None, str, str]:
+    """Run the host until it ends by itself; give exit code, stdout and stderr."""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        *("-m", "functions_local", "--app", str(app), "--data", str(app / "data"), *map(str, arguments)),
+        cwd=ROOT,
+        env={**os.environ, **environment},
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    out, err = await asyncio.wait_for(process.communicate(), 15)
+    return process.returncode, out.decode(), err.decode()
+
+
+def write_app(folder: Path, code: str) -> Path:
+    """Make an app folder with this function_app.py."""
+    (folder / "host.json").write_text('{"version": "2.0"}')
+    (folder / "function_app.py").write_text(code)
+    return folder
+
+
+async def refusal(app: Path, *arguments: object, **environment: str) -> str:
+    """Give the one line with which the host refuses to start."""
+    code, out, err = await run_to_its_end(app, *(arguments or ("--port", 0)), **environment)
+    assert (code, out) == (2, "")
+    [line] = err.splitlines()
+    assert line.startswith("error: ")
+    return line.removeprefix("error: ")
+
+
+@pytest.mark.parametrize("probability", ["-0.1", "1.1", "often", "nan"])
+async def test_chaos_with_a_wrong_probability_is_refused(tmp_path: Path, probability: str) -> None:
+    """Before anything starts, with the option and the range."""
+    option = f"--chaos-duplicate-activities={probability}"
+    code, out, err = await run_to_its_end(tmp_path, option)
+    assert (code, out) == (2, "")
+    assert f"--chaos-duplicate-activities: '{probability}' is not a probability: 0 to 1" in err
+
+
+async def test_taken_port_is_named(tmp_path: Path) -> None:
+    """The developer learns the port and the option that changes it."""
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        line = await refusal(write_app(tmp_path, GOOD_APP), "--port", port)
+    assert line == f"port {port} is taken by another process; choose one with --port (0 for any)"
+
+
+async def test_folder_without_an_app_is_refused(tmp_path: Path) -> None:
+    """No host.json means that --app is wrong."""
+    assert "has no host.json (use --app)" in await refusal(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("code", "message"),
+    [
+        ("raise SystemExit('STATE_SHARDS must be a number')", "STATE_SHARDS must be a number"),
+        ("raise ValueError('wrong thing')", "the app cannot be loaded: ValueError: wrong thing"),
+        ("import azure.functions", "Could not find top level function app instances"),
+        (
+            GOOD_APP.replace("req: func", "other: func"),
+            "declared in Python but not in the function definition",
+        ),
+        (GOOD_APP.replace('"hi")', '"hi/{id:nonsense}")'), "unknown route constraint 'nonsense'"),
+        (
+            "from pydantic import BaseModel\nclass Settings(BaseModel):\n    shards: int\nSettings()",
+            "ValidationError: 1 validation error for Settings; shards; Field required",
+        ),
+    ],
+)
+async def test_app_that_cannot_be_loaded_gives_its_own_message(
+    tmp_path: Path, code: str, message: str
+) -> None:
+    """One line with the app's words, no stack."""
+    assert message in await refusal(write_app(tmp_path, code))
+
+
+async def test_verbose_shows_the_stack(tmp_path: Path) -> None:
+    """With --verbose the developer sees where it happened."""
+    app = write_app(tmp_path, "raise ValueError('wrong thing')")
+    code, _, err = await run_to_its_end(app, "--port", 0, "--verbose")
+    assert code == 2
+    assert 'function_app.py", line 1' in err
+
+
+async def test_missing_connection_setting_is_named_with_the_fix() -> None:
+    """A trigger's missing connection ends the start."""
+    line = await refusal(APP, TRACES="/nowhere", **SETTINGS)
+    assert line == (
+        'function on_one needs the setting Bus: add "Bus" to Values in local.settings.json, '
+        "or set it in the environment"
+    )
+
+
+async def test_missing_setting_in_a_binding_is_named(tmp_path: Path) -> None:
+    """The same for %NAME% in a schedule."""
+    code = (
+        GOOD_APP
+        + '\n@app.timer_trigger(arg_name="t", schedule="%WHEN%")\ndef tick(t: func.TimerRequest): ...\n'
+    )
+    assert "function tick needs the setting WHEN" in await refusal(write_app(tmp_path, code))
+
+
+async def test_trigger_it_cannot_run_is_refused_with_a_way_out(tmp_path: Path) -> None:
+    """Better than an app that silently does half of its work."""
+    code = GOOD_APP + (
+        '\n@app.queue_trigger(arg_name="m", queue_name="q", connection="S")\n'
+        "def q(m: func.QueueMessage): ...\n"
+    )
+    line = await refusal(write_app(tmp_path, code))
+    assert "function q has a queueTrigger" in line
+    assert "AzureWebJobs.q.Disabled=true" in line
+
+
+async def test_it_does_not_run_inside_azure(tmp_path: Path) -> None:
+    """The variable that Azure sets on every instance stops it."""
+    assert "does not run inside Azure" in await refusal(
+        write_app(tmp_path, GOOD_APP), WEBSITE_INSTANCE_ID="x"
+    )
+
+
+async def test_settings_file_is_used_and_the_environment_wins(tmp_path: Path) -> None:
+    """Values of local.settings.json reach the app; a variable of the same name goes before them."""
+    (tmp_path / "local.settings.json").write_text('{"Values": {"FROM_FILE": "file", "BOTH": "file"}}')
+    code = GOOD_APP + '\nimport os\nraise SystemExit(os.environ["FROM_FILE"] + " " + os.environ["BOTH"])\n'
+    assert (await refusal(write_app(tmp_path, code), BOTH="environment")).endswith("file environment")
+
+
+async def test_host_starts_before_the_broker(tmp_path: Path) -> None:
+    """An absent broker delays nothing and is one warning for each queue."""
+    host = await start_host(tmp_path, settings=WITHOUT_BROKER)
+    await until(lambda: "function on_one: queue one is away" in host.log)
+    assert await host.stop() == 0
+
+
+async def test_sigterm_lets_a_running_invocation_finish(tmp_path: Path) -> None:
+    """The request that is under way gets its answer, then the host ends with 0."""
+    host = await start_host(tmp_path, settings=WITHOUT_BROKER)
+    async with aiohttp.ClientSession(host.ready) as http:
+        request = asyncio.create_task(http.get("/api/slow/0.5"))
+        await until(lambda: traces(tmp_path, "slow"))
+        code = asyncio.create_task(host.stop())
+        async with await request as response:
+            assert await response.text() == "done"
+    assert await code == 0
+
+
+@pytest.mark.parametrize("function", ["slow", "thread"])
+async def test_sigterm_does_not_wait_for_ever(tmp_path: Path, function: str) -> None:
+    """What does not finish within the grace is left, and named."""
+    host = await start_host(tmp_path, settings=WITHOUT_BROKER)
+    async with aiohttp.ClientSession(host.ready) as http:
+        request = asyncio.create_task(http.get(f"/api/{function}/60"))
+        await until(lambda: traces(tmp_path, function))
+        assert await host.stop() == 0
+        with pytest.raises(aiohttp.ClientError):
+            await request
+    assert f"left unfinished after 1 s: {function}" in host.log
+
+
+async def test_enforced_keys_guard_functions_and_administration(tmp_path: Path) -> None:
+    """Without the key 401, with it in header or query 200; anonymous functions need none."""
+    host = await start_host(tmp_path, "--enforce-auth", settings=WITHOUT_BROKER)
+    key = (tmp_path / "data" / "master.key").read_text()
+    assert (tmp_path / "data" / "master.key").stat().st_mode & 0o077 == 0
+
+    async with aiohttp.ClientSession(host.ready) as http:
+
+        async def status(path: str, **headers: str) -> int:
+            async with http.get(path, headers=headers) as response:
+                return response.status
+
+        assert await status("/api/echo/x") == 201
+        assert await status("/api/guarded") == 401
+        assert await status("/api/guarded?code=wrong") == 401
+        assert await status(f"/api/guarded?code={key}") == 200
+        assert await status("/api/guarded", **{"x-functions-key": key}) == 200
+        assert await status("/admin/functions") == 401
+        assert await status("/admin/functions", **{"x-functions-key": key}) == 200
+    await host.stop()

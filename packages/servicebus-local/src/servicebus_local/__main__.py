@@ -1,0 +1,95 @@
+"""Runs the broker: `python -m servicebus_local --config infra/queues.json`."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import logging
+import os
+import signal
+import sqlite3
+import sys
+from pathlib import Path
+
+from servicebus_local.sqlite_log import LogRefusedError
+
+from .config import BrokerConfig, ConfigRefused, read_config
+from .server import HOST, Broker, PortRefused
+
+_EXIT_FAILED, _EXIT_REFUSED = 1, 2
+_LAST_PORT = 65535
+
+
+def main() -> int:
+    """Run until SIGTERM or SIGINT, and return the exit code: 2 for what the user can mend."""
+    options = _parser().parse_args()
+    level = logging.DEBUG if options.verbose else logging.INFO
+    logging.basicConfig(level=level, format="%(levelname)s %(name)s: %(message)s", stream=sys.stderr)
+    if os.environ.get("WEBSITE_INSTANCE_ID"):
+        return _refuse(
+            "the local broker is local only: it does not start inside Azure (WEBSITE_INSTANCE_ID is set)"
+        )
+    try:
+        config = read_config(options.config)
+        return asyncio.run(_serve(config, options.data, options.port, options.admin_port))
+    except (ConfigRefused, LogRefusedError, PortRefused) as refusal:
+        return _refuse(str(refusal))
+    except sqlite3.DatabaseError as error:
+        return _refuse(
+            f"data folder {options.data} is damaged ({error}): delete it, or choose another with --data"
+        )
+
+
+async def _serve(config: BrokerConfig, data: Path, port: int, admin_port: int) -> int:
+    loop = asyncio.get_running_loop()
+    stopping = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        # Not loop.add_signal_handler: Windows has none.
+        signal.signal(number, lambda *_: loop.call_soon_threadsafe(stopping.set))
+    broker = await Broker.start(config, data, port=port, admin_port=admin_port)
+    try:
+        endpoints = broker.endpoints
+        print(f"ready: sb://{HOST}:{endpoints.port} admin: http://{HOST}:{endpoints.admin_port}", flush=True)
+        waiting = [asyncio.create_task(event.wait()) for event in (stopping, broker.failed)]
+        await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+        for task in waiting:
+            task.cancel()
+    finally:
+        await broker.stop()
+    return _EXIT_FAILED if broker.failed.is_set() else 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m servicebus_local",
+        description="A local Azure Service Bus for the unmodified azure-servicebus client: queues only, "
+        "on this machine only. Prints one line on stdout when it answers; everything else goes to stderr.",
+    )
+    parser.add_argument("--config", type=Path, required=True, help="the queues, such as infra/queues.json")
+    parser.add_argument(
+        "--port", type=_port, default=5672, help="AMQP port, 0 for any free one (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--admin-port", type=_port, default=5300, help="HTTP port, 0 for any free one (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--data", type=Path, default=Path(".local/servicebus"), help="data folder (default: %(default)s)"
+    )
+    parser.add_argument("--verbose", action="store_true", help="log what would not normally interest you")
+    return parser
+
+
+def _port(text: str) -> int:
+    port = int(text) if text.isdecimal() else -1
+    if not 0 <= port <= _LAST_PORT:
+        raise argparse.ArgumentTypeError(f"'{text}' is not a port: 0 to {_LAST_PORT}")
+    return port
+
+
+def _refuse(text: str) -> int:
+    print(text, file=sys.stderr)
+    return _EXIT_REFUSED
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,125 @@
+"""HTTP on this machine only: `/health`, `/queues` and `/faults`."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from http import HTTPStatus
+from typing import assert_never
+
+from aiohttp import web
+from pydantic import ValidationError
+
+from servicebus_local.amqp.service import Service
+from servicebus_local.broker.faults import ActiveFault, FaultBoard
+from servicebus_local.errors import EntityNotFound
+
+from .fault_requests import (
+    FAULT_REQUEST,
+    AnswerBusy,
+    DelayAcknowledgements,
+    DelayDeliveries,
+    DeliverTwice,
+    DetachLinks,
+    DropConnections,
+    ExpireLocks,
+    FaultRequest,
+)
+from .figures import queue_figures
+
+_LOCAL_HOSTS = frozenset({"127.0.0.1", "localhost"})
+
+
+class AdminEndpoint:
+    """Handlers of the admin endpoint."""
+
+    def __init__(self, service: Service, faults: FaultBoard) -> None:
+        self._service = service
+        self._faults = faults
+
+    def application(self) -> web.Application:
+        """Return the web application."""
+        application = web.Application(middlewares=[_guard])
+        application.add_routes(
+            [
+                web.get("/health", self._health),
+                web.get("/queues", self._queues),
+                web.post("/queues/{queue:.+}/purge", self._purge),
+                web.get("/faults", self._list_faults),
+                web.post("/faults", self._inject),
+                web.delete("/faults", self._heal),
+            ]
+        )
+        return application
+
+    async def _health(self, _request: web.Request) -> web.Response:
+        return web.json_response({"status": "ok", "connections": len(self._service.connections)})
+
+    async def _queues(self, _request: web.Request) -> web.Response:
+        return web.json_response([queue_figures(queue) for queue in self._service.namespace.queues])
+
+    async def _purge(self, request: web.Request) -> web.Response:
+        queue = self._service.namespace.existing(request.match_info["queue"])
+        return web.json_response(
+            {"deleted": queue.purge(), "dead_letters_deleted": queue.dead_letters.purge()}
+        )
+
+    async def _list_faults(self, _request: web.Request) -> web.Response:
+        return web.json_response([_fault_figures(fault) for fault in self._faults.known()])
+
+    async def _inject(self, request: web.Request) -> web.Response:
+        fault = FAULT_REQUEST.validate_json(await request.read())
+        return web.json_response({"kind": fault.kind, "fired": self._apply(fault)}, status=HTTPStatus.CREATED)
+
+    async def _heal(self, _request: web.Request) -> web.Response:
+        return web.json_response({"healed": self._faults.heal()})
+
+    def _apply(self, fault: FaultRequest) -> int:
+        """Let a fault happen, and return how often it did already. Raises EntityNotFound."""
+        match fault:
+            case DropConnections():
+                return self._service.drop_connections()
+            case DetachLinks(queue=name):
+                return self._service.detach_links(None if name is None else self._key(name))
+            case ExpireLocks(queue=name):
+                queue = self._service.namespace.existing(name)
+                return queue.expire_locks() + queue.dead_letters.expire_locks()
+            case AnswerBusy() | DeliverTwice() | DelayAcknowledgements() | DelayDeliveries():
+                self._faults.activate(fault.active(self._key(fault.queue)))
+                return 0
+            case _:
+                assert_never(fault)
+
+    def _key(self, name: str) -> str:
+        return self._service.namespace.existing(name).queue_key
+
+
+def _fault_figures(fault: ActiveFault) -> dict[str, object]:
+    return {
+        "kind": fault.kind,
+        "queue": fault.queue,
+        "delay_ms": fault.delay_ms or None,
+        "remaining": fault.remaining,
+        "fired": fault.fired,
+        "active": not fault.used_up,
+    }
+
+
+@web.middleware
+async def _guard(
+    request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
+) -> web.StreamResponse:
+    """Turn errors into JSON, and keep out web pages of others that resolve their name to this machine."""
+    if request.url.host not in _LOCAL_HOSTS or "Origin" in request.headers:
+        return _error(HTTPStatus.FORBIDDEN, "only programs on this machine, by 127.0.0.1 or localhost")
+    try:
+        return await handler(request)
+    except ValidationError as error:
+        details = error.errors(include_url=False, include_context=False, include_input=False)
+        return _error(HTTPStatus.UNPROCESSABLE_ENTITY, "the fault is not one of those known", details)
+    except EntityNotFound as error:
+        return _error(HTTPStatus.NOT_FOUND, str(error))
+
+
+def _error(status: HTTPStatus, text: str, details: object = None) -> web.Response:
+    body = {"error": text} if details is None else {"error": text, "details": details}
+    return web.json_response(body, status=status)

@@ -1,0 +1,66 @@
+"""Requests to `$cbs` and `$management`, and the answers to them: one message each way."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from servicebus_local.content import Section, sections
+
+from .decoding import decode, split_list
+from .encoding import NULL, composite, encode, encode_map
+from .links import AnswerLink
+from .values import Encodable, Encoded, Scalar, Value
+
+if TYPE_CHECKING:
+    from .channel import Channel
+
+_REPLY_TO = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A request message."""
+
+    #: Encoded: the answer's correlation id must have the very same type.
+    message_id: Encoded
+    reply_to: str | None
+    properties: dict[Scalar, Value]
+    body: Value
+
+    @classmethod
+    def read(cls, message: bytes) -> Request:
+        """Read a request. Raises AmqpError."""
+        message_id, reply_to, body = NULL, None, None
+        properties: dict[Scalar, Value] = {}
+        for code, _, value_start, _ in sections(message):
+            if code == Section.PROPERTIES:
+                fields = split_list(message, value_start)
+                message_id = fields[0] if fields else NULL
+                reply_to = decode(fields[_REPLY_TO], 0)[0] if len(fields) > _REPLY_TO else None
+            elif code == Section.APPLICATION_PROPERTIES:
+                sent, _ = decode(message, value_start)
+                properties = sent if isinstance(sent, dict) else {}
+            elif code == Section.VALUE:
+                body, _ = decode(message, value_start)
+        return cls(message_id, reply_to if isinstance(reply_to, str) else None, properties, body)
+
+
+def answer_message(request: Request, properties: dict[str, Encodable], body: Encodable) -> bytes:
+    """Return the message that answers a request."""
+    described = bytes((0, 0x53))
+    return b"".join(
+        (
+            composite(Section.PROPERTIES, [None, None, None, None, None, request.message_id]),
+            described + bytes((Section.APPLICATION_PROPERTIES,)) + encode_map(properties),
+            described + bytes((Section.VALUE,)) + encode(body),
+        )
+    )
+
+
+def answer_link(channel: Channel, address: str, reply_to: str | None) -> AnswerLink | None:
+    """Return the client's link for answers from a node; of several, the one with the reply-to address."""
+    links = [link for link in channel.links if isinstance(link, AnswerLink) and link.address == address]
+    named = [link for link in links if reply_to is not None and link.target_address == reply_to]
+    best = named or links
+    return best[-1] if best else None

@@ -1,0 +1,282 @@
+"""What a queue and its dead-letter queue have in common: messages in order, receivers, locks, settlement.
+
+Order is by sequence number; a message that comes back returns to its old place. Receivers take turns.
+"""
+
+from __future__ import annotations
+
+import heapq
+import os
+from abc import ABC, abstractmethod
+from collections import Counter, deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, assert_never
+from uuid import UUID
+
+from servicebus_local.content import Content
+from servicebus_local.errors import LockLost, MessageNotFound
+from servicebus_local.storage.journal import Journal
+
+from .clock import now_ms
+from .faults import FaultBoard
+from .message import Lock, Message, MessageState, Outcome
+from .receiver import Receiver
+from .settings import QueueSettings
+from .timers import Timers
+
+
+@dataclass(frozen=True, slots=True)
+class Machinery:
+    """What all queues of one broker share."""
+
+    journal: Journal
+    timers: Timers
+    faults: FaultBoard
+
+
+class Entity(ABC):
+    """Something to receive from."""
+
+    def __init__(self, address: str, queue_key: str, settings: QueueSettings, machinery: Machinery) -> None:
+        #: Lower-case address, as in the log.
+        self.address = address
+        #: Lower-case name of the queue, the same for its dead-letter queue; faults go by it.
+        self.queue_key = queue_key
+        self.settings = settings
+        self.messages: dict[int, Message] = {}
+        self.locks: dict[UUID, Lock] = {}
+        #: What happened since the broker started, for the admin page.
+        self.counters: Counter[str] = Counter()
+        self._journal = machinery.journal
+        self._timers = machinery.timers
+        self._faults = machinery.faults
+        self._ready: list[int] = []
+        self._receivers: deque[Receiver] = deque()
+
+    # Availability and delivery
+
+    def add_receiver(self, receiver: Receiver) -> None:
+        """Deliver to a receiver while it has credit."""
+        if receiver not in self._receivers:
+            self._receivers.append(receiver)
+        self._deliver_ready()
+
+    def make_available(self, message: Message) -> None:
+        """Let an active message be received; the message must be committed."""
+        delay_ms = self._faults.delivery_delay_ms(self.queue_key)
+        if delay_ms:
+            self._timers.after(delay_ms, self._offer, message)
+        else:
+            self._offer(message)
+
+    def _offer(self, message: Message) -> None:
+        if not self._is_available(message):
+            return
+        if message.expires_ms is not None and message.timer is None:
+            message.timer = self._timers.at(message.expires_ms, self._expire_if_due, message)
+        heapq.heappush(self._ready, message.sequence_number)
+        self._deliver_ready()
+
+    def _is_available(self, message: Message) -> bool:
+        present = self.messages.get(message.sequence_number) is message
+        return present and message.state is MessageState.ACTIVE and message.lock is None
+
+    def _deliver_ready(self) -> None:
+        while self._receivers:
+            receiver = self._receivers[0]
+            if receiver.closed or receiver.credit <= 0:
+                self._receivers.popleft()
+                continue
+            message = self._take_ready()
+            if message is None:
+                return
+            self._receivers.rotate(-1)
+            self._deliver(receiver, message)
+
+    def _take_ready(self) -> Message | None:
+        while self._ready:
+            message = self.messages.get(heapq.heappop(self._ready))
+            if message is None or not self._is_available(message):
+                continue
+            if message.expired(now_ms()):
+                self._expire(message)
+                continue
+            return message
+        return None
+
+    def _deliver(self, receiver: Receiver, message: Message) -> None:
+        receiver.use_credit()
+        if receiver.deletes_on_delivery:
+            self.remove(message)
+            self.counters["completed"] += 1
+            self._journal.then(receiver.deliver, message, None)
+        else:
+            receiver.deliver(message, self.lock(message))
+
+    def _expire_if_due(self, message: Message) -> None:
+        message.timer = None
+        if self._is_available(message) and message.expired(now_ms()):
+            self._expire(message)
+
+    # Locks
+
+    def lock(self, message: Message) -> Lock:
+        """Give a receiver the right to settle a message."""
+        until_ms = now_ms() + self.settings.lock_ms
+        lock = Lock(UUID(bytes=os.urandom(16), version=4), message, until_ms)
+        lock.timer = self._timers.at(until_ms, self._lock_ran_out, lock)
+        message.lock = lock
+        self.locks[lock.token] = lock
+        return lock
+
+    def held_lock(self, token: object) -> Lock:
+        """Return the valid lock with a token. Raises LockLost."""
+        lock = self.locks.get(token) if isinstance(token, UUID) else None
+        if lock is None or not self.is_held(lock):
+            raise LockLost
+        return lock
+
+    def is_held(self, lock: Lock) -> bool:
+        """Say whether a lock still gives its right."""
+        return lock.message.lock is lock and lock.until_ms > now_ms()
+
+    def renew(self, lock: Lock) -> int:
+        """Let a lock run its full time from now, and return its new end (milliseconds since 1970)."""
+        if lock.timer is not None:
+            lock.timer.cancel()
+        lock.until_ms = now_ms() + self.settings.lock_ms
+        lock.timer = self._timers.at(lock.until_ms, self._lock_ran_out, lock)
+        return lock.until_ms
+
+    def expire_locks(self) -> int:
+        """End all locks now, as if their time had passed, and return how many there were."""
+        locks = list(self.locks.values())
+        for lock in locks:
+            self._lock_ran_out(lock)
+        return len(locks)
+
+    def _lock_ran_out(self, lock: Lock) -> None:
+        self.counters["locks_expired"] += 1
+        self._unlock(lock)
+        self._failed(lock.message)
+
+    def _unlock(self, lock: Lock) -> None:
+        if lock.timer is not None:
+            lock.timer.cancel()
+        lock.message.lock = None
+        self.locks.pop(lock.token, None)
+
+    # Settlement
+
+    def settle(
+        self, lock: Lock, outcome: Outcome, reason: str | None = None, description: str | None = None
+    ) -> None:
+        """Carry out a receiver's verdict on a message that it holds."""
+        message = lock.message
+        self._unlock(lock)
+        match outcome:
+            case Outcome.COMPLETE:
+                self._complete(message)
+            case Outcome.ABANDON:
+                self.counters["abandoned"] += 1
+                self._failed(message)
+            case Outcome.DEFER:
+                message.state = MessageState.DEFERRED
+                self._journal.update(message)
+            case Outcome.DEAD_LETTER:
+                self._dead_letter(message, reason, description)
+            case Outcome.RELEASE:
+                self._journal.then(self.make_available, message)
+            case _:
+                assert_never(outcome)
+
+    def _complete(self, message: Message) -> None:
+        self.counters["completed"] += 1
+        if self._faults.repeats(self.queue_key, message.id):
+            message.delivery_count += 1
+            self._journal.update(message)
+            self._journal.then(self.make_available, message)
+        else:
+            self.remove(message)
+
+    def remove(self, message: Message) -> None:
+        """Delete a message."""
+        self._forget(message)
+        self._journal.delete(message)
+
+    def _forget(self, message: Message) -> None:
+        self.messages.pop(message.sequence_number, None)
+        if message.timer is not None:
+            message.timer.cancel()
+            message.timer = None
+
+    @abstractmethod
+    def send(self, contents: list[Content]) -> list[int]:
+        """Enqueue messages, all or none, and return their sequence numbers. Raises Refused."""
+
+    @abstractmethod
+    def _failed(self, message: Message) -> None:
+        """Deal with a delivery that was abandoned or ran out of time."""
+
+    @abstractmethod
+    def _dead_letter(self, message: Message, reason: str | None, description: str | None) -> None:
+        """Move a message where nobody tries it again."""
+
+    @abstractmethod
+    def _expire(self, message: Message) -> None:
+        """Deal with a message whose time to live has passed."""
+
+    # Looking, and receiving by number
+
+    def peek(self, first_number: int, count: int) -> list[Message]:
+        """Return messages from a sequence number on, in whatever state, without locking them."""
+        now = now_ms()
+        numbers = [
+            number
+            for number, message in self.messages.items()
+            if number >= first_number and not (self._is_available(message) and message.expired(now))
+        ]
+        return [self.messages[number] for number in heapq.nsmallest(count, numbers)]
+
+    def find_deferred(self, sequence_numbers: list[int]) -> list[Message]:
+        """Return unlocked deferred messages. Raises MessageNotFound if one of them is not there."""
+        found = [self.messages.get(number) for number in sequence_numbers]
+        deferred = [m for m in found if m is not None and m.state is MessageState.DEFERRED and m.lock is None]
+        if len(deferred) != len(sequence_numbers):
+            raise MessageNotFound
+        return deferred
+
+    def cancel_scheduled(self, sequence_numbers: list[int]) -> None:
+        """Delete scheduled messages, all or none. Raises MessageNotFound."""
+        found = [self.messages.get(number) for number in sequence_numbers]
+        scheduled = [m for m in found if m is not None and m.state is MessageState.SCHEDULED]
+        if len(scheduled) != len(sequence_numbers):
+            raise MessageNotFound
+        for message in scheduled:
+            self.remove(message)
+
+    def purge(self) -> int:
+        """Delete all messages, in whatever state, and return how many there were."""
+        messages = list(self.messages.values())
+        for message in messages:
+            if message.lock is not None:
+                self._unlock(message.lock)
+            self.remove(message)
+        return len(messages)
+
+    def after_commit(self, callback: Callable[..., object], *arguments: Any) -> None:
+        """Call something once all that was written before is committed."""
+        self._journal.then(callback, *arguments)
+
+    def acknowledge(self, answer: Callable[..., object], *arguments: Any) -> None:
+        """Give a client its answer behind the commit of what was written (later, if a fault says so)."""
+        delay_ms = self._faults.acknowledgement_delay_ms(self.queue_key)
+        if delay_ms:
+            self._journal.then(self._timers.after, delay_ms, answer, *arguments)
+        else:
+            self._journal.then(answer, *arguments)
+
+    def check_busy(self) -> None:
+        """Raise ServerBusy if a fault wants the next operation refused."""
+        self._faults.check_busy(self.queue_key)

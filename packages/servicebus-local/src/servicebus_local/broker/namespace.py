@@ -1,0 +1,111 @@
+"""All queues of a broker: configured ones, and those made when somebody first asks for them."""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from fnmatch import fnmatchcase
+
+from servicebus_local.errors import EntityNotFound
+
+from .clock import now_ms
+from .entity import Entity, Machinery
+from .queue import DEAD_LETTER_SUFFIX, Queue
+from .settings import AutoCreateRule, QueueSettings
+
+_log = logging.getLogger(__name__)
+
+
+class Namespace:
+    """Finds, makes and deletes queues. Names and addresses are case-insensitive, as in Service Bus."""
+
+    def __init__(
+        self,
+        configured: Mapping[str, QueueSettings],
+        auto_create: Sequence[AutoCreateRule],
+        machinery: Machinery,
+    ) -> None:
+        self._machinery = machinery
+        self._auto_create = auto_create
+        self._queues: dict[str, Queue] = {}
+        for name, settings in configured.items():
+            self._add(name, settings)
+
+    @property
+    def queues(self) -> list[Queue]:
+        """All queues, in the order in which they were made."""
+        return list(self._queues.values())
+
+    def existing(self, name: str) -> Queue:
+        """Return a queue. Raises EntityNotFound."""
+        queue = self._queues.get(name.lower())
+        if queue is None:
+            raise EntityNotFound(f"The messaging entity '{name}' could not be found.")
+        return queue
+
+    def entity(self, address: str) -> tuple[Queue, Entity]:
+        """Return an address's queue, and what the address means: it or its dead letters.
+
+        Raises EntityNotFound.
+        """
+        if address.lower().endswith(DEAD_LETTER_SUFFIX):
+            queue = self._existing_or_new(address[: -len(DEAD_LETTER_SUFFIX)])
+            return queue, queue.dead_letters
+        queue = self._existing_or_new(address)
+        return queue, queue
+
+    def load(self) -> int:
+        """Take back what the log holds, and return the number of messages."""
+        journal = self._machinery.journal
+        for name, next_number in journal.queues():
+            queue = self._queues.get(name) or self._create(name)
+            if queue is not None:
+                queue.resume_numbers(next_number)
+        now = now_ms()
+        for name, message_id, until_ms in journal.seen_ids():
+            queue = self._queues.get(name)
+            if queue is not None and queue.seen_ids is not None and until_ms > now:
+                queue.seen_ids.restore(message_id, until_ms)
+        return self._load_messages()
+
+    def _load_messages(self) -> int:
+        loaded, strays = 0, Counter[str]()
+        for message in self._machinery.journal.messages():
+            name = message.address.removesuffix(DEAD_LETTER_SUFFIX)
+            queue = self._queues.get(name)
+            if queue is None:
+                strays[name] += 1
+            else:
+                queue.restore(message)
+                loaded += 1
+        for name, count in strays.items():
+            _log.warning("%d messages of queue '%s' stay in the log: it is not configured", count, name)
+        return loaded
+
+    def _existing_or_new(self, name: str) -> Queue:
+        return self._queues.get(name.lower()) or self._create(name) or self.existing(name)
+
+    def _create(self, name: str) -> Queue | None:
+        for rule in self._auto_create:
+            if fnmatchcase(name.lower(), rule.pattern.lower()):
+                queue = self._add(name, rule.settings)
+                queue.create()
+                return queue
+        return None
+
+    def _add(self, name: str, settings: QueueSettings) -> Queue:
+        queue = Queue(name, settings, self._machinery)
+        self._queues[queue.queue_key] = queue
+        if settings.auto_delete_idle_ms is not None:
+            self._watch_idleness(queue, settings.auto_delete_idle_ms)
+        return queue
+
+    def _watch_idleness(self, queue: Queue, limit_ms: int) -> None:
+        deadline_ms = queue.idle_since_ms() + limit_ms
+        if deadline_ms > now_ms():
+            self._machinery.timers.at(deadline_ms, self._watch_idleness, queue, limit_ms)
+        else:
+            del self._queues[queue.queue_key]
+            queue.delete()
+            _log.info("queue '%s' was idle and is deleted", queue.name)

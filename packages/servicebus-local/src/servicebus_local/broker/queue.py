@@ -1,0 +1,198 @@
+"""A queue: takes messages in, schedules them, drops duplicates, gives up on those that fail or expire."""
+
+from __future__ import annotations
+
+from servicebus_local.content import Content
+from servicebus_local.errors import QuotaExceeded
+
+from .clock import END_OF_TIME_MS, now_ms
+from .dead_letters import DeadLetterQueue
+from .duplicates import DuplicateWindow
+from .entity import Entity, Machinery
+from .message import Message, MessageState
+from .settings import QueueSettings
+
+#: Behind a queue's name: the address of its dead letters. Addresses are lower-case.
+DEAD_LETTER_SUFFIX = "/$deadletterqueue"
+#: Sequence numbers are written down in blocks, so that none ever comes twice without a write for each.
+_NUMBER_BLOCK = 1000
+#: Service Bus limit for each of the two dead-letter texts.
+_MAX_REASON = 4096
+
+
+class Queue(Entity):
+    """Something to send to, with its dead-letter queue."""
+
+    def __init__(self, name: str, settings: QueueSettings, machinery: Machinery) -> None:
+        key = name.lower()
+        super().__init__(key, key, settings, machinery)
+        self.name = name
+        self.dead_letters = DeadLetterQueue(key + DEAD_LETTER_SUFFIX, key, settings, machinery)
+        self.seen_ids = (
+            DuplicateWindow(settings.duplicate_window_ms) if settings.duplicate_window_ms else None
+        )
+        self._attached_links = 0
+        self._last_used_ms = now_ms()
+        self._stored_bytes = 0
+        self._next_number = self._reserved_numbers = 1
+
+    # Sending
+
+    def send(self, contents: list[Content]) -> list[int]:
+        """Enqueue messages, all or none, and return their sequence numbers (0 for a dropped duplicate).
+
+        Raises QuotaExceeded.
+        """
+        now = self._last_used_ms = now_ms()
+        size = sum(content.size for content in contents)
+        if self._stored_bytes + size > self.settings.max_bytes:
+            raise QuotaExceeded(f"Queue '{self.name}' may hold {self.settings.max_bytes} bytes and is full.")
+        return [
+            0 if self._is_duplicate(content, now) else self._enqueue(content, now) for content in contents
+        ]
+
+    def _is_duplicate(self, content: Content, now: int) -> bool:
+        if self.seen_ids is None:
+            return False
+        if self.seen_ids.forget_before(now):
+            self._journal.forget_ids(self.queue_key, now)
+        if content.message_id in self.seen_ids:
+            self.counters["duplicates_dropped"] += 1
+            return True
+        until_ms = self.seen_ids.remember(content.message_id, now)
+        self._journal.remember_id(self.queue_key, content.message_id, until_ms)
+        return False
+
+    def _enqueue(self, content: Content, now: int) -> int:
+        scheduled_ms = content.scheduled_ms if content.scheduled_ms and content.scheduled_ms > now else None
+        number = self._take_number()
+        message = Message(
+            id=self._journal.next_id(),
+            address=self.address,
+            sequence_number=number,
+            enqueued_sequence_number=number,
+            state=MessageState.SCHEDULED if scheduled_ms else MessageState.ACTIVE,
+            delivery_count=0,
+            enqueued_ms=now,
+            expires_ms=self._expiry(content, scheduled_ms or now),
+            scheduled_ms=scheduled_ms,
+            dead_letter_source=None,
+            content=content,
+        )
+        self.counters["sent"] += 1
+        self._hold(message)
+        self._journal.insert(message)
+        self._start(message)
+        return number
+
+    def _hold(self, message: Message) -> None:
+        self.messages[message.sequence_number] = message
+        self._stored_bytes += message.content.size
+
+    def _forget(self, message: Message) -> None:
+        super()._forget(message)
+        self._stored_bytes -= message.content.size
+
+    def _start(self, message: Message) -> None:
+        if message.state is MessageState.SCHEDULED and message.scheduled_ms is not None:
+            message.timer = self._timers.at(message.scheduled_ms, self._activate, message)
+        elif message.state is MessageState.ACTIVE:
+            self._journal.then(self.make_available, message)
+
+    def _activate(self, message: Message) -> None:
+        """Enqueue a scheduled message as if it were sent now, under a new sequence number."""
+        message.timer = None
+        del self.messages[message.sequence_number]
+        message.sequence_number = message.enqueued_sequence_number = self._take_number()
+        message.state = MessageState.ACTIVE
+        message.enqueued_ms = now_ms()
+        message.expires_ms = self._expiry(message.content, message.enqueued_ms)
+        self.messages[message.sequence_number] = message
+        self._journal.update(message)
+        self._journal.then(self.make_available, message)
+
+    def _expiry(self, content: Content, start_ms: int) -> int | None:
+        times = [
+            time for time in (content.time_to_live_ms, self.settings.time_to_live_ms) if time is not None
+        ]
+        if not times or start_ms + min(times) >= END_OF_TIME_MS:
+            return None
+        return start_ms + min(times)
+
+    def _take_number(self) -> int:
+        number = self._next_number
+        self._next_number += 1
+        if self._next_number > self._reserved_numbers:
+            self._reserve_numbers()
+        return number
+
+    def _reserve_numbers(self) -> None:
+        self._reserved_numbers = self._next_number + _NUMBER_BLOCK
+        self._journal.reserve_numbers(self.queue_key, self._reserved_numbers)
+
+    # Giving up
+
+    def _failed(self, message: Message) -> None:
+        message.delivery_count += 1
+        limit = self.settings.max_delivery_count
+        if message.delivery_count >= limit:
+            text = f"Message could not be consumed after {limit} delivery attempts."
+            self._dead_letter(message, "MaxDeliveryCountExceeded", text)
+            return
+        self._journal.update(message)
+        self._journal.then(self.make_available, message)
+
+    def _expire(self, message: Message) -> None:
+        self.counters["expired"] += 1
+        if self.settings.dead_letters_expired:
+            self._dead_letter(message, "TTLExpiredException", "The message expired and was dead lettered.")
+        else:
+            self.remove(message)
+
+    def _dead_letter(self, message: Message, reason: str | None, description: str | None) -> None:
+        self._forget(message)
+        texts = {"DeadLetterReason": reason, "DeadLetterErrorDescription": description}
+        content = message.content.with_application_properties(
+            {key: text[:_MAX_REASON] for key, text in texts.items() if text}
+        )
+        self.dead_letters.bury(message, self.name, content)
+
+    # Life of the queue
+
+    def attached(self) -> None:
+        """Count a link that a client attached to it, to its dead letters or to its management node."""
+        self._attached_links += 1
+
+    def detached(self) -> None:
+        """Count such a link that is gone."""
+        self._attached_links -= 1
+        self._last_used_ms = now_ms()
+
+    def idle_since_ms(self) -> int:
+        """Return when it was last used, which is now while links are attached."""
+        return now_ms() if self._attached_links else self._last_used_ms
+
+    def create(self) -> None:
+        """Write down that the queue exists."""
+        self._reserve_numbers()
+
+    def resume_numbers(self, next_number: int) -> None:
+        """Go on after a restart behind the numbers that were reserved before it."""
+        self._next_number = self._reserved_numbers = next_number
+
+    def restore(self, message: Message) -> None:
+        """Take back a message from the log, unlocked."""
+        if message.address == self.address:
+            self._hold(message)
+            self._start(message)
+        else:
+            self.dead_letters.messages[message.sequence_number] = message
+            if message.state is MessageState.ACTIVE:
+                self._journal.then(self.dead_letters.make_available, message)
+
+    def delete(self) -> None:
+        """Delete the queue with all that is in it."""
+        self.purge()
+        self.dead_letters.purge()
+        self._journal.forget_ids(self.queue_key, END_OF_TIME_MS)
+        self._journal.delete_queue(self.queue_key)

@@ -1,0 +1,80 @@
+"""The log's place in a data folder, its tables and statements. Times are milliseconds since 1970 UTC."""
+
+from __future__ import annotations
+
+from enum import Enum
+from pathlib import Path
+
+from servicebus_local.sqlite_log import Schema, SqliteLog, Synchronous
+
+#: Grows with every change of the tables.
+_VERSION = 1
+
+_TABLES = """
+CREATE TABLE message (
+    id INTEGER PRIMARY KEY,
+    address TEXT NOT NULL,
+    sequence_number INTEGER NOT NULL,
+    enqueued_sequence_number INTEGER NOT NULL,
+    state INTEGER NOT NULL,
+    delivery_count INTEGER NOT NULL,
+    enqueued_ms INTEGER NOT NULL,
+    expires_ms INTEGER,
+    scheduled_ms INTEGER,
+    dead_letter_source TEXT,
+    message_id TEXT NOT NULL,
+    time_to_live_ms INTEGER,
+    durable INTEGER,
+    priority INTEGER,
+    annotations BLOB NOT NULL,
+    properties BLOB NOT NULL,
+    application_properties BLOB NOT NULL,
+    body BLOB NOT NULL
+);
+CREATE TABLE queue (name TEXT PRIMARY KEY, next_sequence_number INTEGER NOT NULL);
+CREATE TABLE seen_message_id (
+    queue TEXT NOT NULL, message_id TEXT NOT NULL, until_ms INTEGER NOT NULL,
+    PRIMARY KEY (queue, message_id)
+) WITHOUT ROWID;
+"""
+
+
+class Statement(Enum):
+    """Everything that is ever written."""
+
+    #: A message was sent.
+    INSERT_MESSAGE = "INSERT INTO message VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"
+    #: A message changed its place or state.
+    UPDATE_MESSAGE = (
+        "UPDATE message SET address=?, sequence_number=?, enqueued_sequence_number=?, state=?, "
+        "delivery_count=?, enqueued_ms=?, expires_ms=?, scheduled_ms=?, dead_letter_source=?, "
+        "application_properties=? WHERE id=?"
+    )
+    #: A message was completed, dropped or cancelled.
+    DELETE_MESSAGE = "DELETE FROM message WHERE id=?"
+    #: Sequence numbers below this one may be in use.
+    RESERVE_NUMBERS = (
+        "INSERT INTO queue VALUES (?,?) "
+        "ON CONFLICT (name) DO UPDATE SET next_sequence_number=excluded.next_sequence_number"
+    )
+    #: A message id counts as seen.
+    REMEMBER_ID = (
+        "INSERT INTO seen_message_id VALUES (?,?,?) "
+        "ON CONFLICT (queue, message_id) DO UPDATE SET until_ms=excluded.until_ms"
+    )
+    #: Message ids of a queue that count no longer.
+    FORGET_IDS = "DELETE FROM seen_message_id WHERE queue=? AND until_ms<=?"
+    #: A queue was deleted; its messages are deleted one by one.
+    DELETE_QUEUE = "DELETE FROM queue WHERE name=?"
+
+
+def open_log(folder: Path) -> SqliteLog:
+    """Open the log in a data folder. Raises LogRefusedError, and sqlite3.DatabaseError for a damaged log."""
+    schema = Schema(
+        _TABLES,
+        _VERSION,
+        subject=f"data folder {folder}",
+        other_owner="another broker: stop it, or choose another folder with --data",
+        remedy="delete it, or choose another folder with --data",
+    )
+    return SqliteLog(folder / "messages.sqlite", schema, Synchronous.NORMAL)

@@ -1,0 +1,98 @@
+"""The configuration file of the deployment is understood, and a wrong one is explained in one line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from servicebus_local.broker.settings import MEGABYTE, QueueSettings
+from servicebus_local.config import ConfigRefused, read_config
+
+from .broker_process import ROOT
+
+
+def _write(tmp_path: Path, document: object) -> Path:
+    file = tmp_path / "queues.json"
+    file.write_text(json.dumps(document))
+    return file
+
+
+def test_project_queues_are_understood() -> None:
+    """The project's own queues can be read, with their durations in milliseconds."""
+    submissions = read_config(ROOT / "infra" / "queues.json").queues["submissions"]
+    assert submissions.lock_ms == 60_000
+    assert submissions.duplicate_window_ms == 600_000
+    assert submissions.time_to_live_ms == 14 * 24 * 3600 * 1000
+
+
+def test_absent_properties_have_the_defaults_of_service_bus(tmp_path: Path) -> None:
+    """A queue with a name only gets one minute of lock, ten deliveries and no expiry; rules are read too."""
+    rules = [{"pattern": "private-*", "properties": {"autoDeleteOnIdle": "PT5M", "maxSizeInMegabytes": 1}}]
+    config = read_config(_write(tmp_path, {"queues": [{"name": "plain"}], "autoCreate": rules}))
+    assert config.queues == {"plain": QueueSettings()}
+    (rule,) = config.auto_create
+    assert rule.settings == QueueSettings(auto_delete_idle_ms=300_000, max_bytes=MEGABYTE)
+
+
+@pytest.mark.parametrize(
+    ("properties", "line"),
+    [
+        (
+            {"lockDuration": "PT1S"},
+            'lockDuration: "PT1S" is not allowed; allowed is an ISO 8601 duration from PT5S',
+        ),
+        ({"lockDuration": 60}, "lockDuration: 60 is not allowed; allowed is an ISO"),
+        ({"defaultMessageTimeToLive": "P1M"}, "without months and years"),
+        ({"defaultMessageTimeToLive": "soon"}, '"soon" is not allowed'),
+        (
+            {"maxDeliveryCount": 0},
+            "maxDeliveryCount: 0 is not allowed; allowed is a whole number",
+        ),
+        ({"requiresDuplicateDetection": "yes"}, 'requiresDuplicateDetection: "yes" is not allowed'),
+        ({"requiresSession": True}, "the local broker has no sessions"),
+        (
+            {"lokDuration": "PT1M"},
+            "'lokDuration' is not known here; allowed are lockDuration, max",
+        ),
+    ],
+)
+def test_wrong_property_is_named_with_what_is_allowed(
+    tmp_path: Path, properties: dict[str, object], line: str
+) -> None:
+    """The line names file, queue and property, the value found and what is allowed."""
+    file = _write(tmp_path, {"queues": [{"name": "good"}, {"name": "bad", "properties": properties}]})
+    with pytest.raises(ConfigRefused) as refusal:
+        read_config(file)
+    assert str(refusal.value).startswith(f"{file}: queue 'bad': ")
+    assert line in str(refusal.value)
+    assert "\n" not in str(refusal.value)
+
+
+@pytest.mark.parametrize(
+    ("document", "line"),
+    [
+        ([], "[] is not allowed; allowed is an object"),
+        ({}, "queues: is missing; allowed is a list of queues"),
+        ({"queues": [{}]}, "entry 1: name: is missing"),
+        ({"queues": [7]}, "entry 1: 7 is not allowed; allowed is an object"),
+        ({"queues": [{"name": "a//"}]}, "letter or digit first and last"),
+        ({"queues": [{"name": "a"}, {"name": "A"}]}, "queue 'a': is there twice"),
+        ({"queues": [], "autoCreate": [{"properties": {}}]}, "entry 1: pattern: is missing"),
+        ({"queues": [], "topics": []}, "'topics' is not known here"),
+    ],
+)
+def test_wrong_document_is_explained(tmp_path: Path, document: object, line: str) -> None:
+    """What is no list of queues is explained, without a traceback."""
+    with pytest.raises(ConfigRefused) as refusal:
+        read_config(_write(tmp_path, document))
+    assert line in str(refusal.value)
+
+
+def test_text_that_is_not_json_is_explained(tmp_path: Path) -> None:
+    """A syntax error is told with its place."""
+    file = tmp_path / "queues.json"
+    file.write_text("{")
+    with pytest.raises(ConfigRefused, match=r"is not JSON: .*line 1"):
+        read_config(file)

@@ -1,0 +1,87 @@
+"""Timers, duplicate windows and group commits, without a connection."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from servicebus_local.broker.clock import now_ms
+from servicebus_local.broker.duplicates import DuplicateWindow
+from servicebus_local.broker.timers import Timers
+from servicebus_local.sqlite_log import SqliteLog
+from servicebus_local.storage.group_commit import GroupCommit
+from servicebus_local.storage.schema import Statement, open_log
+
+
+async def test_timers_run_in_order_and_cancelled_ones_never() -> None:
+    """Actions run by their times, not by the order in which they were asked for."""
+    timers = Timers(asyncio.get_running_loop())
+    ran: list[str] = []
+    done = asyncio.Event()
+    timers.after(60, done.set)
+    timers.after(40, ran.append, "second")
+    timers.after(20, ran.append, "first")
+    timers.after(30, ran.append, "never").cancel()
+    await asyncio.wait_for(done.wait(), 5)
+    assert ran == ["first", "second"]
+    timers.close()
+
+
+async def test_cancelled_timers_are_swept_out() -> None:
+    """Timers of days that are cancelled at once, as for completed messages, do not pile up."""
+    timers = Timers(asyncio.get_running_loop())
+    for _ in range(10_000):
+        timers.at(now_ms() + 10**9, print).cancel()
+    assert len(timers) < 200
+    timers.close()
+
+
+def test_duplicate_window_forgets_in_order() -> None:
+    """Ids count until their time and no longer."""
+    window = DuplicateWindow(100)
+    window.remember("a", 0)
+    assert window.remember("b", 50) == 150
+    assert not window.forget_before(99)
+    assert window.forget_before(100)
+    assert "a" not in window
+    assert "b" in window
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Iterator[SqliteLog]:
+    """Open an empty log."""
+    opened = open_log(tmp_path)
+    yield opened
+    opened.close()
+
+
+async def test_one_turn_is_one_commit_before_its_callbacks(log: SqliteLog) -> None:
+    """Everything of one turn of the loop is committed together, and only then answered."""
+    commit = GroupCommit(log, asyncio.get_running_loop(), lambda: None)
+    committed = asyncio.Event()
+    statements: list[str] = []
+    log._connection.set_trace_callback(statements.append)
+    commit.write(Statement.RESERVE_NUMBERS, "a", 1)
+    commit.write(Statement.RESERVE_NUMBERS, "b", 2)
+    commit.then(committed.set)
+    assert not committed.is_set()
+    await asyncio.wait_for(committed.wait(), 5)
+    assert statements.count("COMMIT") == 1
+    assert log.query("SELECT count(*) FROM queue").fetchone() == (2,)
+
+
+async def test_failed_commit_answers_nothing_any_more(log: SqliteLog) -> None:
+    """If the log can not be written the broker is told to stop, and nothing is answered any more."""
+    failed = asyncio.Event()
+    answered: list[str] = []
+    commit = GroupCommit(log, asyncio.get_running_loop(), failed.set)
+    log.commit([("DROP TABLE queue", ())])
+    commit.write(Statement.RESERVE_NUMBERS, "a", 1)
+    commit.then(answered.append, "this")
+    await asyncio.wait_for(failed.wait(), 5)
+    commit.then(answered.append, "later")
+    commit.flush()
+    assert answered == []

@@ -1,0 +1,37 @@
+"""What must hold of a run's evidence, whatever went wrong: I1 to I12, and that enough went wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+
+from tests.chaos.evidence import Evidence
+from tests.chaos.invariants.announcements import alerts, status_agrees
+from tests.chaos.invariants.effects import net_effect, one_effect, order_of_calls
+from tests.chaos.invariants.histories import failure_count, monotone, mutual_exclusion
+from tests.chaos.invariants.submissions import atomic_birth, no_loss
+from tests.chaos.invariants.timeliness import silence_of_the_late, termination
+from tests.chaos.invariants.vacuity import not_vacuous
+from tests.chaos.invariants.violations import Invariant, Violation
+
+__all__ = ["Invariant", "Violation", "violations"]
+
+_CHECKS: Mapping[Invariant, Callable[[Evidence], Iterator[Violation]]] = {
+    Invariant.NO_LOSS: no_loss,
+    Invariant.ONE_EFFECT: one_effect,
+    Invariant.NET_EFFECT: net_effect,
+    Invariant.MUTUAL_EXCLUSION: mutual_exclusion,
+    Invariant.MONOTONE: monotone,
+    Invariant.ORDER: order_of_calls,
+    Invariant.TERMINATION: termination,
+    Invariant.SILENCE_OF_THE_LATE: silence_of_the_late,
+    Invariant.FAILURE_COUNT: failure_count,
+    Invariant.ATOMIC_BIRTH: atomic_birth,
+    Invariant.STATUS_AGREES: status_agrees,
+    Invariant.ALERTS: alerts,
+    Invariant.NOT_VACUOUS: not_vacuous,
+}
+
+
+def violations(evidence: Evidence) -> list[Violation]:
+    """Give everything that should not be, in the order of the invariants."""
+    return [violation for check in _CHECKS.values() for violation in check(evidence)]

@@ -1,0 +1,100 @@
+"""I4, mutual exclusion, I5, monotone, and I9, failure count: what a task's rows must show over time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+
+from tests.chaos.evidence import Evidence
+from tests.chaos.invariants.violations import Invariant, Violation
+from tests.chaos.rows import FINAL, EpochRow, TaskRow, TaskRows
+
+#: How far a task is within one epoch; it never goes back.
+_PROGRESS = {"Pending": 0, "Processing": 1} | dict.fromkeys(FINAL, 2)
+_RECOVERED = "recovered"
+#: What may end an epoch, by the state that the task was in.
+_ENDS = {
+    "Pending": {_RECOVERED, "exhausted"},
+    "Processing": {_RECOVERED, "exhausted", "refused"},
+    "Error": {"resubmitted", "undo requested"},
+}
+
+
+def mutual_exclusion(evidence: Evidence) -> Iterator[Violation]:
+    """Look for two writers of one epoch, and for epochs that are missing or went back."""
+    for order, rows in evidence.tasks.items():
+        seen = evidence.sightings.tasks.get(order, ())
+        for what in (*_wrong_epochs(rows), *_wrong_holders(order, rows, seen), *_returns(seen)):
+            yield Violation(Invariant.MUTUAL_EXCLUSION, order, what)
+    for order in evidence.both_won:
+        what = "two operators were both told that they opened the same epoch"
+        yield Violation(Invariant.MUTUAL_EXCLUSION, order, what)
+
+
+def _wrong_epochs(rows: TaskRows) -> Iterator[str]:
+    epochs = [epoch.epoch for epoch in rows.history] + ([rows.task.epoch] if rows.task else [])
+    if epochs != list(range(1, len(epochs) + 1)):
+        yield f"its epochs are {epochs}"
+
+
+def _wrong_holders(order: str, rows: TaskRows, seen: Sequence[TaskRow]) -> Iterator[str]:
+    holdings: list[EpochRow | TaskRow] = [*rows.history, *seen, *([rows.task] if rows.task else [])]
+    for held in holdings:
+        if held.locked_by not in {None, f"{order}.{held.epoch}"}:
+            yield f"epoch {held.epoch} was held by {held.locked_by}"
+
+
+def _returns(seen: Sequence[TaskRow]) -> Iterator[str]:
+    for before, after in pairwise(seen):
+        if after.epoch < before.epoch:
+            yield f"was seen in epoch {before.epoch}, then in {after.epoch}"
+
+
+def monotone(evidence: Evidence) -> Iterator[Violation]:
+    """Look for changes that are in no transition table."""
+    for order, rows in evidence.tasks.items():
+        for what in (*_wrong_ends(rows), *_wrong_steps(evidence.sightings.tasks.get(order, ()))):
+            yield Violation(Invariant.MONOTONE, order, what)
+
+
+def _wrong_ends(rows: TaskRows) -> Iterator[str]:
+    for epoch in rows.history:
+        if epoch.ended_by not in _ENDS.get(epoch.state, set()):
+            yield f"epoch {epoch.epoch} ended as '{epoch.ended_by}' in state {epoch.state}"
+    directions = [epoch.direction for epoch in rows.history] + ([rows.task.direction] if rows.task else [])
+    if directions != sorted(directions):  # "do" comes before "undo"
+        yield f"its directions were {directions}"
+
+
+def _wrong_steps(seen: Sequence[TaskRow]) -> Iterator[str]:
+    for before, after in pairwise(seen):
+        same_epoch = before.epoch == after.epoch
+        if same_epoch and _PROGRESS[after.state] < _PROGRESS[before.state]:
+            yield f"went from {before.state} back to {after.state} in epoch {after.epoch}"
+        if same_epoch and before.state in FINAL and after.write_id != before.write_id:
+            yield f"was changed after its end in epoch {after.epoch}"
+        if not same_epoch and before.state in FINAL and before.state != "Error":
+            yield f"left {before.state} for epoch {after.epoch}"
+
+
+def failure_count(evidence: Evidence) -> Iterator[Violation]:
+    """Look for counts that are not the number of recoveries, or too high."""
+    most = evidence.limits.most_recoveries
+    for order, rows in evidence.tasks.items():
+        if rows.task is None:
+            continue
+        recoveries = _recoveries(rows.history)
+        if rows.task.failure_count != recoveries:
+            what = f"FailureCount is {rows.task.failure_count}, its history has {recoveries} recoveries"
+            yield Violation(Invariant.FAILURE_COUNT, order, what)
+        counts = [row.failure_count for row in (rows.task, *evidence.sightings.tasks.get(order, ()))]
+        if max(counts) > most:
+            yield Violation(Invariant.FAILURE_COUNT, order, f"FailureCount was {max(counts)}, above {most}")
+
+
+def _recoveries(history: Sequence[EpochRow]) -> int:
+    """Count the recoveries since the task was submitted, turned back or resubmitted."""
+    count = 0
+    for epoch in history:
+        count = count + 1 if epoch.ended_by == _RECOVERED else 0
+    return count

@@ -1,0 +1,95 @@
+"""I7, termination, and I8, silence of the late."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from tests.chaos.evidence import Evidence
+from tests.chaos.invariants.violations import Invariant, Violation
+from tests.chaos.payments.ledger import Call
+from tests.chaos.rows import FINAL, StepRow, TaskRows
+
+_DONE = frozenset({"Completed", "Undone"})
+
+
+def termination(evidence: Evidence) -> Iterator[Violation]:
+    """Look for what did not come to an end in time."""
+    for order in evidence.plan.fates:
+        rows = evidence.tasks.get(order)
+        if order not in evidence.accepted:
+            yield Violation(Invariant.TERMINATION, order, "was never accepted")
+        elif rows is None or rows.task is None:
+            yield Violation(Invariant.TERMINATION, order, "has no task: its message was lost, or died")
+        elif rows.task.state not in FINAL:
+            what = f"is still {rows.task.state} in epoch {rows.task.epoch}: {rows.task.last_error}"
+            yield Violation(Invariant.TERMINATION, order, what)
+    for what in evidence.settling.leftovers:
+        yield Violation(Invariant.TERMINATION, None, f"after {evidence.settling.seconds:.0f} s: {what}")
+
+
+def silence_of_the_late(evidence: Evidence) -> Iterator[Violation]:
+    """Look for calls outside the time of any dispatch, and for outcomes that came too late."""
+    for order, rows in evidence.tasks.items():
+        dispatches = list(_dispatches(rows))
+        for call in evidence.calls_of(order):
+            if not any(_belongs(call, dispatch, evidence) for dispatch in dispatches):
+                what = f"'{call.direction}' arrived {call.arrived:%X.%f}, in the time of no dispatch"
+                yield Violation(Invariant.SILENCE_OF_THE_LATE, order, what)
+        for step in _all_steps(rows):
+            if _is_late(step):
+                what = f"step {step.name} was recorded {step.state} after its complete-by"
+                yield Violation(Invariant.SILENCE_OF_THE_LATE, order, what)
+
+
+@dataclass(frozen=True, slots=True)
+class _Dispatch:
+    """A step that was given to its Agent, until `complete_by` (UTC)."""
+
+    direction: str
+    complete_by: datetime
+
+
+def _dispatches(rows: TaskRows) -> Iterator[_Dispatch]:
+    """Name the dispatches: an epoch's steps that carry its own number."""
+    for epoch in rows.history:
+        yield from _dispatched(epoch.epoch, epoch.direction, epoch.steps)
+    if rows.task is not None:
+        yield from _dispatched(rows.task.epoch, rows.task.direction, rows.steps)
+
+
+def _dispatched(epoch: int, direction: str, steps: tuple[StepRow, ...]) -> Iterator[_Dispatch]:
+    for step in steps:
+        if step.epoch == epoch and step.complete_by is not None:
+            yield _Dispatch(direction, step.complete_by)
+
+
+def _belongs(call: Call, dispatch: _Dispatch, evidence: Evidence) -> bool:
+    if call.direction != dispatch.direction:
+        return False
+    skew = timedelta(seconds=evidence.limits.skew)
+    earliest = dispatch.complete_by - timedelta(seconds=evidence.limits.step) - skew
+    return earliest <= call.arrived <= _latest(dispatch.complete_by, evidence) + skew
+
+
+def _latest(complete_by: datetime, evidence: Evidence) -> datetime:
+    """Give the time until which a call may begin.
+
+    A host that stands still at complete-by may have looked at its clock before, and call after: no program
+    can prevent that, which is why safety rests on epochs and keys, not on clocks.
+    """
+    stood_still = [pause.end for pause in evidence.host_pauses if pause.start <= complete_by <= pause.end]
+    return max([complete_by, *stood_still])
+
+
+def _all_steps(rows: TaskRows) -> Iterator[StepRow]:
+    for epoch in rows.history:
+        yield from epoch.steps
+    yield from rows.steps
+
+
+def _is_late(step: StepRow) -> bool:
+    if step.state not in _DONE or step.finished_at is None or step.complete_by is None:
+        return False
+    return step.finished_at > step.complete_by

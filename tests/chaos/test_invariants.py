@@ -1,0 +1,180 @@
+"""Each invariant holds of a run in which all is right, and is violated by the one thing that it forbids."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tests.chaos.alerts import Alert
+from tests.chaos.evidence import Evidence, Settling
+from tests.chaos.faults import FaultKind
+from tests.chaos.histories import (
+    ORDER,
+    after,
+    call,
+    compensated,
+    held,
+    notice,
+    processed,
+    rows,
+    step,
+    task,
+)
+from tests.chaos.invariants import Invariant, violations
+from tests.chaos.observer import Sightings
+from tests.chaos.outages import Interval
+from tests.chaos.payments.ledger import Direction, Effect
+from tests.chaos.rows import TaskRows
+
+
+@pytest.mark.parametrize("evidence", [processed, compensated, held])
+def test_what_is_right_violates_nothing(evidence: Callable[[], Evidence]) -> None:
+    """Processed at once; recovered, given up and undone; refused and held."""
+    assert violations(evidence()) == []
+
+
+def test_lost_order_is_found() -> None:
+    """Answered 202, and neither a task nor an alert tells of it."""
+    assert _broken(replace(processed(), tasks={})) >= {Invariant.NO_LOSS}
+
+
+def test_lost_order_that_an_alert_names_is_no_silent_loss() -> None:
+    """A dead letter that is recorded and told is not lost; but the order has not come to its end."""
+    told = Alert(None, None, f'{{"message_id": "{ORDER}.1"}}')
+    dead = {"MessageID": "x", "Body": f'{{"task_id": "{ORDER}"}}'.encode()}
+    spoilt = replace(processed(), tasks={}, calls=(), notices=(), alerts=(told,))
+    spoilt = replace(spoilt, rejected=(*spoilt.rejected, dead), sightings=Sightings({}, [], 1))
+    assert _broken(spoilt) == {Invariant.TERMINATION}
+
+
+@pytest.mark.parametrize(
+    ("invariant", "changed"),
+    [
+        (Invariant.NO_LOSS, {"rejected": ()}),
+        (Invariant.NO_LOSS, {"refused": {ORDER: "409"}}),
+        (
+            Invariant.ONE_EFFECT,
+            {"calls": (call(Direction.DO, 1.5), call(Direction.DO, 1.6, key="order-1.2"))},
+        ),
+        (Invariant.NET_EFFECT, {"calls": (call(Direction.DO, 1.5, Effect.NONE),)}),
+        (Invariant.NET_EFFECT, {"calls": (call(Direction.DO, 1.5), call(Direction.UNDO, 1.7))}),
+        (Invariant.MUTUAL_EXCLUSION, {"both_won": (ORDER,)}),
+        (Invariant.ORDER, {"calls": (call(Direction.DO, 0.9),)}),
+        (Invariant.ORDER, {"calls": (call(Direction.DO, 1.5), call(Direction.UNDO, 1.7))}),
+        (Invariant.TERMINATION, {"accepted": {}}),
+        (
+            Invariant.TERMINATION,
+            {"settling": Settling(seconds=250.0, leftovers=["queue x holds 1 messages"])},
+        ),
+        (Invariant.SILENCE_OF_THE_LATE, {"calls": (call(Direction.DO, 1.5), call(Direction.DO, 6.5))}),
+        (Invariant.ATOMIC_BIRTH, {"sightings": Sightings({}, [ORDER], 1)}),
+        (Invariant.STATUS_AGREES, {"notices": (notice("received", 1, 0.5),)}),
+        (Invariant.STATUS_AGREES, {"notices": (notice("completed", 1, 0.5), notice("received", 1, 2))}),
+        (Invariant.ALERTS, {"alerts": (Alert(ORDER, 1, "without need"),)}),
+        (Invariant.NOT_VACUOUS, {"fired": dict.fromkeys(set(FaultKind) - {FaultKind.HOST_KILLED}, 1)}),
+        (Invariant.NOT_VACUOUS, {"sightings": Sightings({}, [], 0)}),
+    ],
+)
+def test_what_spoils_a_processed_order_is_found(invariant: Invariant, changed: dict[str, Any]) -> None:
+    """One thing is wrong, and the invariant that forbids it says so."""
+    assert invariant in _broken(replace(processed(), **changed))
+
+
+@pytest.mark.parametrize(
+    ("invariant", "seen"),
+    [
+        (Invariant.MUTUAL_EXCLUSION, [task("Processing", 2), task("Processed", 1)]),
+        (Invariant.MUTUAL_EXCLUSION, [task("Processing", 1, locked_by="order-1.2")]),
+        (Invariant.MONOTONE, [task("Processing", 1), task("Pending", 1)]),
+        (Invariant.MONOTONE, [task("Error", 1), task("Error", 1, write_id="another")]),
+        (Invariant.MONOTONE, [task("Processed", 1), task("Pending", 2)]),
+        (Invariant.FAILURE_COUNT, [task("Pending", 1, failure_count=7)]),
+    ],
+)
+def test_what_was_wrong_for_a_moment_is_found(invariant: Invariant, seen: list[Any]) -> None:
+    """The end is right, but it was seen to be wrong on the way."""
+    assert invariant in _broken(replace(processed(), sightings=Sightings({ORDER: seen}, [], 1)))
+
+
+@pytest.mark.parametrize(
+    ("invariant", "spoilt"),
+    [
+        (Invariant.MUTUAL_EXCLUSION, rows(task("Processed", 2), step("Completed", 1, started=1, finished=2))),
+        (Invariant.TERMINATION, rows(task("Processing", 1), step("Running", 1, started=1))),
+        (
+            Invariant.SILENCE_OF_THE_LATE,
+            rows(task("Processed", 1), step("Completed", 1, started=1, finished=6)),
+        ),
+        (
+            Invariant.FAILURE_COUNT,
+            rows(task("Processed", 1, failure_count=1), step("Completed", 1, started=1)),
+        ),
+        (Invariant.ATOMIC_BIRTH, rows(task("Processed", 1))),
+    ],
+)
+def test_what_is_wrong_at_the_end_is_found(invariant: Invariant, spoilt: TaskRows) -> None:
+    """The rows that are left show it."""
+    assert invariant in _broken(replace(processed(), tasks={ORDER: spoilt}))
+
+
+@pytest.mark.parametrize(
+    ("invariant", "changed"),
+    [
+        (Invariant.NET_EFFECT, {"calls": (call(Direction.DO, 1.5),)}),
+        (Invariant.NET_EFFECT, {"calls": (call(Direction.UNDO, 13.5), call(Direction.DO, 13.7))}),
+        (Invariant.ORDER, {"calls": (call(Direction.DO, 1.5), call(Direction.UNDO, 11.9))}),
+        (Invariant.ALERTS, {"alerts": ()}),
+        (Invariant.STATUS_AGREES, {"notices": (notice("received", 1, 0.5), notice("completed", 3, 14))}),
+    ],
+)
+def test_what_spoils_a_compensated_order_is_found(invariant: Invariant, changed: dict[str, Any]) -> None:
+    """One thing is wrong, and the invariant that forbids it says so."""
+    assert invariant in _broken(replace(compensated(), **changed))
+
+
+def test_operator_alone_leaves_an_end() -> None:
+    """A Supervisor that recovers a task in `Error` breaks the rule."""
+    evidence = compensated()
+    wrong = evidence.tasks[ORDER].history[0].model_copy(update={"state": "Error"})
+    spoilt = evidence.tasks[ORDER].model_copy(update={"history": (wrong, *evidence.tasks[ORDER].history[1:])})
+    assert Invariant.MONOTONE in _broken(replace(evidence, tasks={ORDER: spoilt}))
+
+
+def test_call_of_a_host_that_stood_still_is_not_late() -> None:
+    """It looked at its clock before it stood still, and called after."""
+    late = replace(processed(), calls=(call(Direction.DO, 8.5),))
+    assert Invariant.SILENCE_OF_THE_LATE in _broken(late)
+    assert _broken(replace(late, host_pauses=(Interval(after(2), after(8)),))) == set()
+
+
+def test_task_that_nobody_submitted_is_found() -> None:
+    """Every task comes from a caller."""
+    evidence = processed()
+    assert Invariant.NO_LOSS in _broken(replace(evidence, tasks={**evidence.tasks, "stranger": TaskRows()}))
+
+
+def test_every_invariant_can_be_violated() -> None:
+    """The evidence of a run that never was breaks as many as it can; each has its check."""
+    assert {violation.invariant for violation in violations(_spoilt_altogether())} == set(Invariant)
+
+
+def _broken(evidence: Evidence) -> set[Invariant]:
+    return {violation.invariant for violation in violations(evidence)}
+
+
+def _spoilt_altogether() -> Evidence:
+    wrong = rows(task("Processing", 3, failure_count=9), step("Completed", 1, started=1, finished=9))
+    seen = [task("Processed", 2), task("Pending", 2)]
+    twice = (call(Direction.UNDO, 0.1), call(Direction.UNDO, 0.2, key="another"))
+    unpaid = rows(task("Processed", 1), step("Completed", 1, started=1, finished=2))
+    return replace(
+        processed(),
+        tasks={ORDER: wrong, "stranger": unpaid},
+        sightings=Sightings({ORDER: seen}, [ORDER], 0),
+        calls=twice,
+        notices=(),
+        alerts=(Alert(ORDER, 7, "without need"),),
+    )

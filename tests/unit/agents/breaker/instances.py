@@ -1,0 +1,92 @@
+"""Instances of the application, each with a breaker of its own for one service that they share."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import timedelta
+
+from functions.agents.breaker import Breaker, ServiceLeftAloneError
+from functions.pattern.breaker import BreakerPolicy
+from functions.pattern.errors import TransientError
+from tests.fakes.breaker_rows import MemoryBreakerRows
+from tests.fakes.clock import FakeClock
+
+#: The breaker opens at the third failure in a row, for ten seconds.
+POLICY = BreakerPolicy(failures=3, open_for=timedelta(seconds=10))
+FAILURES = 3
+OPEN_FOR = 10
+
+
+class Drones:
+    """The remote service: it answers, or raises its `fault`; calls that arrive while it is held wait."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+        self.fault: Exception | None = None
+        self._hold: asyncio.Event | None = None
+
+    def hold(self) -> asyncio.Event:
+        """Let calls that arrive from now on wait until the event is set."""
+        self._hold = asyncio.Event()
+        return self._hold
+
+    def hold_no_more(self) -> None:
+        """Answer the calls that arrive from now on; those that wait go on waiting."""
+        self._hold = None
+
+    async def attempt(self) -> str:
+        """Answer one call; what it will be is settled when the call arrives."""
+        self.calls += 1
+        fault, hold = self.fault, self._hold
+        if hold is not None:
+            await hold.wait()
+        if fault is not None:
+            raise fault
+        return "delivered"
+
+
+class Instances:
+    """Instances that share time, rows and the service, and nothing else."""
+
+    def __init__(self) -> None:
+        self.clock = FakeClock()
+        self.rows = MemoryBreakerRows()
+        self.drones = Drones()
+
+    def start(self) -> Breaker:
+        """Start one more instance."""
+        return Breaker("drone", rows=self.rows, policy=POLICY, clock=self.clock)
+
+    async def call(self, *breakers: Breaker) -> list[str]:
+        """Call the service once from each, at once; tell what came of it."""
+        return list(await asyncio.gather(*(self._call(breaker) for breaker in breakers)))
+
+    async def call_in_turn(self, breaker: Breaker, times: int = FAILURES) -> list[str]:
+        """Call the service from one, again and again."""
+        return [await self._call(breaker) for _ in range(times)]
+
+    async def call_held(self, breaker: Breaker) -> tuple[asyncio.Task[list[str]], asyncio.Event]:
+        """Call the service from one; the call is under way until the event is set."""
+        hold, calls = self.drones.hold(), self.drones.calls
+        call = asyncio.create_task(self.call(breaker))
+        async with asyncio.timeout(5):
+            while self.drones.calls == calls:
+                await asyncio.sleep(0)
+        self.drones.hold_no_more()
+        return call, hold
+
+    async def open_breaker(self, breaker: Breaker | None = None) -> Breaker:
+        """Let the service fail until an instance leaves it alone, a new one unless one is given."""
+        breaker = breaker or self.start()
+        self.drones.fault = TransientError("drone answered 503")
+        await self.call_in_turn(breaker)
+        self.drones.calls = 0
+        return breaker
+
+    async def _call(self, breaker: Breaker) -> str:
+        try:
+            return await breaker.call(self.drones.attempt)
+        except ServiceLeftAloneError:
+            return "left alone"
+        except TransientError:
+            return "failed"

@@ -1,0 +1,46 @@
+"""A message is not given back at the first fault of a service."""
+
+from __future__ import annotations
+
+import pytest
+
+from functions.messages.redelivery import patiently
+from functions.pattern.errors import PermanentError, TransientError
+
+
+class Work:
+    """Fails as often as it is told."""
+
+    def __init__(self, failures: int, error: Exception) -> None:
+        self.failures = failures
+        self.error = error
+        self.calls = 0
+
+    async def __call__(self) -> None:
+        """Fail, or do nothing."""
+        self.calls += 1
+        if self.calls <= self.failures:
+            raise self.error
+
+
+async def test_transient_fault_is_tried_again() -> None:
+    """A short outage costs a delay, and no delivery."""
+    work = Work(2, TransientError("away"))
+    await patiently(work)
+    assert work.calls == 3
+
+
+async def test_patience_ends() -> None:
+    """After a while the message is given back, with the last fault."""
+    work = Work(1_000, TransientError("away for long"))
+    with pytest.raises(TransientError, match="away for long"):
+        await patiently(work, seconds=0.3)
+    assert work.calls > 1
+
+
+async def test_other_error_is_raised_at_once() -> None:
+    """What no retry can help is not tried again."""
+    work = Work(1, PermanentError("no"))
+    with pytest.raises(PermanentError):
+        await patiently(work)
+    assert work.calls == 1
