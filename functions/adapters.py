@@ -18,6 +18,7 @@ from functions.bus.submissions import QueuedSubmissions
 from functions.clock import SystemClock
 from functions.operations.counters import BusFigures, StoreFigures
 from functions.pattern.messages import SCHEDULER_REQUESTS_QUEUE, SUBMISSIONS_QUEUE
+from functions.pattern.ports import Ports
 from functions.pattern.registry import Registry
 from functions.settings import Settings
 from functions.store import connect as table_storage
@@ -28,7 +29,7 @@ from functions.store.index_rows import TableIndexRows
 from functions.store.lease import TableLeaseRow
 from functions.store.outbox import TableOutbox
 from functions.store.rejected import TableRejectedMessages
-from functions.store.retention import TableRejectedRetention, TableTaskRetention
+from functions.store.retention import TableTaskRetention
 from functions.store.state_store import TableStateStore
 from functions.store.tables import REJECTED_TABLE, TASKS_TABLE, prepare_tables
 from functions.store.task_index import TableTaskIndex
@@ -86,7 +87,26 @@ class Adapters:
         self.lease_row = TableLeaseRow(tasks, figures=figures)
         self.heartbeat = TableHeartbeat(tasks, figures=figures)
         self.task_retention = TableTaskRetention(tasks, shards=shards, figures=figures)
-        self.rejected_retention = TableRejectedRetention(rejected)
+
+    def ports(self, queues: Sequence[str]) -> Ports:
+        """Give all of it as what the parts know it by; `queues` are those that are looked into."""
+        return Ports(
+            clock=self.clock,
+            new_id=new_id,
+            store=self.store,
+            index=self.index,
+            index_rows=self.index_rows,
+            outbox=self.outbox,
+            retention=self.task_retention,
+            rejected=self.rejected,
+            breakers=self.breaker_rows,
+            heartbeat=self.heartbeat,
+            submissions=self.submissions,
+            announcements=self.announcements,
+            agent_requests=self.agent_requests,
+            agent_replies=self.agent_replies,
+            queues=self.queue_depths(queues),
+        )
 
     def _announcer(self) -> Announcer:
         return Announcer(

@@ -73,6 +73,7 @@ class Wiring:
         self._settings = settings
         self._registry = Registry(workflows, settings.step_seconds)
         self._adapters = Adapters(settings, self._registry)
+        self._ports = self._adapters.ports(QUEUES)
         self._agents = make_agents(remotes, settings, self._adapters)
         check_agents(workflows, self._agents)
         self._instance = new_id()
@@ -254,7 +255,7 @@ class Wiring:
             store=self._adapters.store,
             index=self._adapters.index,
             tasks=self._adapters.task_retention,
-            rejected=self._adapters.rejected_retention,
+            rejected=self._adapters.rejected,
             clock=self._adapters.clock,
             retention_days=self._settings.retention_days,
         )

@@ -8,8 +8,14 @@ from functions.agents.carry_out import carry_out
 from functions.messages.reading import MessageReader
 from functions.pattern.agent_messages import AgentReply, AgentRequest, reply_to, requests_queue
 from functions.pattern.errors import PermanentError, TransientError
-from functions.pattern.ports import Agent, AgentCall, AgentReplies, Clock, RejectedMessages
+from functions.pattern.ports import (
+    Agent,
+    AgentCall,
+    AgentReplies,
+    Clock,
+)
 from functions.pattern.states import Outcome
+from functions.pattern.store_ports import RejectedMessages
 
 _log = logging.getLogger(__name__)
 

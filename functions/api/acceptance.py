@@ -11,8 +11,9 @@ from pydantic import BaseModel
 from functions.pattern.definition import ENVELOPE_FIELDS, Workflow
 from functions.pattern.identity import TaskId
 from functions.pattern.messages import SubmissionMessage, order_of
-from functions.pattern.ports import Clock, StateStore, Submissions
+from functions.pattern.ports import Clock, Submissions
 from functions.pattern.records import Order, TaskRecord
+from functions.pattern.store_ports import StateStore
 from functions.web.callers import Caller
 from functions.web.problems import FieldFault, ProblemError
 

@@ -14,7 +14,7 @@ from azure.core.exceptions import AzureError
 from azure.servicebus import ServiceBusMessageState, ServiceBusReceivedMessage, ServiceBusSubQueue
 from azure.servicebus.aio import ServiceBusClient, ServiceBusReceiver
 
-from functions.operations.queues import Pile, QueueDepth
+from functions.pattern.ports import Pile, QueueDepth
 
 #: Messages that are counted; their bodies come along.
 _MOST = 100

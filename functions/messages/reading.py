@@ -6,7 +6,7 @@ import logging
 
 from pydantic import BaseModel, ValidationError
 
-from functions.pattern.ports import RejectedMessages
+from functions.pattern.store_ports import RejectedMessages
 
 _log = logging.getLogger(__name__)
 

@@ -11,8 +11,9 @@ from http import HTTPStatus
 from functions.operations.tasks import Tasks
 from functions.pattern.events import OperatorEvent, Refused, Resubmitted, UndoRequested
 from functions.pattern.identity import TaskId
-from functions.pattern.ports import Clock, StateStore
+from functions.pattern.ports import Clock
 from functions.pattern.records import TaskRecord
+from functions.pattern.store_ports import StateStore
 from functions.telemetry.propagation import current_traceparent
 from functions.telemetry.tasks import decision_span
 from functions.web.problems import ProblemError

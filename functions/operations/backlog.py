@@ -6,8 +6,7 @@ import json
 import logging
 from datetime import datetime
 
-from functions.operations.queues import Queues
-from functions.pattern.ports import Clock
+from functions.pattern.ports import Clock, Queues
 
 _log = logging.getLogger(__name__)
 

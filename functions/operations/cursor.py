@@ -11,8 +11,8 @@ from typing import Annotated
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError
 
 from functions.pattern.identity import TASK_ID_PATTERN
-from functions.pattern.ports import IndexEntry
 from functions.pattern.states import ProcessState
+from functions.pattern.store_ports import IndexEntry
 
 
 class CursorError(Exception):

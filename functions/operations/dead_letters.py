@@ -11,7 +11,7 @@ from pydantic import AliasChoices, BaseModel, Field, ValidationError
 from functions.operations.alert_formats import Alert, lost_alert
 from functions.pattern.events import MessageLost
 from functions.pattern.messages import OPERATOR_ALERTS_QUEUE, TaskIdField
-from functions.pattern.ports import RejectedMessages, StateStore, Stored
+from functions.pattern.store_ports import RejectedMessages, StateStore, Stored
 
 #: The queues whose dead letters are read: all that `infra/queues.json` defines.
 QUEUES = (

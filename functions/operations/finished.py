@@ -11,7 +11,12 @@ import asyncio
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from functions.pattern.ports import Index, IndexEntry, IndexPage, TaskIndex
+from functions.pattern.store_ports import (
+    Index,
+    IndexEntry,
+    IndexPage,
+    TaskIndex,
+)
 
 MINUTE = timedelta(minutes=1)
 

@@ -13,9 +13,16 @@ from datetime import datetime, timedelta
 from typing import Protocol
 
 from functions.pattern.identity import FIRST_EPOCH, Epoch, SchedulerId, TaskId, scheduler_id
-from functions.pattern.ports import Clock, Index, StateStore, Stored, TaskIndex
+from functions.pattern.ports import Clock
 from functions.pattern.records import TaskRecord
 from functions.pattern.states import ProcessState
+from functions.pattern.store_ports import (
+    Index,
+    RejectedMessages,
+    StateStore,
+    TaskIndex,
+    TaskRetention,
+)
 
 #: Tasks, and rejected messages, that one run deletes at most; the next run goes on.
 _MOST_TASKS = 5_000
@@ -27,20 +34,6 @@ _PAGE = 20
 _PURGEABLE = frozenset({ProcessState.PROCESSED, ProcessState.COMPENSATED})
 
 _log = logging.getLogger(__name__)
-
-
-class TaskRetention(Protocol):
-    """Deletes tasks."""
-
-    async def delete(self, stored: Stored) -> bool:
-        """Delete a task's rows unless it has changed; tell whether it did. Raises `TransientError`."""
-
-
-class RejectedRetention(Protocol):
-    """Deletes rejected messages."""
-
-    async def delete_before(self, before: datetime, most: int) -> int:
-        """Delete messages rejected before that time, and tell how many. Raises `TransientError`."""
 
 
 class SchedulerInstances(Protocol):
@@ -68,7 +61,7 @@ class Housekeeping:
         store: StateStore,
         index: TaskIndex,
         tasks: TaskRetention,
-        rejected: RejectedRetention,
+        rejected: RejectedMessages,
         clock: Clock,
         retention_days: float,
     ) -> None:

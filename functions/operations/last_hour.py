@@ -10,8 +10,8 @@ from datetime import datetime, timedelta
 from pydantic import BaseModel
 
 from functions.operations.finished import MINUTE
-from functions.pattern.ports import Index, IndexEntry
 from functions.pattern.states import ProcessState
+from functions.pattern.store_ports import Index, IndexEntry
 
 MINUTES = 60
 

@@ -17,7 +17,13 @@ from itertools import repeat
 from functions.operations.cursor import Cursor, Sorting
 from functions.operations.wanted import Wanted, began_at
 from functions.pattern.identity import TaskId
-from functions.pattern.ports import Clock, Index, IndexEntry, IndexPage, TaskIndex
+from functions.pattern.ports import Clock
+from functions.pattern.store_ports import (
+    Index,
+    IndexEntry,
+    IndexPage,
+    TaskIndex,
+)
 
 MOST_PER_PAGE = 50
 

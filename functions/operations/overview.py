@@ -21,9 +21,14 @@ from functions.operations.last_hour import (
     end_to_end,
     minutes,
 )
-from functions.operations.queues import QueueDepth, Queues
 from functions.operations.summary import Breakers, BreakerView, Heartbeats, Tally
-from functions.pattern.ports import Clock, Index, IndexEntry, IndexPage, TaskIndex
+from functions.pattern.ports import Clock, QueueDepth, Queues
+from functions.pattern.store_ports import (
+    Index,
+    IndexEntry,
+    IndexPage,
+    TaskIndex,
+)
 
 #: Looking into queues brings their messages' bodies along.
 _QUEUES_SECONDS = 5

@@ -10,7 +10,8 @@ from typing import Any, Protocol
 from pydantic import BaseModel, ConfigDict
 
 from functions.pattern.breaker import BreakerRecord, BreakerState
-from functions.pattern.ports import Clock, Index, IndexPage, TaskIndex
+from functions.pattern.ports import Clock
+from functions.pattern.store_ports import Index, IndexPage, TaskIndex
 
 #: Entries that are counted in each shard, in one request.
 _MOST_PER_SHARD = 100

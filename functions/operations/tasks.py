@@ -3,26 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import Protocol
 
 from functions.operations.cursor import Cursor
 from functions.operations.listing import MOST_PER_PAGE, Listing
 from functions.operations.wanted import Wanted
 from functions.pattern.identity import TaskId
-from functions.pattern.ports import Clock, StateStore, Stored, TaskIndex
+from functions.pattern.ports import Clock
 from functions.pattern.records import TaskRecord
 from functions.pattern.states import ProcessState
+from functions.pattern.store_ports import StateStore, Stored, TaskIndex
 from functions.web.problems import ProblemError
-
-
-class NamedTaskIndex(TaskIndex, Protocol):
-    """Finds tasks by what they are called, too."""
-
-    async def named(self, prefix: str, shard: int, *, most: int) -> Sequence[TaskId]:
-        """Read ids of one shard that begin with `prefix`: one request."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +33,7 @@ class Tasks:
     So a page can have fewer tasks than fit, even none, while the list goes on.
     """
 
-    def __init__(self, *, store: StateStore, index: NamedTaskIndex, clock: Clock) -> None:
+    def __init__(self, *, store: StateStore, index: TaskIndex, clock: Clock) -> None:
         self._store = store
         self._index = index
         self._listing = Listing(index=index, clock=clock)

@@ -7,8 +7,8 @@ from datetime import UTC, datetime, timedelta
 
 from functions.operations.cursor import Cursor, Sorting
 from functions.pattern.identity import TaskId
-from functions.pattern.ports import Index, IndexEntry
 from functions.pattern.states import ProcessState
+from functions.pattern.store_ports import Index, IndexEntry
 
 #: No entry is older.
 _BEGINNING = datetime(2000, 1, 1, tzinfo=UTC)

@@ -1,12 +1,216 @@
-"""The rows that the breakers of all instances share: what is needed of the state store."""
+"""What the core and its callers need of the state store; `store/` holds the adapters to Table Storage."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from datetime import datetime
+from enum import StrEnum
+from typing import Any, Protocol
 
+from functions.pattern.announcements import Announcement
 from functions.pattern.breaker import BreakerRecord
+from functions.pattern.events import Event, Refused
+from functions.pattern.identity import Epoch, TaskId
+from functions.pattern.records import TaskRecord
+from functions.pattern.states import ProcessState
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """A task's record as it was read or written; `version` guards the next write (an ETag)."""
+
+    record: TaskRecord
+    version: str
+
+
+class Admission(StrEnum):
+    """What came of recording an order."""
+
+    #: It is new, and recorded now.
+    RECORDED = "recorded"
+    #: The same order was recorded before.
+    KNOWN = "known"
+    #: Another order was recorded under this id before.
+    CONFLICT = "conflict"
+
+
+@dataclass(frozen=True, slots=True)
+class Admitted:
+    """An order's admission, and the record that stands under its id."""
+
+    admission: Admission
+    stored: Stored
+
+
+class StateStore(Protocol):
+    """The durable record of every task and step: the truth."""
+
+    async def admit(self, record: TaskRecord) -> Admitted:
+        """Record a new task in one transaction."""
+
+    async def load(self, task: TaskId) -> Stored | None:
+        """Read one task's rows, or None when there is no such task."""
+
+    async def recall(self, task: TaskId, epoch: Epoch) -> Stored | None:
+        """Give the record as this process knows it, from `epoch` or later.
+
+        Should it be overtaken, `change` sees to that.
+        """
+
+    async def change(self, stored: Stored, event: Event) -> Stored | Refused:
+        """Apply `event` by compare-and-swap, on a fresh read when `stored` has been overtaken."""
+
+
+class RejectedMessages(Protocol):
+    """The record of messages that could not be understood."""
+
+    async def reject(self, queue: str, message_id: str, body: bytes, reason: str) -> None:
+        """Keep the message and why it was rejected; the same message is kept once."""
+
+    async def delete_before(self, before: datetime, most: int) -> int:
+        """Delete up to `most` messages rejected before that time; give how many. Raises `TransientError`."""
+
+
+class Outbox(Protocol):
+    """What has been recorded as to be told, and may not have been."""
+
+    async def untold(self, shard: int, before: datetime, most: int) -> Sequence[Announcement]:
+        """Read announcements of a shard that are older than `before`, oldest first."""
+
+    async def told(self, announcement: Announcement) -> None:
+        """Forget an announcement that was sent; harmless when it is forgotten already."""
+
+
+class ChangeAnnouncer(Protocol):
+    """Sends what a change has to be followed by."""
+
+    async def announce(self, before: TaskRecord | None, after: TaskRecord) -> None:
+        """Announce a change that is recorded, or a new task (`before` is None); never raises for it."""
+
+
+@dataclass(frozen=True, slots=True)
+class IndexEntry:
+    """One index row: which task, and the time in its key (due, or finished).
+
+    `submitted_at` is not known of rows that were written before it was kept.
+    """
+
+    task: TaskId
+    at: datetime
+    workflow: str
+    state: ProcessState
+    submitted_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class IndexPage:
+    """Some entries of one shard, and where the next page begins (None: there is none)."""
+
+    entries: tuple[IndexEntry, ...]
+    continuation: str | None
+
+
+class Index(StrEnum):
+    """The indexes over all tasks; each task stands in exactly one of them."""
+
+    #: Tasks under way, by the time when the Supervisor must look at them.
+    DUE = "!due"
+    #: Tasks in `Error`, by the time when they got there.
+    ERROR = "!error"
+    #: Tasks that are `Processed` or `Compensated`, by the time when they got there.
+    DONE = "!done"
+
+
+class TaskIndex(Protocol):
+    """Finds tasks without reading them all."""
+
+    @property
+    def shards(self) -> int:
+        """Tell how many shards there are; they are numbered from 0."""
+
+    async def page(
+        self,
+        index: Index,
+        shard: int,
+        *,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        after: str | None = None,
+        most: int,
+    ) -> IndexPage:
+        """Read a page of one shard, oldest first, from `since` up to `until` (excluded): one request."""
+
+    async def named(self, prefix: str, shard: int, *, most: int) -> Sequence[TaskId]:
+        """Read ids of one shard that begin with `prefix`: one request."""
+
+
+@dataclass(frozen=True, slots=True)
+class IndexRow:
+    """An index row as it was seen: its key, and the version that guards its removal (an ETag)."""
+
+    task: TaskId
+    key: str
+    version: str
+
+
+@dataclass(frozen=True, slots=True)
+class TaskRow:
+    """A task as it was seen, and the key of the one index row that it must have."""
+
+    task: TaskId
+    index_key: str
+
+
+@dataclass(frozen=True, slots=True)
+class RowPage:
+    """Some rows of one shard, and where the next page begins (None: there is none)."""
+
+    index_rows: tuple[IndexRow, ...]
+    task_rows: tuple[TaskRow, ...]
+    continuation: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Mended:
+    """How many index rows were created and deleted; none when the task changed meanwhile."""
+
+    created: int = 0
+    deleted: int = 0
+
+
+class IndexRows(Protocol):
+    """The rows of all tasks and of the indexes over them. Its methods raise `TransientError`."""
+
+    @property
+    def shards(self) -> int:
+        """Tell how many shards there are; they are numbered from 0."""
+
+    async def page(self, shard: int, *, after: str | None, most: int) -> RowPage:
+        """Read a page of a shard: first all index rows, then all tasks."""
+
+    async def mend(self, stored: Stored, seen: Sequence[IndexRow]) -> Mended:
+        """Leave the task the one index row it must have, if it is still as it was read."""
+
+    async def remove(self, orphan: IndexRow) -> Mended:
+        """Delete an index row without a task, if it is still as it was seen."""
+
+
+class TaskRetention(Protocol):
+    """Deletes tasks."""
+
+    async def delete(self, stored: Stored) -> bool:
+        """Delete a task's rows unless it has changed; give whether it did. Raises `TransientError`."""
+
+
+class Heartbeat(Protocol):
+    """The row with the figures of the Supervisor's latest sweep. Its methods raise `TransientError`."""
+
+    async def beat(self, figures: Mapping[str, Any]) -> None:
+        """Replace the figures of the sweep before."""
+
+    async def latest(self) -> Mapping[str, Any] | None:
+        """Read the latest figures by their names, or None before the first sweep."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,8 +9,9 @@ from datetime import timedelta
 from functions.pattern.events import Claimed, Refused
 from functions.pattern.identity import Epoch, StepName, TaskId, scheduler_id
 from functions.pattern.planning import ready_steps
-from functions.pattern.ports import Clock, StateStore, Stored
+from functions.pattern.ports import Clock
 from functions.pattern.registry import Registry
+from functions.pattern.store_ports import StateStore, Stored
 from functions.telemetry.tasks import claim_span
 
 _log = logging.getLogger(__name__)

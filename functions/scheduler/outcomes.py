@@ -11,9 +11,10 @@ from typing import Any
 from functions.pattern.events import Refused, StepCompleted, StepFailed, StepSkipped
 from functions.pattern.identity import StepName
 from functions.pattern.planning import ready_steps
-from functions.pattern.ports import Clock, StateStore, Stored
+from functions.pattern.ports import Clock
 from functions.pattern.records import MAX_RESULT_BYTES
 from functions.pattern.states import Outcome
+from functions.pattern.store_ports import StateStore, Stored
 from functions.scheduler.turn import Turn
 
 

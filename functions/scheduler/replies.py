@@ -8,10 +8,10 @@ from typing import Protocol
 from functions.messages.reading import MessageReader
 from functions.pattern.agent_messages import AGENT_REPLIES_QUEUE, AgentReply
 from functions.pattern.identity import Epoch, StepName, TaskId
-from functions.pattern.ports import RejectedMessages, StateStore
 from functions.pattern.records import TaskRecord
 from functions.pattern.registry import Registry
 from functions.pattern.states import Outcome
+from functions.pattern.store_ports import RejectedMessages, StateStore
 from functions.scheduler.orchestrator import Progress
 from functions.scheduler.outcomes import Outcomes, StepReport
 from functions.scheduler.progress import progress_of

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from functions.messages.reading import MessageReader
 from functions.pattern.messages import SCHEDULER_REQUESTS_QUEUE, SchedulerRequest
-from functions.pattern.ports import RejectedMessages, Schedulers
+from functions.pattern.ports import Schedulers
+from functions.pattern.store_ports import RejectedMessages
 
 
 class RequestTaker:

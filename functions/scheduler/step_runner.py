@@ -12,16 +12,11 @@ from functions.pattern.agent_messages import AgentRequest
 from functions.pattern.errors import PermanentError, TransientError
 from functions.pattern.events import Refused, StepStarted
 from functions.pattern.identity import Epoch, StepName, TaskId
-from functions.pattern.ports import (
-    Agent,
-    AgentRequests,
-    Clock,
-    StateStore,
-    Stored,
-)
+from functions.pattern.ports import Agent, AgentRequests, Clock
 from functions.pattern.registry import Registry
 from functions.pattern.states import Outcome, Way
 from functions.pattern.steps import DONE
+from functions.pattern.store_ports import StateStore, Stored
 from functions.scheduler.outcomes import Outcomes, StepReport
 from functions.scheduler.turn import Turn
 from functions.telemetry.fields import Field

@@ -6,8 +6,9 @@ import logging
 
 from functions.pattern.announcements import Announcement, announcements, starts_scheduler
 from functions.pattern.errors import TransientError
-from functions.pattern.ports import Announcements, Outbox, SchedulerRequests
+from functions.pattern.ports import Announcements, SchedulerRequests
 from functions.pattern.records import TaskRecord
+from functions.pattern.store_ports import Outbox
 
 _log = logging.getLogger(__name__)
 

@@ -12,7 +12,6 @@ from azure.data.tables.aio import TableClient
 from functions.operations.counters import StoreFigures
 from functions.store.faults import table_faults
 from functions.store.keys import SHARDS_PARTITION
-from functions.supervisor.figures import Beat
 
 _ROW = "supervisor-heartbeat"
 _KEYS = frozenset({"PartitionKey", "RowKey"})
@@ -25,10 +24,10 @@ class TableHeartbeat:
         self._table = table
         self._figures = figures
 
-    async def beat(self, beat: Beat) -> None:
+    async def beat(self, figures: Mapping[str, Any]) -> None:
         """Put the figures in the place of those of the sweep before. Raises `TransientError`."""
         self._figures.operations += 1
-        row = {"PartitionKey": SHARDS_PARTITION, "RowKey": _ROW, **beat.properties()}
+        row = {"PartitionKey": SHARDS_PARTITION, "RowKey": _ROW, **figures}
         with table_faults():
             await self._table.upsert_entity(row, mode=UpdateMode.REPLACE)
 

@@ -11,13 +11,19 @@ from azure.data.tables.aio import TableClient
 
 from functions.operations.counters import StoreFigures
 from functions.pattern.identity import TaskId
-from functions.pattern.ports import Index, Stored
+from functions.pattern.store_ports import (
+    Index,
+    IndexRow,
+    Mended,
+    RowPage,
+    Stored,
+    TaskRow,
+)
 from functions.store.entities import index_entity, task_entity, task_of
 from functions.store.faults import table_faults
 from functions.store.keys import index_row, shard_key, shard_of, task_row
 from functions.store.pages import read_page
 from functions.store.transactions import Committed, Operation, ShardWriter, Transaction
-from functions.supervisor.full_sweep import IndexRow, Mended, RowPage, TaskRow
 
 _INDEXES = tuple(f"{index}|" for index in Index)
 

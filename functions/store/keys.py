@@ -11,9 +11,9 @@ from datetime import UTC, datetime
 
 from functions.pattern.announcements import Announcement, AnnouncementKind
 from functions.pattern.identity import Epoch, TaskId
-from functions.pattern.ports import Index
 from functions.pattern.records import LostMessage, Task
 from functions.pattern.states import ProcessState
+from functions.pattern.store_ports import Index
 
 #: The row that remembers how many shards the table was made with.
 SHARDS_PARTITION = "!settings"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 
 from functions.pattern.identity import Epoch, TaskId
-from functions.pattern.ports import Stored
+from functions.pattern.store_ports import Stored
 
 #: A record can hold a payload of 48 KiB, so this is at most some 50 MB; it is usually some 2 MB.
 _MOST_TASKS = 1_000

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from datetime import datetime
 
 from azure.data.tables import UpdateMode
 from azure.data.tables.aio import TableClient
@@ -37,3 +38,17 @@ class TableRejectedMessages:
         }
         with table_faults():
             await self._table.upsert_entity(row, mode=UpdateMode.REPLACE)
+
+    async def delete_before(self, before: datetime, most: int) -> int:
+        """Delete up to `most` messages rejected before that time; tell how many. Raises `TransientError`."""
+        deleted = 0
+        rows = self._table.query_entities(
+            "RejectedAt lt @before", parameters={"before": before}, select=["PartitionKey", "RowKey"]
+        )
+        with table_faults():
+            async for row in rows:
+                if deleted == most:
+                    break
+                await self._table.delete_entity(row["PartitionKey"], row["RowKey"])
+                deleted += 1
+        return deleted

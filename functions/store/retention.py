@@ -1,9 +1,8 @@
-"""Deletes what is past its retention: finished tasks, and messages that were rejected."""
+"""Deletes what is past its retention: finished tasks."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
 from itertools import batched
 from typing import Any
 
@@ -12,7 +11,7 @@ from azure.data.tables import TableTransactionError
 from azure.data.tables.aio import TableClient
 
 from functions.operations.counters import StoreFigures
-from functions.pattern.ports import Stored
+from functions.pattern.store_ports import Stored
 from functions.store.faults import table_faults
 from functions.store.keys import index_row, rows_of, shard_of, task_row
 
@@ -68,27 +67,6 @@ class TableTaskRetention:
         self._figures.transactions += 1
         self._figures.operations += len(deletions)
         await self._table.submit_transaction(deletions)
-
-
-class TableRejectedRetention:
-    """Deletes rejected messages. They are few, so they are found by reading the table, not an index."""
-
-    def __init__(self, table: TableClient) -> None:
-        self._table = table
-
-    async def delete_before(self, before: datetime, most: int) -> int:
-        """Delete up to `most` messages rejected before that time; tell how many. Raises `TransientError`."""
-        deleted = 0
-        rows = self._table.query_entities(
-            "RejectedAt lt @before", parameters={"before": before}, select=["PartitionKey", "RowKey"]
-        )
-        with table_faults():
-            async for row in rows:
-                if deleted == most:
-                    break
-                await self._table.delete_entity(row["PartitionKey"], row["RowKey"])
-                deleted += 1
-        return deleted
 
 
 def _is_past(key: str) -> bool:

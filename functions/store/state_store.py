@@ -12,8 +12,14 @@ from functions.pattern.coalescer import Coalescer
 from functions.pattern.errors import IllegalTransitionError, PatternError
 from functions.pattern.events import Event, Refused
 from functions.pattern.identity import Epoch, TaskId
-from functions.pattern.ports import Admission, Admitted, ChangeAnnouncer, Clock, Stored
+from functions.pattern.ports import Clock
 from functions.pattern.records import TaskRecord
+from functions.pattern.store_ports import (
+    Admission,
+    Admitted,
+    ChangeAnnouncer,
+    Stored,
+)
 from functions.pattern.transitions import apply
 from functions.store.entities import (
     WRITE_ID,

@@ -12,10 +12,16 @@ from pydantic import ValidationError
 from functions.pattern.errors import PayloadTooLargeError
 from functions.pattern.identity import FIRST_EPOCH
 from functions.pattern.messages import SUBMISSIONS_QUEUE, SubmissionMessage, order_of
-from functions.pattern.ports import Admission, Clock, RejectedMessages, Schedulers, StateStore, Stored
+from functions.pattern.ports import Clock, Schedulers
 from functions.pattern.records import TaskRecord
 from functions.pattern.registry import Registry
 from functions.pattern.states import ProcessState
+from functions.pattern.store_ports import (
+    Admission,
+    RejectedMessages,
+    StateStore,
+    Stored,
+)
 from functions.pattern.transitions import admit
 from functions.telemetry.propagation import current_traceparent
 

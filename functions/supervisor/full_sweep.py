@@ -7,13 +7,11 @@ nothing to mend; a task that no index knows would be looked at by nobody.
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
-from typing import Protocol
 
 from functions.pattern.identity import TaskId
-from functions.pattern.ports import Clock, StateStore, Stored
+from functions.pattern.ports import Clock
+from functions.pattern.store_ports import IndexRow, IndexRows, Mended, StateStore
 from functions.supervisor.concurrency import for_each
 from functions.supervisor.figures import FullSweepFigures
 
@@ -24,57 +22,6 @@ _PAGE = 1000
 _MENDS_AT_ONCE = 10
 #: Seconds after which it is cut short; the host would end it after five minutes, with the process.
 _LONGEST = 240
-
-
-@dataclass(frozen=True, slots=True)
-class IndexRow:
-    """An index row as it was seen: its key, and the version that guards its removal (an ETag)."""
-
-    task: TaskId
-    key: str
-    version: str
-
-
-@dataclass(frozen=True, slots=True)
-class TaskRow:
-    """A task as it was seen, and the key of the one index row that it must have."""
-
-    task: TaskId
-    index_key: str
-
-
-@dataclass(frozen=True, slots=True)
-class RowPage:
-    """Some rows of one shard, and where the next page begins (None: there is none)."""
-
-    index_rows: tuple[IndexRow, ...]
-    task_rows: tuple[TaskRow, ...]
-    continuation: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class Mended:
-    """How many index rows were created and deleted; none when the task changed meanwhile."""
-
-    created: int = 0
-    deleted: int = 0
-
-
-class IndexRows(Protocol):
-    """The rows of all tasks and of the indexes over them. Its methods raise `TransientError`."""
-
-    @property
-    def shards(self) -> int:
-        """Tell how many shards there are; they are numbered from 0."""
-
-    async def page(self, shard: int, *, after: str | None, most: int) -> RowPage:
-        """Read a page of a shard: first all index rows, then all tasks."""
-
-    async def mend(self, stored: Stored, seen: Sequence[IndexRow]) -> Mended:
-        """Leave the task the one index row it must have, if it is still as it was read."""
-
-    async def remove(self, orphan: IndexRow) -> Mended:
-        """Delete an index row without a task, if it is still as it was seen."""
 
 
 class FullSweep:

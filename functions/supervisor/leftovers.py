@@ -13,7 +13,8 @@ from datetime import timedelta
 from functools import partial
 
 from functions.pattern.announcements import Announcement, AnnouncementKind
-from functions.pattern.ports import Announcements, Clock, Outbox
+from functions.pattern.ports import Announcements, Clock
+from functions.pattern.store_ports import Outbox
 from functions.supervisor.concurrency import for_each
 from functions.supervisor.figures import SweepFigures
 

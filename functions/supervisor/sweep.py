@@ -12,11 +12,18 @@ from functools import partial
 from typing import assert_never
 
 from functions.pattern.events import GivenUp, Postponed, Recovered, Refused, SupervisorEvent
-from functions.pattern.ports import Clock, Index, IndexEntry, StateStore, Stored, TaskIndex
+from functions.pattern.ports import Clock
+from functions.pattern.store_ports import (
+    Heartbeat,
+    Index,
+    IndexEntry,
+    StateStore,
+    Stored,
+    TaskIndex,
+)
 from functions.pattern.supervision import SupervisionPolicy, judge
 from functions.supervisor.concurrency import for_each
 from functions.supervisor.figures import Beat, SweepFigures
-from functions.supervisor.heartbeat import Heartbeat
 from functions.supervisor.lease import Lease
 from functions.supervisor.leftovers import Leftovers
 from functions.telemetry.instruments import SWEEP_DURATION
@@ -83,7 +90,7 @@ class Sweep:
         SWEEP_DURATION.record((beat.finished_at - started_at).total_seconds())
         OVERDUE.set(figures.overdue)
         with figures.surviving("heartbeat"):
-            await self._heartbeat.beat(beat)
+            await self._heartbeat.beat(beat.properties())
         return figures
 
     async def _sweep_shard(self, figures: SweepFigures, shard: int) -> None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 
 from functions.pattern.definition import Step
-from functions.pattern.ports import ChangeAnnouncer
 from functions.pattern.records import StepRecord, TaskRecord
 from functions.pattern.registry import Registry
 from functions.pattern.states import Direction, EpochEnd, Outcome, ProcessState, StepState
+from functions.pattern.store_ports import ChangeAnnouncer
 from functions.telemetry.fields import Facts, Field, attributes
 from functions.telemetry.instruments import (
     COMPENSATED,

@@ -8,8 +8,9 @@ from itertools import count
 
 from functions.pattern.agent_messages import AgentReply, AgentRequest
 from functions.pattern.errors import TransientError
-from functions.pattern.ports import Agent, Clock, StateStore
+from functions.pattern.ports import Agent, Clock
 from functions.pattern.registry import Registry
+from functions.pattern.store_ports import StateStore
 from functions.scheduler.outcomes import Outcomes
 from functions.scheduler.step_runner import AgentRunner
 

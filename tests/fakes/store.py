@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from functions.pattern.events import Event, Refused
 from functions.pattern.identity import Epoch, TaskId
-from functions.pattern.ports import Admission, Admitted, Clock, Stored
+from functions.pattern.ports import Clock
 from functions.pattern.records import TaskRecord
+from functions.pattern.store_ports import Admission, Admitted, Stored
 from functions.pattern.transitions import apply
 
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
+from typing import Any
 
 from functions.pattern.announcements import Announcement
 from functions.pattern.errors import TransientError
 from functions.pattern.identity import Epoch, TaskId
 from functions.pattern.supervision import SupervisionPolicy
-from functions.supervisor.figures import Beat
 from functions.supervisor.lease import StoredTenure, Tenure
 
 #: Two recoveries at once, one after a minute; clocks differ by five seconds at most.
@@ -94,11 +94,15 @@ class RecordedHeartbeat:
     """Keeps the heartbeats."""
 
     def __init__(self) -> None:
-        self.beats: list[Beat] = []
+        self.beats: list[Mapping[str, Any]] = []
         self.failure: Exception | None = None
 
-    async def beat(self, beat: Beat) -> None:
+    async def beat(self, figures: Mapping[str, Any]) -> None:
         """Keep it, or raise what the test has set."""
         if self.failure is not None:
             raise self.failure
-        self.beats.append(beat)
+        self.beats.append(figures)
+
+    async def latest(self) -> Mapping[str, Any] | None:
+        """Give the last one."""
+        return self.beats[-1] if self.beats else None

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from functions.pattern.identity import TaskId
-from functions.pattern.ports import Index, IndexEntry, IndexPage
 from functions.pattern.records import TaskRecord
 from functions.pattern.states import ProcessState
+from functions.pattern.store_ports import Index, IndexEntry, IndexPage
 from tests.fakes.store import MemoryStateStore
 
 

@@ -13,8 +13,8 @@ from azure.data.tables.aio import TableClient
 from functions.operations.counters import StoreFigures
 from functions.pattern.events import Event
 from functions.pattern.identity import TaskId
-from functions.pattern.ports import Stored
 from functions.pattern.registry import Registry
+from functions.pattern.store_ports import Stored
 from functions.store.keys import OUTBOX
 from functions.store.state_store import TableStateStore
 from tests.fakes.announcer import RecordingAnnouncer

@@ -8,8 +8,8 @@ from azure.data.tables.aio import TableClient
 
 from functions.operations.counters import StoreFigures
 from functions.pattern.identity import TaskId
-from functions.pattern.ports import ChangeAnnouncer
 from functions.pattern.records import TaskRecord
+from functions.pattern.store_ports import ChangeAnnouncer
 from functions.store.announcer import Announcer
 from functions.store.heartbeat import TableHeartbeat
 from functions.store.index_rows import TableIndexRows

@@ -9,8 +9,8 @@ import pytest
 
 from functions.pattern.errors import TransientError
 from functions.pattern.identity import TaskId
-from functions.pattern.ports import Admission, Stored
 from functions.pattern.records import TaskRecord
+from functions.pattern.store_ports import Admission, Stored
 from tests.fakes.tasks import claimed, completed, pending, started
 from tests.fakes.workflows import LINE, TASK, order, step, workflow
 from tests.integration.conftest import MakeProcess

@@ -11,8 +11,8 @@ from azure.data.tables.aio import TableClient
 from functions.pattern.errors import TransientError
 from functions.pattern.events import Event
 from functions.pattern.identity import TaskId
-from functions.pattern.ports import Admission, Stored
 from functions.pattern.states import ProcessState, StepState
+from functions.pattern.store_ports import Admission, Stored
 from functions.settings import Connection
 from functions.store import connect
 from tests.chaos.proxy import Proxy, Weather

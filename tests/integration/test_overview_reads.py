@@ -10,8 +10,8 @@ from azure.data.tables.aio import TableClient
 
 from functions.operations.counters import StoreFigures
 from functions.operations.overview import OverviewReader
-from functions.operations.queues import QueueDepth
-from functions.pattern.ports import Index
+from functions.pattern.ports import QueueDepth
+from functions.pattern.store_ports import Index
 from functions.settings import Connection
 from functions.store.breakers import TableBreakerRows
 from functions.store.heartbeat import TableHeartbeat

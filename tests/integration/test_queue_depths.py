@@ -11,7 +11,7 @@ from azure.servicebus import ServiceBusMessage
 from azure.servicebus.aio import ServiceBusClient
 
 from functions.bus.queue_depths import PeekedQueues
-from functions.operations.queues import Pile, QueueDepth
+from functions.pattern.ports import Pile, QueueDepth
 from tests.integration.broker_thread import running_broker
 
 pytestmark = pytest.mark.process

@@ -9,9 +9,9 @@ from azure.data.tables.aio import TableClient
 
 from functions.operations.counters import StoreFigures
 from functions.pattern.identity import TaskId
-from functions.pattern.ports import Stored
+from functions.pattern.store_ports import Stored
 from functions.store.rejected import TableRejectedMessages
-from functions.store.retention import TableRejectedRetention, TableTaskRetention
+from functions.store.retention import TableTaskRetention
 from tests.fakes.clock import START, FakeClock
 from tests.fakes.interventions import done, resubmission
 from tests.fakes.tasks import FIRST, SECOND, claimed, failed, pending, started
@@ -95,8 +95,7 @@ async def test_rejected_messages_go_by_their_age(table: TableClient) -> None:
         await rejected.reject("submissions", f"m-{number}", b"{", "why")
     clock.advance(3600)
     await rejected.reject("agent-replies/$DeadLetterQueue", "m-9", b"{", "why")
-    retention = TableRejectedRetention(table)
     before = START + timedelta(minutes=1)
-    assert [await retention.delete_before(before, 2) for _ in range(3)] == [2, 1, 0]
+    assert [await rejected.delete_before(before, 2) for _ in range(3)] == [2, 1, 0]
     [row] = [row async for row in table.list_entities()]
     assert row["MessageID"] == "m-9"

@@ -8,9 +8,9 @@ import pytest
 
 from functions.pattern.events import MessageLost
 from functions.pattern.identity import Epoch, SchedulerId, StepName, TaskId
-from functions.pattern.ports import Admission
 from functions.pattern.records import Order, StepRecord, Task, TaskRecord
 from functions.pattern.states import Direction, ProcessState, StepState
+from functions.pattern.store_ports import Admission
 from tests.fakes.clock import START
 from tests.fakes.interventions import resubmission
 from tests.fakes.tasks import after, claimed, completed, pending, started, told

@@ -8,7 +8,7 @@ import pytest
 from azure.data.tables.aio import TableClient
 
 from functions.pattern.identity import TaskId
-from functions.supervisor.full_sweep import IndexRow, Mended
+from functions.pattern.store_ports import IndexRow, Mended
 from tests.fakes.tasks import claimed, completed, pending, started, told
 from tests.fakes.workflows import LINE
 from tests.integration.supervisors import Supervisor

@@ -8,8 +8,8 @@ import pytest
 
 from functions.pattern.errors import TransientError
 from functions.pattern.identity import TaskId
-from functions.pattern.ports import Index, IndexEntry
 from functions.pattern.states import ProcessState
+from functions.pattern.store_ports import Index, IndexEntry
 from functions.store.heartbeat import TableHeartbeat
 from functions.store.lease import TableLeaseRow
 from functions.store.task_index import TableTaskIndex
@@ -124,7 +124,7 @@ async def test_heartbeat_is_the_last_sweeps(process: Process) -> None:
     for recovered in (1, 2):
         figures = SweepFigures(recovered=recovered, oldest_overdue=1.5)
         beat = Beat(instance="one", started_at=after(0), finished_at=after(1), figures=figures)
-        await heartbeat.beat(beat)
+        await heartbeat.beat(beat.properties())
     assert await heartbeat.latest() == beat.properties()
 
 
@@ -135,7 +135,9 @@ async def test_failing_service_is_a_transient_fault(process: Process) -> None:
         await _index(process).page(Index.DUE, 0, most=2)
     with pytest.raises(TransientError):
         await TableHeartbeat(process.table, figures=process.figures).beat(
-            Beat(instance="one", started_at=after(0), finished_at=after(1), figures=SweepFigures())
+            Beat(
+                instance="one", started_at=after(0), finished_at=after(1), figures=SweepFigures()
+            ).properties()
         )
 
 

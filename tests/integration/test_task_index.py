@@ -9,7 +9,7 @@ from azure.data.tables.aio import TableClient
 
 from functions.operations.counters import StoreFigures
 from functions.pattern.identity import TaskId
-from functions.pattern.ports import Index
+from functions.pattern.store_ports import Index
 from functions.store.task_index import TableTaskIndex
 from tests.fakes.tasks import after, pending
 from tests.fakes.workflows import LINE

@@ -10,8 +10,8 @@ from azure.data.tables import UpdateMode
 
 from functions.pattern.events import Reason, Refused
 from functions.pattern.identity import SchedulerId
-from functions.pattern.ports import Admission, Stored
 from functions.pattern.records import TaskRecord
+from functions.pattern.store_ports import Admission, Stored
 from functions.scheduler.claim import Claim, Claimer
 from functions.store.entities import task_entity
 from tests.fakes.interventions import recovered

@@ -28,8 +28,8 @@ from functions.pattern.events import (
     StepStarted,
 )
 from functions.pattern.identity import Epoch, SchedulerId, StepName, TaskId, scheduler_id
-from functions.pattern.ports import Stored
 from functions.pattern.records import Order, TaskRecord
+from functions.pattern.store_ports import Stored
 from functions.pattern.transitions import admit
 from functions.store.state_store import TableStateStore
 from local.callers.client import SAMPLE_DELIVERY, SAMPLE_ORDER

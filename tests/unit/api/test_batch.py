@@ -10,7 +10,7 @@ import pytest
 from functions.pattern.errors import TransientError
 from functions.pattern.identity import TaskId
 from functions.pattern.messages import order_of
-from functions.pattern.ports import Stored
+from functions.pattern.store_ports import Stored
 from functions.pattern.transitions import admit
 from functions.workflows.orders.definition import ORDERS
 from tests.fakes.tasks import after

@@ -15,7 +15,7 @@ from azure.servicebus.exceptions import ServiceBusConnectionError
 
 from functions.bus import queue_depths
 from functions.bus.queue_depths import PeekedQueues
-from functions.operations.queues import Pile, QueueDepth
+from functions.pattern.ports import Pile, QueueDepth
 from tests.fakes.clock import START
 
 #: What the fake gives in one answer at most.

@@ -9,7 +9,7 @@ from datetime import timedelta
 import pytest
 
 from functions.operations.backlog import Backlog
-from functions.operations.queues import Pile, QueueDepth
+from functions.pattern.ports import Pile, QueueDepth
 from tests.fakes.clock import START, FakeClock
 
 _EMPTY = Pile(0, more=False, oldest_at=None, scheduled=3)

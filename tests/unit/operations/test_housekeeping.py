@@ -8,8 +8,8 @@ import pytest
 
 from functions.operations.housekeeping import Housekeeping
 from functions.pattern.identity import SchedulerId
-from functions.pattern.ports import Index, IndexEntry, Stored
 from functions.pattern.states import ProcessState
+from functions.pattern.store_ports import Index, IndexEntry, Stored
 from tests.fakes.clock import START, FakeClock
 from tests.fakes.interventions import recovered
 from tests.fakes.store import MemoryStateStore
@@ -53,6 +53,10 @@ class Bench:
         """Stand in for the table of the tasks."""
         self.deleted.append(stored.record.order.task)
         return True
+
+    async def reject(self, queue: str, message_id: str, body: bytes, reason: str) -> None:
+        """Keep nothing: housekeeping rejects no message."""
+        raise NotImplementedError(queue, message_id, body, reason)
 
     async def delete_before(self, before: datetime, most: int) -> int:
         """Stand in for the table of rejected messages."""

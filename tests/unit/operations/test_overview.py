@@ -9,8 +9,8 @@ import pytest
 from functions.operations.finished import MINUTE
 from functions.pattern.errors import TransientError
 from functions.pattern.identity import TaskId
-from functions.pattern.ports import Index, IndexEntry
 from functions.pattern.states import ProcessState
+from functions.pattern.store_ports import Index, IndexEntry
 from tests.fakes.clock import START
 from tests.fakes.tasks import after, pending
 from tests.fakes.workflows import DIAMOND, LINE

@@ -7,8 +7,8 @@ from datetime import timedelta
 from functions.pattern.breaker import BreakerPolicy, after_failure, after_success, as_probe, new_record
 from functions.pattern.errors import TransientError
 from functions.pattern.identity import TaskId
-from functions.pattern.ports import Index, IndexEntry
 from functions.pattern.states import ProcessState
+from functions.pattern.store_ports import Index, IndexEntry
 from tests.fakes.clock import START
 from tests.fakes.tasks import after, pending
 from tests.fakes.workflows import LINE

@@ -13,9 +13,9 @@ from functions.operations.listing import Listing
 from functions.operations.wanted import Wanted
 from functions.pattern.errors import TransientError
 from functions.pattern.identity import TaskId
-from functions.pattern.ports import Index, IndexEntry
 from functions.pattern.records import TaskRecord
 from functions.pattern.states import ProcessState
+from functions.pattern.store_ports import Index, IndexEntry
 from tests.fakes.clock import START
 from tests.fakes.tasks import after, claimed, completed, failed, pending, started, told
 from tests.fakes.workflows import LINE, TASK

@@ -8,7 +8,7 @@ import pytest
 
 from functions.pattern.errors import PatternError, PermanentError, TransientError
 from functions.pattern.events import Reason, Refused
-from functions.pattern.ports import Admission, StateStore
+from functions.pattern.store_ports import Admission, StateStore
 from tests.fakes.clock import FakeClock
 from tests.fakes.interventions import recovered
 from tests.fakes.store import MemoryStateStore

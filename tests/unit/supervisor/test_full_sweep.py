@@ -9,9 +9,15 @@ import pytest
 
 from functions.pattern.errors import TransientError
 from functions.pattern.identity import TaskId
-from functions.pattern.ports import Stored
+from functions.pattern.store_ports import (
+    IndexRow,
+    Mended,
+    RowPage,
+    Stored,
+    TaskRow,
+)
 from functions.supervisor import full_sweep
-from functions.supervisor.full_sweep import FullSweep, IndexRow, Mended, RowPage, TaskRow
+from functions.supervisor.full_sweep import FullSweep
 from tests.fakes.clock import FakeClock
 from tests.fakes.store import MemoryStateStore
 from tests.fakes.tasks import pending

@@ -13,8 +13,13 @@ import pytest
 from functions.pattern.errors import TransientError
 from functions.pattern.events import Event, Refused
 from functions.pattern.identity import TaskId
-from functions.pattern.ports import Index, IndexEntry, IndexPage, Stored
 from functions.pattern.states import ProcessState
+from functions.pattern.store_ports import (
+    Index,
+    IndexEntry,
+    IndexPage,
+    Stored,
+)
 from functions.supervisor import sweep
 from tests.fakes.interventions import recovered
 from tests.fakes.tasks import FIRST, SECOND, after, claimed, completed, pending, started, told
@@ -159,7 +164,7 @@ async def test_sweep_that_hangs_is_cut_short(bench: Bench, monkeypatch: pytest.M
     monkeypatch.setattr(sweep, "_LONGEST", 0.01)
     monkeypatch.setattr(bench.index, "page", lambda *_, **__: asyncio.sleep(60))
     assert (await bench.sweep()).unfinished
-    assert bench.heartbeat.beats[0].figures.unfinished
+    assert bench.heartbeat.beats[0]["unfinished"]
     assert await bench.rival("two").run() is not None
 
 
@@ -199,7 +204,7 @@ async def test_heartbeat_has_the_figures_of_each_sweep(bench: Bench) -> None:
     bench.store.put(pending(LINE))
     bench.clock.advance(36)
     await bench.sweep()
-    properties = bench.heartbeat.beats[0].properties()
+    properties = bench.heartbeat.beats[0]
     assert properties["instance"] == "one"
     assert (properties["started_at"], properties["finished_at"]) == (after(36), after(36))
     assert (properties["recovered"], properties["given_up"]) == (1, 0)
