@@ -9,7 +9,7 @@ from typing import Any
 
 from functions.adapters import http_session
 from functions.messages.redelivery import PATIENCE_SECONDS
-from tests.house.readme import ROOT
+from tests.house.documents import ROOT
 
 _DOCUMENT = (ROOT / "docs/load-levelling.md").read_text(encoding="utf-8")
 _HOST_JSON: dict[str, Any] = json.loads((ROOT / "host.json").read_text(encoding="utf-8"))
