@@ -34,7 +34,7 @@ def test_every_name_in_the_text_is_a_value_of_host_json() -> None:
 
 def test_times_in_the_text_are_those_of_the_code() -> None:
     """Messages are given back while they are still locked."""
-    assert f"{PATIENCE_SECONDS:g} s (`functions/messages/redelivery.py`)" in " ".join(_DOCUMENT.split())
+    assert f"{PATIENCE_SECONDS:g} s (`functions/messages/`)" in " ".join(_DOCUMENT.split())
     assert {queue["properties"]["lockDuration"] for queue in _QUEUES} == {"PT1M"}
     assert PATIENCE_SECONDS < 60
     assert (
