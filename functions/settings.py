@@ -80,142 +80,150 @@ class Environment(BaseSettings):
 
 
 class Settings(Environment):
-    """The application's settings. Times are in seconds; each description is the fix for its error."""
+    """The application's settings; times are in seconds. A description completes the fix "set it to …"."""
 
-    state_store: str | None = Field(None, validation_alias="StateStore", repr=False)
-    state_store_uri: str | None = Field(None, validation_alias="StateStore__tableServiceUri")
-    state_store_client_id: str | None = Field(None, validation_alias="StateStore__clientId")
-    service_bus: str | None = Field(None, validation_alias="ServiceBusConnection", repr=False)
-    service_bus_namespace: str | None = Field(
-        None, validation_alias="ServiceBusConnection__fullyQualifiedNamespace"
+    state_store: str | None = Field(
+        None, validation_alias="StateStore", repr=False, description="the state store's connection string"
     )
-    service_bus_client_id: str | None = Field(None, validation_alias="ServiceBusConnection__clientId")
+    state_store_uri: str | None = Field(
+        None,
+        validation_alias="StateStore__tableServiceUri",
+        description="the table address of the state store's account, which is then reached by identity",
+    )
+    state_store_client_id: str | None = Field(
+        None,
+        validation_alias="StateStore__clientId",
+        description="the client id of the identity for the state store",
+    )
+    service_bus: str | None = Field(
+        None,
+        validation_alias="ServiceBusConnection",
+        repr=False,
+        description="the Service Bus connection string",
+    )
+    service_bus_namespace: str | None = Field(
+        None,
+        validation_alias="ServiceBusConnection__fullyQualifiedNamespace",
+        description="the host name of the Service Bus namespace, which is then reached by identity",
+    )
+    service_bus_client_id: str | None = Field(
+        None,
+        validation_alias="ServiceBusConnection__clientId",
+        description="the client id of the identity for Service Bus",
+    )
     state_shards: int = Field(
         16,
         validation_alias="STATE_SHARDS",
         ge=1,
         le=256,
-        description="set it to a whole number from 1 to 256, and never change it once the table exists",
+        description="the number of partitions of the state store, from 1 to 256; fixed once the table exists",
     )
     pick_up_seconds: float = Field(
         60,
         validation_alias="PICK_UP_SECONDS",
         gt=0,
         le=86_400,
-        description="set it to the seconds within which a Scheduler must take up a task, such as 60",
+        description="the seconds a Scheduler has to claim a task",
     )
     reply_queues: Annotated[frozenset[str], NoDecode, BeforeValidator(_parts)] = Field(
         frozenset(),
         validation_alias="REPLY_QUEUES",
-        description="set it to the queues that callers may name in reply_to, with commas between",
+        description="the queues that callers may name in reply_to, separated by commas",
     )
     step_seconds: Annotated[dict[str, StepSeconds], NoDecode, BeforeValidator(_limits)] = Field(
         default_factory=dict,
         validation_alias="STEP_SECONDS",
-        description="set it to the complete-by limits to change, such as orders.payment=30,other.step=5",
+        description="the complete-by limits to change, such as orders.payment=30,delivery.drone=5",
     )
     agents_elsewhere: Annotated[frozenset[str], NoDecode, BeforeValidator(_parts)] = Field(
         frozenset(),
         validation_alias="AGENTS_ELSEWHERE",
-        description="set it to the Agents behind queues that other processes serve, with commas between",
+        description="the Agents behind queues that other processes serve, separated by commas",
     )
     breaker_failures: int = Field(
-        5,
-        validation_alias="BREAKER_FAILURES",
-        ge=1,
-        description="set it to the failed calls in a row after which a service is left alone, such as 5",
+        5, validation_alias="BREAKER_FAILURES", ge=1, description="the failures in a row that open a circuit"
     )
     breaker_open_seconds: float = Field(
-        15,
-        validation_alias="BREAKER_OPEN_SECONDS",
-        gt=0,
-        description="set it to the seconds for which a failing service is left alone, such as 15",
+        15, validation_alias="BREAKER_OPEN_SECONDS", gt=0, description="the seconds that a circuit stays open"
     )
     supervisor_schedule: str = Field(
         "*/30 * * * * *",
         validation_alias="SUPERVISOR_SCHEDULE",
         min_length=9,
-        description="set it to when the Supervisor looks for overdue tasks, such as */30 * * * * *",
+        description="the NCRONTAB schedule of the Supervisor's sweeps, such as */30 * * * * *",
     )
     supervisor_threshold: int = Field(
         3,
         validation_alias="SUPERVISOR_THRESHOLD",
         ge=0,
         le=100,
-        description="set it to the recoveries that a task gets at once, such as 3",
+        description="the recoveries at once, before the extended waits",
     )
     extended_waits: Annotated[tuple[StepSeconds, ...], NoDecode, BeforeValidator(_parts)] = Field(
         (60, 300, 900),
         validation_alias="EXTENDED_WAITS",
         max_length=20,
-        description="set it to the seconds to wait before each further recovery, such as 60,300,900",
+        description="the seconds to wait before each further recovery, such as 60,300,900",
     )
     skew_seconds: float = Field(
-        5,
-        validation_alias="SKEW_SECONDS",
-        ge=0,
-        le=300,
-        description="set it to the seconds by which clocks may differ, such as 5",
+        5, validation_alias="SKEW_SECONDS", ge=0, le=300, description="the seconds that clocks may differ"
     )
     retention_days: float = Field(
-        30,
-        validation_alias="RETENTION_DAYS",
-        gt=0,
-        description="set it to the days for which finished tasks are kept, such as 30",
+        30, validation_alias="RETENTION_DAYS", gt=0, description="the days that finished tasks are kept"
     )
     alert_webhook_url: Destination | None = Field(
         None,
         validation_alias="ALERT_WEBHOOK_URL",
         repr=False,
-        description="set it to the address that alerts are posted to, or leave it out",
+        description="the address that alerts are posted to, or leave it out",
     )
     alert_format: Literal["generic", "teams"] | None = Field(
-        None,
-        validation_alias="ALERT_FORMAT",
-        description="set it to generic or to teams, or leave it out: the address tells",
+        None, validation_alias="ALERT_FORMAT", description="generic or teams; by default the address decides"
     )
     auth_mode: Literal["keys", "easyauth"] = Field(
         "keys",
         validation_alias="AUTH_MODE",
-        description="set it to keys, or to easyauth where the platform's sign-in (Easy Auth) is on",
+        description="keys, or easyauth where the platform's sign-in (Easy Auth) is on",
     )
     rate_per_minute: int = Field(
         6_000,
         validation_alias="RATE_PER_MINUTE",
         ge=1,
-        description="set it to the requests of a caller that an instance takes a minute, such as 6000",
+        description="a caller's requests a minute, per instance",
     )
     requests_in_flight: int = Field(
         200,
         validation_alias="REQUESTS_IN_FLIGHT",
         ge=1,
-        description="set it to the requests of a caller that an instance takes at a time, such as 200",
+        description="a caller's requests in flight, per instance",
     )
     sample_services: bool = Field(
-        default=False,
-        validation_alias="SAMPLE_SERVICES",
-        description="set it to 1 to serve the sample remote services too, or to 0",
+        default=False, validation_alias="SAMPLE_SERVICES", description="1 to serve the sample services, or 0"
     )
-
     application_insights_connection: str | None = Field(
-        None, validation_alias="APPLICATIONINSIGHTS_CONNECTION_STRING", repr=False
+        None,
+        validation_alias="APPLICATIONINSIGHTS_CONNECTION_STRING",
+        repr=False,
+        description="the connection string of the Application Insights component that receives telemetry",
     )
     application_insights_authentication: Annotated[dict[str, str], NoDecode, BeforeValidator(_pairs)] = Field(
         default_factory=dict,
         validation_alias="APPLICATIONINSIGHTS_AUTHENTICATION_STRING",
-        description="set it to Authorization=AAD;ClientId=… (an identity's), or leave it out",
+        description="Authorization=AAD;ClientId=… (an identity's), or leave it out",
     )
     otlp_endpoint: HttpUrl | None = Field(
         None,
         validation_alias="OTEL_EXPORTER_OTLP_ENDPOINT",
-        description="set it to the address of an OTLP/HTTP endpoint, such as http://localhost:4318",
+        description="the address of an OTLP/HTTP endpoint, such as http://localhost:4318",
     )
-    service_name: str = Field("scheduler-agent-supervisor", validation_alias="OTEL_SERVICE_NAME")
+    service_name: str = Field(
+        "scheduler-agent-supervisor", validation_alias="OTEL_SERVICE_NAME", description="the service's name"
+    )
     trace_url_template: str | None = Field(
         None,
         validation_alias="TRACE_URL_TEMPLATE",
         pattern=r"^https?://[^\s{}]+\{trace_id\}[^\s{}]*$",
-        description="set it to where traces are shown, such as https://jaeger.example.com/trace/{trace_id}",
+        description="the address that shows a trace, such as https://jaeger.example.com/trace/{trace_id}",
     )
 
     @property
@@ -287,7 +295,5 @@ def _first_fault(error: ValidationError) -> tuple[str, str]:
 
 
 def _fix_of(name: str) -> str:
-    for known in Settings.model_fields.values():
-        if known.validation_alias == name:
-            return f": {known.description}"
-    return ""
+    meanings = {field.validation_alias: field.description for field in Settings.model_fields.values()}
+    return f": set it to {meanings[name]}" if name in meanings else ""

@@ -9,14 +9,16 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.caller import PATIENCE, running
-from tests.house.readme import shell_commands
+from tests.house.documents import shell_commands
 
 pytestmark = pytest.mark.process
 
 
 async def test_curl_lines_do_what_they_say(tmp_path: Path) -> None:
     """202 with `Location`, and soon `Processed` with the step's times."""
-    submit, look = (line for line in shell_commands() if line.startswith("curl") and "127.0.0.1" in line)
+    submit, look = (
+        line for line in shell_commands("README.md") if line.startswith("curl") and "127.0.0.1" in line
+    )
     async with running(tmp_path) as platform:
         answer = await _typed(submit.replace("http://127.0.0.1:7071", platform.addresses.host))
         assert answer.startswith("HTTP/1.1 202 Accepted")

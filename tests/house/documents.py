@@ -8,6 +8,9 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 
+#: Folders with nothing of ours in them; so is every folder whose name begins with a dot, but `.github`.
+_NOT_OURS = frozenset({"node_modules", "__pycache__", "build"})
+
 _BLOCK = re.compile(
     r"(?:^\*\*`(?P<file>[^`\n]+)`\*\*[^\n]*\n\n)?^```(?P<language>\w*)\n(?P<text>.*?)^```$",
     flags=re.MULTILINE | re.DOTALL,
@@ -24,8 +27,22 @@ class CodeBlock:
 
 
 def documents() -> list[Path]:
-    """Give the README and every document below `docs/`."""
-    return [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+    """Give the documents at the root and every document below `docs/`."""
+    return [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
+
+
+def markdown_files() -> list[Path]:
+    """Give every Markdown file of ours, the packages' among them."""
+    return sorted(path for path in our_files() if path.suffix == ".md")
+
+
+def our_files() -> set[Path]:
+    """Give every file of the project, but for what tools install or make."""
+    found = set[Path]()
+    for folder, folders, files in ROOT.walk():
+        folders[:] = [name for name in folders if name not in _NOT_OURS and not _is_hidden(name)]
+        found |= {folder / name for name in files}
+    return found
 
 
 def code_blocks(document: str) -> list[CodeBlock]:
@@ -34,8 +51,19 @@ def code_blocks(document: str) -> list[CodeBlock]:
     return [CodeBlock(found["language"], found["file"], found["text"]) for found in _BLOCK.finditer(text)]
 
 
+def shell_commands(document: str) -> list[str]:
+    """Give the commands of a document's shell blocks; a line that goes on with a backslash is one."""
+    blocks = [block.text for block in code_blocks(document) if block.language == "sh"]
+    joined = "".join(blocks).replace("\\\n", "")
+    return [line for line in joined.splitlines() if line]
+
+
 def prose(document: Path) -> str:
     """Give a document's text without its blocks of code."""
     return re.sub(
         r"^[ ]*```.*?^[ ]*```$", "", document.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL
     )
+
+
+def _is_hidden(folder: str) -> bool:
+    return folder.startswith(".") and folder != ".github"

@@ -8,42 +8,32 @@ from pathlib import Path
 
 import pytest
 
-from tests.house.documents import ROOT, code_blocks, documents, prose
+from tests.house.documents import ROOT, code_blocks, documents, markdown_files, our_files, prose
 
 _QUOTED = re.compile(r"`([^`\n]+)`")
 _PATH = re.compile(r"[\w.-]+(/[\w.-]+)*/?")
 _FILE_TYPES = frozenset({"py", "md", "json", "toml", "yaml", "yml", "txt", "bicep", "html", "ini", "cfg"})
 _TEST = re.compile(r"test_\w+")
-_TEST_OF_FILE = re.compile(r"`([\w/]+\.py)` `(test_\w+|Test\w+)`")
+#: A test, after the folder below `tests/`, or the file, that holds it.
+_PLACED_TEST = re.compile(r"`([\w/]+(?:\.py)?)` `(test_\w+|Test\w+)`")
 _LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 _ELSEWHERE = ("http://", "https://", "mailto:")
+_MOST_COLUMNS = 120
 
 #: Where a path that is named begins; documents on tests leave `tests/` out.
 _BASES = (ROOT, ROOT / "tests")
 #: What a developer makes.
 _MADE_LATER = frozenset({"local.settings.json"})
-#: Folders with nothing of ours in them.
-_NOT_OURS = frozenset({"node_modules", "__pycache__"})
 
 DOCUMENTS = [pytest.param(path, id=str(path.relative_to(ROOT))) for path in documents()]
+MARKDOWN_FILES = [pytest.param(path, id=str(path.relative_to(ROOT))) for path in markdown_files()]
 
 
 @cache
 def _names() -> frozenset[str]:
     """Give the name of every file and folder of ours."""
-    found = set[str]()
-    for folder, folders, files in ROOT.walk():
-        folders[:] = [name for name in folders if name not in _NOT_OURS and not name.startswith(".")]
-        found |= {folder.name, *files}
-    return frozenset(found)
-
-
-@cache
-def _tests() -> frozenset[str]:
-    """Give the name of every test function."""
-    files = (ROOT / "tests").rglob("test_*.py")
-    texts = (path.read_text(encoding="utf-8") for path in files)
-    return frozenset(name for text in texts for name in re.findall(r"def (test_\w+)\(", text))
+    files = our_files()
+    return frozenset({path.name for path in files} | {path.parent.name for path in files})
 
 
 def _is_path(quoted: str) -> bool:
@@ -69,19 +59,20 @@ def test_paths_exist(document: Path) -> None:
 
 @pytest.mark.parametrize("document", DOCUMENTS)
 def test_tests_exist(document: Path) -> None:
-    """Every test that is named is there, and in the file that is named before it."""
+    """Every test that is named is there, and in the folder or file that is named before it."""
     text = prose(document)
     named = {quoted for quoted in _QUOTED.findall(text) if _TEST.fullmatch(quoted)}
-    assert sorted(named - _tests()) == []
-    astray = [(file, name) for file, name in _TEST_OF_FILE.findall(text) if not _holds(file, name)]
-    assert astray == []
+    assert sorted(named - _tests_in("")) == []
+    assert [(place, name) for place, name in _PLACED_TEST.findall(text) if name not in _tests_in(place)] == []
 
 
-def _holds(file: str, test: str) -> bool:
-    path = next((base / file for base in _BASES if (base / file).exists()), None)
-    if path is None:  # a bare name, which another test looks for
-        return True
-    return re.search(rf"\b{test}\b", path.read_text(encoding="utf-8")) is not None
+@cache
+def _tests_in(place: str) -> frozenset[str]:
+    """Give the names of the tests in a folder or a file below `tests/`; in `""` are all."""
+    path = ROOT / "tests" / place
+    files = [path] if path.is_file() else path.rglob("test_*.py")
+    texts = (file.read_text(encoding="utf-8") for file in files)
+    return frozenset(name for text in texts for name in re.findall(r"\b(test_\w+(?=\()|Test\w+)", text))
 
 
 @pytest.mark.parametrize("document", DOCUMENTS)
@@ -101,3 +92,11 @@ def _headings(document: Path) -> set[str]:
     """Give the anchors of a document's headings, as GitHub makes them."""
     titles = re.findall(r"^#+ (.+)$", prose(document), flags=re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
+@pytest.mark.parametrize("document", MARKDOWN_FILES)
+def test_lines_fit_a_window(document: Path) -> None:
+    """120 characters, but for rows of tables, links, and what is in blocks of code."""
+    lines = [line for line in prose(document).splitlines() if not line.startswith("|")]
+    bare = [re.sub(r"\]\([^)\s]+\)|https?://\S+", "", line) for line in lines]
+    assert [line for line in bare if len(line) > _MOST_COLUMNS] == []

@@ -9,7 +9,7 @@ from typing import Any
 
 from functions.adapters import http_session
 from functions.messages.redelivery import PATIENCE_SECONDS
-from tests.house.readme import ROOT
+from tests.house.documents import ROOT
 
 _DOCUMENT = (ROOT / "docs/load-levelling.md").read_text(encoding="utf-8")
 _HOST_JSON: dict[str, Any] = json.loads((ROOT / "host.json").read_text(encoding="utf-8"))
@@ -34,7 +34,7 @@ def test_every_name_in_the_text_is_a_value_of_host_json() -> None:
 
 def test_times_in_the_text_are_those_of_the_code() -> None:
     """Messages are given back while they are still locked."""
-    assert f"{PATIENCE_SECONDS:g} s (`functions/messages/redelivery.py`)" in " ".join(_DOCUMENT.split())
+    assert f"{PATIENCE_SECONDS:g} s (`functions/messages/`)" in " ".join(_DOCUMENT.split())
     assert {queue["properties"]["lockDuration"] for queue in _QUEUES} == {"PT1M"}
     assert PATIENCE_SECONDS < 60
     assert (

@@ -1,38 +1,45 @@
-"""The README's promises that need no process."""
+"""What the README promises, and where that needs no process, it is tried here."""
 
 from __future__ import annotations
 
 import json
 import re
 
-from tests.house.readme import README, ROOT, shell_commands
+import pytest
 
+from tests.house.documents import ROOT, shell_commands
+
+_README = (ROOT / "README.md").read_text(encoding="utf-8")
 _FIRST_COMMAND_BY_LINE = 20
+_MOST_LINES = 150
+
+
+def test_it_is_one_page() -> None:
+    """What is for some readers only has a page of its own below `docs/`."""
+    assert len(_README.splitlines()) <= _MOST_LINES
 
 
 def test_first_command_comes_early() -> None:
     """A newcomer finds what to type without scrolling."""
-    lines = README.splitlines()
-    assert "make run" in lines[:_FIRST_COMMAND_BY_LINE]
+    assert "make run" in _README.splitlines()[:_FIRST_COMMAND_BY_LINE]
 
 
 def test_make_targets_exist() -> None:
     """Every `make` that is named can be typed."""
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
-    named = set(re.findall(r"`?make ([a-z-]+)`?", README)) & set(re.findall(r"make ([a-z-]+)`", README))
+    named = set(re.findall(r"`make ([a-z-]+)`", _README))
     assert named, "the README names no target at all"
     assert [target for target in sorted(named) if f"\n{target}:" not in makefile] == []
 
 
-def test_sample_order_is_valid_json() -> None:
-    """The orders in the curl lines can be pasted."""
-    bodies = [body for line in shell_commands() for body in re.findall(r"-d '(.*)'", line)]
-    assert [json.loads(body)["customer"] for body in bodies] == ["C-1042", "C-1042"]
+@pytest.mark.parametrize("document", ["README.md", "docs/deploy.md"])
+def test_sample_order_is_valid_json(document: str) -> None:
+    """The order in the curl line can be pasted."""
+    bodies = [body for line in shell_commands(document) for body in re.findall(r"-d '(.*)'", line)]
+    assert [json.loads(body)["customer"] for body in bodies] == ["C-1042"]
 
 
-def test_paths_of_the_house_exist() -> None:
-    """Every folder and file that the layout names is there."""
-    table = README.split("## The house")[1]
-    named = re.findall(r"`([a-z_]+/[a-z_/.]*|[a-z_]+\.py)`", table)
-    missing = [path for path in named if not any((base / path).exists() for base in (ROOT, ROOT / "tests"))]
-    assert missing == []
+def test_every_document_can_be_found_from_here() -> None:
+    """The table at the end links to each page below `docs/`; decisions have their folder."""
+    pages = {f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md")}
+    assert sorted(pages - set(re.findall(r"\]\((docs/[\w-]+\.md)", _README))) == []

@@ -162,7 +162,7 @@ def test_callers_are_known_by_keys_unless_told_otherwise(monkeypatch: pytest.Mon
     assert load_settings().auth_mode == "easyauth"
     monkeypatch.setenv("AUTH_MODE", "none")
     assert "AUTH_MODE" in _refusal()
-    assert "set it to keys, or to easyauth" in _refusal()
+    assert "set it to keys, or easyauth" in _refusal()
 
 
 @pytest.mark.parametrize("name", ["RATE_PER_MINUTE", "REQUESTS_IN_FLIGHT"])

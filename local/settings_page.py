@@ -1,0 +1,121 @@
+"""Writes `docs/settings.md` from the application's settings: `python -m local.settings_page`."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import types
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
+
+from annotated_types import Ge, Gt, Le
+from pydantic import HttpUrl
+from pydantic.fields import FieldInfo
+
+from functions.settings import Settings
+
+PAGE = Path(__file__).parents[1] / "docs" / "settings.md"
+
+_HEAD = """\
+# Settings
+
+Every setting of the application, read from the environment and checked at start. A setting that is missing
+or wrong stops the start with one line that names the setting and the fix. An empty setting counts as not set.
+Times are in seconds. In Azure the templates set them (`infra/main.bicepparam`). On this machine they come
+from the environment, `local.settings.json` or `local.settings.sample.json`, whichever has the setting first.
+
+`make settings-page` writes this page from `functions/settings.py`; do not edit it by hand.
+
+| setting | type | default | meaning |
+|---|---|---|---|
+"""
+
+_FOOT = """\
+
+`StateStore` or `StateStore__tableServiceUri` is required, and so is `ServiceBusConnection` or
+`ServiceBusConnection__fullyQualifiedNamespace`. The Functions host has settings of its own, such as
+`AzureWebJobsStorage`: the storage account of the host and of Durable Functions.
+
+## For each Agent
+
+`{AGENT}` is the Agent's name in capitals, with underscores for dashes: the Agent `car-rental` has
+`CAR_RENTAL_URL`. Agents that `AGENTS_ELSEWHERE` names need neither setting.
+
+| setting | type | default | meaning |
+|---|---|---|---|
+| `{AGENT}_URL` | URL | required | the address of the remote service: `https`, or `http` on this machine |
+| `{AGENT}_KEY` | text, secret | none | the key that the remote service asks for, sent as `x-functions-key` |
+"""
+
+_TYPES: Mapping[object, str] = {
+    bool: "`0` or `1`",
+    dict: "pairs `name=value`",
+    float: "number",
+    frozenset: "list",
+    HttpUrl: "URL",
+    int: "whole number",
+    str: "text",
+    tuple: "list",
+}
+
+
+def page() -> str:
+    """Give the page's whole text."""
+    rows = (_row(field) for field in Settings.model_fields.values())
+    return _HEAD + "".join(rows) + _FOOT
+
+
+def _row(field: FieldInfo) -> str:
+    secret = "" if field.repr else ", secret"
+    what = f"{_type(field.annotation)}{''.join(_limits(field))}{secret}"
+    meaning = (field.description or "").replace("*", r"\*")
+    return f"| `{field.validation_alias}` | {what} | {_default(field)} | {meaning} |\n"
+
+
+def _type(annotation: Any) -> str:
+    """Name a type as somebody who writes a setting knows it."""
+    origin = get_origin(annotation) or annotation
+    if origin in (Union, types.UnionType):
+        return _type(next(kind for kind in get_args(annotation) if kind is not type(None)))
+    if origin is Annotated:
+        return _type(get_args(annotation)[0])
+    if origin is Literal:
+        return " or ".join(f"`{value}`" for value in get_args(annotation))
+    return _TYPES[origin]
+
+
+def _limits(field: FieldInfo) -> Iterator[str]:
+    """Give the limits of a number."""
+    for limit in field.metadata:
+        match limit:
+            case Ge():
+                yield f", at least {limit.ge}"
+            case Gt():
+                yield f", above {limit.gt}"
+            case Le():
+                yield f", at most {limit.le}"
+
+
+def _default(field: FieldInfo) -> str:
+    default = field.get_default(call_default_factory=True, validated_data={})
+    match default:
+        case None:
+            return "none"
+        case bool():
+            return f"`{int(default)}`"
+        case tuple() | frozenset() | dict():
+            return f"`{','.join(map(str, default))}`" if default else "empty"
+        case _:
+            return f"`{default}`"
+
+
+def main() -> int:
+    """Write the page and return the exit code."""
+    argparse.ArgumentParser(prog="python -m local.settings_page", description=__doc__).parse_args()
+    PAGE.write_text(page(), encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
