@@ -1,0 +1,86 @@
+"""What `make check` refuses: imports that cross the rings, or that the pattern's core must not have."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+_SOURCES = ("packages/functions-local/src", "packages/servicebus-local/src")
+
+
+@pytest.fixture(scope="module")
+def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Copy all that the contracts are about."""
+    folder = tmp_path_factory.mktemp("rings")
+    leave_out = shutil.ignore_patterns("__pycache__", "static")
+    for name in ("functions", "local", *_SOURCES):
+        shutil.copytree(ROOT / name, folder / name, ignore=leave_out)
+    shutil.copy(ROOT / "pyproject.toml", folder)
+    return folder
+
+
+def check(folder: Path) -> subprocess.CompletedProcess[str]:
+    """Check the contracts on a copy, as `make check` does."""
+    lint_imports = Path(sys.executable).with_name("lint-imports")
+    path = os.pathsep.join(str(folder / name) for name in (".", *_SOURCES))
+    return subprocess.run(
+        [lint_imports, "--no-cache"],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_house_keeps_its_contracts(copy: Path) -> None:
+    """The copy is as good as the original."""
+    assert check(copy).returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("place", "imported"),
+    [
+        ("functions/pattern", "functions.settings"),
+        ("functions/pattern", "functions.telemetry"),
+        ("functions/pattern", "functions.tomorrow"),
+        ("functions/pattern", "local.commands"),
+        ("functions/pattern", "azure.identity"),
+        ("functions/pattern", "os"),
+        ("functions/api", "functions.store.state_store"),
+        ("functions/web", "functions.telemetry"),
+        ("functions/operations", "functions.workflows.registry"),
+        ("functions/supervisor", "functions.agents"),
+        ("functions/workflows/orders/definition.py", "functions.agents"),
+        ("functions/workflows/orders/models.py", "azure.identity"),
+        ("functions/submission", "functions_local"),
+        ("packages/functions-local/src/functions_local", "functions.pattern"),
+        ("packages/functions-local/src/functions_local", "servicebus_local"),
+        ("packages/servicebus-local/src/servicebus_local", "local"),
+        ("functions/tomorrow.py", "functions.pattern"),
+    ],
+)
+def test_import_that_crosses_a_ring_is_refused(copy: Path, place: str, imported: str) -> None:
+    """Also of a module that is added tomorrow; one outside of all layers is refused itself."""
+    tomorrow = copy / "functions" / "tomorrow.py"
+    planted = copy / place if place.endswith(".py") else copy / place / "planted.py"
+    before = planted.read_text(encoding="utf-8") if planted.exists() else None
+    try:
+        if imported == "functions.tomorrow":
+            tomorrow.write_text('"""Added tomorrow."""\n', encoding="utf-8")
+        planted.write_text(f"{before or ''}\nimport {imported}\n", encoding="utf-8")
+        checked = check(copy)
+        assert checked.returncode == 1, checked.stdout
+        assert "BROKEN" in checked.stdout
+    finally:
+        tomorrow.unlink(missing_ok=True)
+        if before is None:
+            planted.unlink(missing_ok=True)
+        else:
+            planted.write_text(before, encoding="utf-8")
