@@ -1,4 +1,4 @@
-"""Bodies of `POST /faults`, told apart by their `kind`."""
+"""Bodies of `POST /faults`, distinguished by their `kind`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
-from servicebus_local.broker.faults import ActiveFault, FaultKind
+from servicebus_local.broker.faults import ActiveFault, QueueFaultKind
 
 _MAX_DELAY_MS = 60_000
 _MAX_COUNT = 100_000
@@ -17,7 +17,7 @@ class _Fault(BaseModel):
 
 
 class DropConnections(_Fault):
-    """Cut all connections now, without a word."""
+    """Cut all connections now, without notice."""
 
     kind: Literal["drop-connections"]
 
@@ -30,7 +30,7 @@ class DetachLinks(_Fault):
 
 
 class ExpireLocks(_Fault):
-    """End all locks of a queue and its dead letters now, as if their time had passed."""
+    """End all locks of a queue and its dead letters now, as if they had expired."""
 
     kind: Literal["expire-locks"]
     queue: str
@@ -52,8 +52,8 @@ class AnswerBusy(_CountedFault):
     kind: Literal["server-busy"]
 
     def active(self, queue_key: str) -> ActiveFault:
-        """Return the fault as the queue meets it."""
-        return ActiveFault(FaultKind.SERVER_BUSY, queue_key, remaining=self.count)
+        """Return the fault for the fault board."""
+        return ActiveFault(QueueFaultKind.SERVER_BUSY, queue_key, remaining=self.count)
 
 
 class DeliverTwice(_CountedFault):
@@ -62,8 +62,8 @@ class DeliverTwice(_CountedFault):
     kind: Literal["deliver-twice"]
 
     def active(self, queue_key: str) -> ActiveFault:
-        """Return the fault as the queue meets it."""
-        return ActiveFault(FaultKind.DELIVER_TWICE, queue_key, remaining=self.count)
+        """Return the fault for the fault board."""
+        return ActiveFault(QueueFaultKind.DELIVER_TWICE, queue_key, remaining=self.count)
 
 
 class DelayAcknowledgements(_DelayFault):
@@ -72,8 +72,8 @@ class DelayAcknowledgements(_DelayFault):
     kind: Literal["delay-acknowledgements"]
 
     def active(self, queue_key: str) -> ActiveFault:
-        """Return the fault as the queue meets it."""
-        return ActiveFault(FaultKind.DELAY_ACKNOWLEDGEMENTS, queue_key, delay_ms=self.milliseconds)
+        """Return the fault for the fault board."""
+        return ActiveFault(QueueFaultKind.DELAY_ACKNOWLEDGEMENTS, queue_key, delay_ms=self.milliseconds)
 
 
 class DelayDeliveries(_DelayFault):
@@ -82,8 +82,8 @@ class DelayDeliveries(_DelayFault):
     kind: Literal["delay-deliveries"]
 
     def active(self, queue_key: str) -> ActiveFault:
-        """Return the fault as the queue meets it."""
-        return ActiveFault(FaultKind.DELAY_DELIVERIES, queue_key, delay_ms=self.milliseconds)
+        """Return the fault for the fault board."""
+        return ActiveFault(QueueFaultKind.DELAY_DELIVERIES, queue_key, delay_ms=self.milliseconds)
 
 
 type FaultRequest = Annotated[
