@@ -36,7 +36,9 @@ CONFIG = BrokerConfig(
 
 def connect(port: int, retry_total: int = 0) -> ServiceBusClient:
     """Return a client; without retries a test sees the first answer."""
-    return ServiceBusClient.from_connection_string(connection_string(port), retry_total=retry_total)
+    return ServiceBusClient.from_connection_string(
+        connection_string(port), retry_total=retry_total, retry_backoff_factor=0.1
+    )
 
 
 class Links:
