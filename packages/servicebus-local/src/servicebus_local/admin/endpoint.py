@@ -12,10 +12,8 @@ from pydantic import ValidationError
 
 from servicebus_local.admin.fault_requests import (
     FAULT_REQUEST,
-    AnswerBusy,
-    DelayAcknowledgements,
-    DelayDeliveries,
-    DeliverTwice,
+    CountedFault,
+    DelayFault,
     DetachLinks,
     DropConnections,
     ExpireLocks,
@@ -44,7 +42,7 @@ class AdminEndpoint:
         application = web.Application(middlewares=[_guard])
         application.add_routes(
             [
-                web.get("/health", self._clear_faultsth),
+                web.get("/health", self._health),
                 web.get("/queues", self._queues),
                 web.post("/queues/{queue:.+}/purge", self._purge),
                 web.get("/faults", self._list_faults),
@@ -54,7 +52,7 @@ class AdminEndpoint:
         )
         return application
 
-    async def _clear_faultsth(self, _request: web.Request) -> web.Response:
+    async def _health(self, _request: web.Request) -> web.Response:
         return web.json_response({"status": "ok", "connections": len(self._service.connections)})
 
     async def _queues(self, _request: web.Request) -> web.Response:
@@ -86,7 +84,7 @@ class AdminEndpoint:
             case ExpireLocks(queue=name):
                 queue = self._service.namespace.existing(name)
                 return queue.expire_locks() + queue.dead_letters.expire_locks()
-            case AnswerBusy() | DeliverTwice() | DelayAcknowledgements() | DelayDeliveries():
+            case CountedFault() | DelayFault():
                 self._faults.activate(fault.active(self._key(fault.queue)))
                 return 0
             case _:

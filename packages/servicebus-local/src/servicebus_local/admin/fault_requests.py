@@ -36,65 +36,32 @@ class ExpireLocks(_Fault):
     queue: str
 
 
-class _CountedFault(_Fault):
+class CountedFault(_Fault):
+    """Let a fault happen a number of times."""
+
+    kind: Literal[QueueFaultKind.SERVER_BUSY, QueueFaultKind.DELIVER_TWICE]
     queue: str
     count: int = Field(ge=1, le=_MAX_COUNT)
 
+    def active(self, queue_key: str) -> ActiveFault:
+        """Return the fault for the fault board."""
+        return ActiveFault(self.kind, queue_key, remaining=self.count)
 
-class _DelayFault(_Fault):
+
+class DelayFault(_Fault):
+    """Delay what happens on a queue until the fault is removed."""
+
+    kind: Literal[QueueFaultKind.DELAY_ACKNOWLEDGEMENTS, QueueFaultKind.DELAY_DELIVERIES]
     queue: str
     milliseconds: int = Field(ge=1, le=_MAX_DELAY_MS)
 
-
-class AnswerBusy(_CountedFault):
-    """Refuse the next attaches, sends, settlements and requests with `com.microsoft:server-busy`."""
-
-    kind: Literal["server-busy"]
-
     def active(self, queue_key: str) -> ActiveFault:
         """Return the fault for the fault board."""
-        return ActiveFault(QueueFaultKind.SERVER_BUSY, queue_key, remaining=self.count)
-
-
-class DeliverTwice(_CountedFault):
-    """Deliver the next messages again although their completion was acknowledged."""
-
-    kind: Literal["deliver-twice"]
-
-    def active(self, queue_key: str) -> ActiveFault:
-        """Return the fault for the fault board."""
-        return ActiveFault(QueueFaultKind.DELIVER_TWICE, queue_key, remaining=self.count)
-
-
-class DelayAcknowledgements(_DelayFault):
-    """Acknowledge sends and settlements late; they are committed at once."""
-
-    kind: Literal["delay-acknowledgements"]
-
-    def active(self, queue_key: str) -> ActiveFault:
-        """Return the fault for the fault board."""
-        return ActiveFault(QueueFaultKind.DELAY_ACKNOWLEDGEMENTS, queue_key, delay_ms=self.milliseconds)
-
-
-class DelayDeliveries(_DelayFault):
-    """Deliver messages late."""
-
-    kind: Literal["delay-deliveries"]
-
-    def active(self, queue_key: str) -> ActiveFault:
-        """Return the fault for the fault board."""
-        return ActiveFault(QueueFaultKind.DELAY_DELIVERIES, queue_key, delay_ms=self.milliseconds)
+        return ActiveFault(self.kind, queue_key, delay_ms=self.milliseconds)
 
 
 type FaultRequest = Annotated[
-    DropConnections
-    | DetachLinks
-    | ExpireLocks
-    | AnswerBusy
-    | DeliverTwice
-    | DelayAcknowledgements
-    | DelayDeliveries,
-    Field(discriminator="kind"),
+    DropConnections | DetachLinks | ExpireLocks | CountedFault | DelayFault, Field(discriminator="kind")
 ]
 
 FAULT_REQUEST: TypeAdapter[FaultRequest] = TypeAdapter(FaultRequest)

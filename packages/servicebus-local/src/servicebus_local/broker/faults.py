@@ -58,13 +58,9 @@ class FaultBoard:
 
     def clear(self) -> int:
         """Remove all faults, and return how many were still active."""
-        active = len(self.active())
+        active = sum(not fault.used_up for fault in self._faults.values())
         self._faults.clear()
         return active
-
-    def active(self) -> list[ActiveFault]:
-        """Return the faults that can still fire."""
-        return [fault for fault in self._faults.values() if not fault.used_up]
 
     def known(self) -> list[ActiveFault]:
         """Return all faults that were not removed, including those that are used up."""

@@ -1,7 +1,8 @@
-"""TimerHeap for locks, times to live and scheduled messages: one heap, one call of the loop for the earliest.
+"""The broker's time: the clock, and timers for locks, times to live and scheduled messages.
 
-A cancelled timer lets go of its action at once, and cancelled ones are swept out when they are the
-larger half: most messages are completed long before their time to live of days ends.
+One heap holds all timers, and the event loop wakes up for the earliest. A cancelled timer releases its action
+at once, and cancelled timers are removed when they are the larger half: most messages are completed long
+before a time to live of days ends.
 """
 
 from __future__ import annotations
