@@ -6,9 +6,14 @@ from collections.abc import Iterator
 
 import pytest
 from azure.servicebus import ServiceBusClient
+from hypothesis import HealthCheck, settings
 
 from servicebus_local.testing import RunningBroker, running_broker
 from tests.clients import CONFIG, Links, connect
+
+# No limits of time: a busy machine must not fail a test.
+settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("untimed")
 
 
 @pytest.fixture(scope="module")

@@ -1,11 +1,4 @@
-"""A broker inside the process of a test, on free ports.
-
-from servicebus_local.config import queues_named
-from servicebus_local.testing import running_broker
-
-with running_broker(queues_named(["orders"])) as broker:
-client = ServiceBusClient.from_connection_string(broker.connection_string)
-"""
+"""A broker inside the process of a test, on free ports: `with running_broker(config) as broker:`."""
 
 from __future__ import annotations
 
