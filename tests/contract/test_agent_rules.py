@@ -10,15 +10,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from azure.servicebus import ServiceBusMessage, ServiceBusReceiver, ServiceBusSender
+from azure.servicebus import ServiceBusClient, ServiceBusMessage, ServiceBusReceiver, ServiceBusSender
 
 from functions.pattern.agent_messages import AgentReply
 from functions.pattern.states import Outcome
+from servicebus_local.config import read_config
+from servicebus_local.testing import running_broker
 from tests.contract.remote_agent import RemoteAgent
 from tests.contract.schemas import examples
 from tests.house.documents import ROOT
-from tests.integration.broker_process import BrokerProcess
-from tests.integration.broker_thread import connection_string
 
 pytestmark = pytest.mark.process
 
@@ -66,12 +66,12 @@ def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
     """Run a broker with the project's queues, and the Agent."""
     folder: Path = tmp_path_factory.mktemp("agent")
     with (
-        BrokerProcess(ROOT / "infra" / "queues.json", folder / "broker") as broker,
-        broker.client() as client,
+        running_broker(read_config(ROOT / "infra" / "queues.json")) as broker,
+        ServiceBusClient.from_connection_string(broker.connection_string, retry_total=0) as client,
         client.get_queue_sender(QUEUE) as requests,
         client.get_queue_receiver("agent-replies") as replies,
         client.get_queue_receiver(QUEUE, sub_queue="deadletter") as dead,
-        RemoteAgent(folder, connection_string(broker.port)) as agent,
+        RemoteAgent(folder, broker.connection_string) as agent,
     ):
         yield Bench(agent, requests, replies, dead)
 

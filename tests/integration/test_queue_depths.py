@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 import pytest
 from azure.servicebus import ServiceBusMessage
@@ -12,7 +11,8 @@ from azure.servicebus.aio import ServiceBusClient
 
 from functions.bus.queue_depths import PeekedQueues
 from functions.pattern.ports import Pile, QueueDepth
-from tests.integration.broker_thread import running_broker
+from servicebus_local.config import queues_named
+from servicebus_local.testing import running_broker
 
 pytestmark = pytest.mark.process
 
@@ -20,9 +20,9 @@ _NOTHING = Pile(count=0, more=False, oldest_at=None)
 
 
 @pytest.fixture
-async def client(tmp_path: Path) -> AsyncIterator[ServiceBusClient]:
+async def client() -> AsyncIterator[ServiceBusClient]:
     """Run a broker, and connect to it as the application does."""
-    with running_broker(tmp_path) as broker:
+    with running_broker(queues_named(["orders", "solo"])) as broker:
         async with ServiceBusClient.from_connection_string(broker.connection_string, retry_total=0) as client:
             yield client
 

@@ -9,12 +9,7 @@ import sys
 from pathlib import Path
 from typing import Self
 
-from azure.servicebus import ServiceBusClient
-
-from .broker_thread import connection_string
-
-ROOT = Path(__file__).parents[3]
-READY = re.compile(r"^ready: sb://127\.0\.0\.1:(\d+) admin: http://127\.0\.0\.1:(\d+)\n$")
+_READY = re.compile(r"^ready: sb://127\.0\.0\.1:(\d+) admin: http://127\.0\.0\.1:(\d+)\n$")
 
 
 def command(config: Path, data: Path, port: int = 0, admin_port: int = 0) -> list[str]:
@@ -27,13 +22,16 @@ def command(config: Path, data: Path, port: int = 0, admin_port: int = 0) -> lis
 class BrokerProcess:
     """A started broker; as a context manager it is killed at the end."""
 
-    def __init__(self, config: Path, data: Path, port: int = 0) -> None:
+    def __init__(self, words: list[str], standard_input: str = "") -> None:
         self._process = subprocess.Popen(
-            command(config, data, port), cwd=ROOT, env=environment(), stdout=subprocess.PIPE, text=True
+            words, env=environment(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
+        assert self._process.stdin is not None
         assert self._process.stdout is not None
+        self._process.stdin.write(standard_input)
+        self._process.stdin.close()
         line = self._process.stdout.readline()
-        match = READY.match(line)
+        match = _READY.match(line)
         assert match, f"no ready line: {line!r}"
         self.port, self.admin_port = int(match[1]), int(match[2])
 
@@ -43,21 +41,22 @@ class BrokerProcess:
     def __exit__(self, *_: object) -> None:
         self.kill()
 
-    def client(self, retry_total: int = 0) -> ServiceBusClient:
-        """Return a client."""
-        return ServiceBusClient.from_connection_string(connection_string(self.port), retry_total=retry_total)
-
     def kill(self) -> None:
         """Kill it with -9, and free its port."""
         if self._process.poll() is None:
             self._process.kill()
-            self._process.communicate()
+            self._end()
 
     def terminate(self) -> tuple[int, str]:
-        """Stop it gently, and return its exit code and what else it printed."""
+        """Stop it with SIGTERM, and return its exit code and what else it printed."""
         self._process.terminate()
-        printed, _ = self._process.communicate(timeout=10)
-        return self._process.returncode, printed
+        return self._end()
+
+    def _end(self) -> tuple[int, str]:
+        assert self._process.stdout is not None
+        with self._process.stdout as output:
+            code = self._process.wait(timeout=10)
+            return code, output.read()
 
 
 def environment(**extra: str) -> dict[str, str]:

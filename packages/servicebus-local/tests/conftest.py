@@ -3,63 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from azure.servicebus import ServiceBusClient, ServiceBusReceiver, ServiceBusSender
+from azure.servicebus import ServiceBusClient
+from hypothesis import HealthCheck, settings
 
-from .broker_thread import RunningBroker, running_broker
+from servicebus_local.testing import RunningBroker, running_broker
+from tests.clients import CONFIG, Links, connect
 
-
-class Links:
-    """Senders and receivers by queue, opened when first asked for."""
-
-    def __init__(self, client: ServiceBusClient) -> None:
-        self._client = client
-        self._senders: dict[str, ServiceBusSender] = {}
-        self._receivers: dict[tuple[str, str | None], ServiceBusReceiver] = {}
-
-    def sender(self, queue: str) -> ServiceBusSender:
-        """Return the module's sender to a queue."""
-        if queue not in self._senders:
-            self._senders[queue] = self._client.get_queue_sender(queue).__enter__()
-        return self._senders[queue]
-
-    def receiver(self, queue: str, sub_queue: str | None = None) -> ServiceBusReceiver:
-        """Return the module's receiver from a queue or its dead letters."""
-        if (queue, sub_queue) not in self._receivers:
-            receiver = self._client.get_queue_receiver(queue, sub_queue=sub_queue)
-            self._receivers[queue, sub_queue] = receiver.__enter__()
-        return self._receivers[queue, sub_queue]
-
-    def dead_letters(self, queue: str) -> ServiceBusReceiver:
-        """Return the module's receiver from a queue's dead letters."""
-        return self.receiver(queue, "deadletter")
-
-    def close(self) -> None:
-        """Close all at once: the client takes up to a second for each."""
-        links = [*self._senders.values(), *self._receivers.values()]
-        with ThreadPoolExecutor(max_workers=len(links) or 1) as pool:
-            list(pool.map(lambda link: link.close(), links))
+# No limits of time: a busy machine must not fail a test.
+settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("untimed")
 
 
 @pytest.fixture(scope="module")
-def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningBroker]:
+def broker() -> Iterator[RunningBroker]:
     """Run a broker for the module."""
-    with running_broker(tmp_path_factory.mktemp("servicebus")) as running:
+    with running_broker(CONFIG) as running:
         yield running
 
 
 @pytest.fixture(scope="module")
 def client(broker: RunningBroker) -> Iterator[ServiceBusClient]:
     """Connect a client for the module."""
-    with broker.client() as client:
+    with connect(broker.endpoints.port) as client:
         yield client
 
 
 @pytest.fixture(scope="module")
 def links(client: ServiceBusClient) -> Iterator[Links]:
-    """Keep the module's senders and receivers."""
+    """Keep the module's senders and receivers open."""
     opened = Links(client)
     yield opened
     opened.close()
@@ -67,7 +40,7 @@ def links(client: ServiceBusClient) -> Iterator[Links]:
 
 @pytest.fixture(autouse=True)
 def _empty_queues(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Leave nothing for the next test of the module."""
+    """Delete all messages and faults after each test of the module."""
     yield
     if "broker" in request.fixturenames:
         broker: RunningBroker = request.getfixturevalue("broker")

@@ -1,4 +1,4 @@
-"""The admin endpoint tells the truth about queues and keeps strangers out."""
+"""The admin endpoint shows correct figures, and refuses web pages."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ import pytest
 from azure.servicebus import ServiceBusMessage
 from azure.servicebus.exceptions import MessageLockLostError
 
-from .broker_thread import RunningBroker
-from .conftest import Links
+from servicebus_local.testing import RunningBroker
+from tests.clients import Links, open_links
 
 pytestmark = pytest.mark.process
 
 
 def test_figures_follow_the_messages(broker: RunningBroker, links: Links) -> None:
-    """Messages by state, dead letters, locks, the oldest age and the counters are right."""
+    """Messages by state, dead letters, locks, the oldest age and the counters are correct."""
     sender, receiver = links.sender("orders"), links.receiver("orders")
     before = broker.figures("orders")
     sender.send_messages([ServiceBusMessage(str(number)) for number in range(5)])
@@ -40,7 +40,7 @@ def test_figures_follow_the_messages(broker: RunningBroker, links: Links) -> Non
 
 
 def test_purge_empties_queue_and_dead_letters(broker: RunningBroker, links: Links) -> None:
-    """Purging deletes everything, locked messages too, whose holders are refused then."""
+    """Purging deletes everything; the holder of a locked message is refused afterwards."""
     receiver = links.receiver("solo")
     links.sender("solo").send_messages([ServiceBusMessage("dead"), ServiceBusMessage("held")])
     dead, held = receiver.receive_messages(2, 3)
@@ -63,7 +63,7 @@ def test_health_counts_connections(broker: RunningBroker, links: Links) -> None:
     assert health["connections"] >= 1
 
 
-def test_foreign_pages_are_kept_out(broker: RunningBroker) -> None:
+def test_web_pages_are_refused(broker: RunningBroker) -> None:
     """A request by another host name, or from a web page, is refused before anything happens."""
     assert broker.admin("GET", "/queues", headers={"Host": "attacker.example"})[0] == 403
     assert (
@@ -71,10 +71,10 @@ def test_foreign_pages_are_kept_out(broker: RunningBroker) -> None:
     )
 
 
-def test_private_queue_is_made_on_demand_and_deleted_when_idle(broker: RunningBroker) -> None:
-    """A queue that matches a rule appears with its first link and goes when nobody uses it."""
-    with broker.client() as client, client.get_queue_sender("private-answers") as sender:
-        sender.send_messages(ServiceBusMessage("answer"))
+def test_queue_that_matches_a_rule_is_created_on_demand_and_deleted_when_idle(broker: RunningBroker) -> None:
+    """It is created with its first link, and deleted when it is not used any more."""
+    with open_links(broker.endpoints.port) as links:
+        links.sender("private-answers").send_messages(ServiceBusMessage("answer"))
         assert broker.figures("private-answers")["active"] == 1
     deadline = time.monotonic() + 5
     while any(figures["name"] == "private-answers" for figures in broker.admin("GET", "/queues")[1]):

@@ -1,4 +1,4 @@
-"""The asynchronous client, which the local Functions host uses, works the same way."""
+"""The asynchronous client works the same way."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 from azure.servicebus import ServiceBusMessage
 from azure.servicebus.aio import AutoLockRenewer, ServiceBusClient
 
-from .broker_thread import RunningBroker
+from servicebus_local.testing import RunningBroker
 
 pytestmark = pytest.mark.process
 
@@ -42,7 +42,7 @@ async def test_async_client_sends_receives_and_settles(broker: RunningBroker) ->
 
 
 async def test_async_renewer_outlasts_a_lock(broker: RunningBroker) -> None:
-    """A handler that takes longer than its lock completes its message, with a renewer."""
+    """With a renewer, a handler that takes longer than its lock completes its message."""
     client = ServiceBusClient.from_connection_string(broker.connection_string, retry_total=0)
     async with (
         client,
@@ -59,7 +59,7 @@ async def test_async_renewer_outlasts_a_lock(broker: RunningBroker) -> None:
 
 
 async def test_async_iteration(broker: RunningBroker) -> None:
-    """Iterating hands out messages in order until the waiting time ends."""
+    """Iterating returns messages in order until the waiting time ends."""
     client = ServiceBusClient.from_connection_string(broker.connection_string, retry_total=0)
     async with client, client.get_queue_sender("solo") as sender:
         await sender.send_messages([ServiceBusMessage(str(number)) for number in range(20)])

@@ -1,4 +1,4 @@
-"""The codec agrees with the client's own, keeps what it can not know, and survives garbage."""
+"""The codec agrees with the client's own, keeps what it does not know, and refuses garbage."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from azure.servicebus._pyamqp.message import Properties
 from hypothesis import given
 from hypothesis import strategies as st
 
-from servicebus_local.amqp.decoding import decode, skip, split_list, split_map
-from servicebus_local.amqp.encoding import (
+from servicebus_local.amqp.frames import Frame, FrameReader, frame
+from servicebus_local.codec.decoding import decode, skip, split_list, split_map
+from servicebus_local.codec.encoding import (
     encode,
     encode_list,
-    frame,
     int32,
     long,
     long_array,
@@ -31,8 +31,7 @@ from servicebus_local.amqp.encoding import (
     ulong,
     ushort,
 )
-from servicebus_local.amqp.frames import Frame, FrameReader
-from servicebus_local.amqp.values import AmqpError, Described, Symbol
+from servicebus_local.codec.values import AmqpError, Described, Symbol
 from servicebus_local.content import parse_content
 
 _INT64 = st.integers(-(2**63), 2**63 - 1)
@@ -91,13 +90,13 @@ def test_broker_reads_what_the_client_encodes(value: Any) -> None:
     try:
         client_encode.encode_value(output, value)
     except (TypeError, ValueError, OverflowError):
-        return  # the client can not write it: a whole number of more than 32 bits, a surrogate
+        return  # the client can't write it: a whole number of more than 32 bits, a surrogate
     assert decode(bytes(output), 0)[0] == value
 
 
 @given(st.binary(max_size=200))
 def test_garbage_raises_nothing_but_amqp_errors(data: bytes) -> None:
-    """Whatever bytes come, decoding and skipping return or raise AmqpError."""
+    """For any bytes, decoding and skipping return or raise AmqpError."""
     for read in (decode, skip, split_list, split_map):
         with suppress(AmqpError):
             read(data + b"\x40", 0)
@@ -107,7 +106,7 @@ def test_garbage_raises_nothing_but_amqp_errors(data: bytes) -> None:
 
 @given(_VALUES, st.data())
 def test_damaged_values_raise_nothing_but_amqp_errors(value: Any, data: st.DataObject) -> None:
-    """A value that was cut, or changed in one byte, is decoded to something or refused."""
+    """A value that was truncated, or changed in one byte, is decoded or refused."""
     encoded = bytearray(encode(value))
     encoded[data.draw(st.integers(0, len(encoded) - 1))] = data.draw(st.integers(0, 255))
     cut = bytes(encoded[: data.draw(st.integers(1, len(encoded)))])
@@ -126,7 +125,7 @@ def test_damaged_values_raise_nothing_but_amqp_errors(value: Any, data: st.DataO
     ],
 )
 def test_hostile_sizes_are_refused(data: bytes) -> None:
-    """Counts, sizes and depths that the data can not hold cost nothing and are refused."""
+    """Counts, sizes and depths that the data can't contain are refused at once."""
     with pytest.raises(AmqpError):
         decode(data, 0)
 
@@ -158,7 +157,7 @@ def test_integers_and_arrays_are_read_by_both_sides(encoded: bytes, value: Any) 
 
 
 def test_types_that_python_lacks_keep_their_meaning() -> None:
-    """Symbols, described values, chars and decimals are told apart from strings and numbers."""
+    """Symbols, described values, chars and decimals are distinguished from strings and numbers."""
     symbol, _ = decode(encode(Symbol("amqp:x")), 0)
     assert isinstance(symbol, Symbol)
     assert decode(b"\x00\x53\x24\x45", 0) == (Described(0x24, []), 4)
@@ -168,8 +167,8 @@ def test_types_that_python_lacks_keep_their_meaning() -> None:
     assert number == math.pi
 
 
-def test_items_of_lists_and_maps_are_cut_out_verbatim() -> None:
-    """Splitting returns each item's own bytes, so that they can be written again unchanged."""
+def test_items_of_lists_and_maps_are_split_verbatim() -> None:
+    """Splitting returns each item's own bytes, so that it can be written again unchanged."""
     items = [uint(1), encode("x"), encode([1, 2])]
     assert split_list(encode_list([uint(1), "x", [1, 2]]), 0) == items
     assert split_map(encode({"k": "v"}), 0) == [(encode("k"), encode("v"))]
@@ -177,7 +176,7 @@ def test_items_of_lists_and_maps_are_cut_out_verbatim() -> None:
         split_list(encode("no list"), 0)
 
 
-def test_client_message_is_cut_into_its_sections() -> None:
+def test_client_message_is_split_into_its_sections() -> None:
     """A message keeps its sections' bytes, and loses the annotations that only brokers write."""
     message = ClientMessage(
         properties=Properties(message_id="id"),
@@ -196,7 +195,7 @@ def test_client_message_is_cut_into_its_sections() -> None:
 
 
 def test_message_without_an_id_is_given_one() -> None:
-    """The service gives every message an id; clients of other languages rely on it."""
+    """Service Bus gives every message an id; clients in other languages rely on it."""
     content = parse_content(b"\x00\x53\x75\xa0\x01x")
     assert uuid.UUID(hex=content.message_id).version == 4
     assert content.message_id.encode() in content.properties
@@ -204,7 +203,7 @@ def test_message_without_an_id_is_given_one() -> None:
 
 @given(st.lists(st.binary(min_size=1, max_size=50), max_size=10), st.integers(1, 20))
 def test_frames_are_found_however_the_stream_is_cut(bodies: list[bytes], step: int) -> None:
-    """Frames come out whole and in order whatever pieces the network delivers."""
+    """Frames are complete and in order whatever pieces the network delivers."""
     stream = b"".join(frame(3, body) for body in bodies)
     reader = FrameReader()
     found = [

@@ -1,16 +1,21 @@
-"""The command line says in one line what is wrong, and stops quickly when asked."""
+"""The command line explains a mistake in one line, and stops quickly on a signal."""
 
 from __future__ import annotations
 
 import json
 import socket
 import subprocess
+import sys
 import time
 from pathlib import Path
 
 import pytest
 
-from .broker_process import ROOT, BrokerProcess, command, environment
+from servicebus_local.config import queues_named
+from servicebus_local.server import Endpoints
+from servicebus_local.storage.log import LogError
+from servicebus_local.testing import RunningBroker, running_broker
+from tests.broker_process import BrokerProcess, command, environment
 
 pytestmark = pytest.mark.process
 
@@ -25,7 +30,7 @@ def config(tmp_path: Path) -> Path:
 
 def _refusal(words: list[str], **extra: str) -> str:
     done = subprocess.run(
-        words, cwd=ROOT, env=environment(**extra), capture_output=True, text=True, timeout=20, check=False
+        words, env=environment(**extra), capture_output=True, text=True, timeout=20, check=False
     )
     assert done.returncode == 2
     assert done.stdout == ""
@@ -37,7 +42,7 @@ def _refusal(words: list[str], **extra: str) -> str:
 def test_terminated_broker_stops_quickly_and_prints_one_line(config: Path, tmp_path: Path) -> None:
     """The ready line is all there is on stdout; SIGTERM ends the broker with clients connected, code 0."""
     with (
-        BrokerProcess(config, tmp_path / "data") as broker,
+        BrokerProcess(command(config, tmp_path / "data")) as broker,
         socket.create_connection(("127.0.0.1", broker.port)),
     ):
         started = time.monotonic()
@@ -45,17 +50,32 @@ def test_terminated_broker_stops_quickly_and_prints_one_line(config: Path, tmp_p
         assert time.monotonic() - started < 2
 
 
+def test_queues_are_named_by_options_or_read_from_standard_input(config: Path, tmp_path: Path) -> None:
+    """Without a file: `--queue NAME` for each queue, or `--config -`."""
+    options = ["--data", str(tmp_path / "data"), "--port", "0", "--admin-port", "0"]
+    program = [sys.executable, "-m", "servicebus_local", *options]
+    with BrokerProcess([*program, "--queue", "work", "--queue", "more"]) as broker:
+        assert _queues(broker) == ["work", "more"]
+    with BrokerProcess([*program, "--config", "-"], standard_input=config.read_text()) as broker:
+        assert _queues(broker) == ["work"]
+
+
+def _queues(broker: BrokerProcess) -> list[str]:
+    _, queues = RunningBroker(Endpoints(broker.port, broker.admin_port)).admin("GET", "/queues")
+    return [queue["name"] for queue in queues]
+
+
 def test_second_broker_on_the_same_folder_is_refused(config: Path, tmp_path: Path) -> None:
     """Two brokers never write one log; the folder is free again when the first is killed."""
-    with BrokerProcess(config, tmp_path / "data"):
+    with BrokerProcess(command(config, tmp_path / "data")):
         assert "is in use by another broker" in _refusal(command(config, tmp_path / "data"))
-    with BrokerProcess(config, tmp_path / "data"):
+    with BrokerProcess(command(config, tmp_path / "data")):
         pass
 
 
 @pytest.mark.parametrize("option", ["--port", "--admin-port"])
 def test_taken_port_is_named_with_its_option(config: Path, tmp_path: Path, option: str) -> None:
-    """A port that another program has is named, with the option that chooses another."""
+    """A port in use is named, with the option that chooses another."""
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
         words = command(config, tmp_path / "data", **{option.strip("-").replace("-", "_"): port})
@@ -70,13 +90,23 @@ def test_broker_does_not_start_inside_azure(config: Path, tmp_path: Path) -> Non
 
 
 def test_wrong_configuration_is_one_line(tmp_path: Path) -> None:
-    """A wrong configuration reaches the developer as one line that names the file."""
+    """A wrong configuration is reported in one line that names the file."""
     line = _refusal(command(tmp_path / "missing.json", tmp_path / "data"))
-    assert line.startswith(f"{tmp_path / 'missing.json'}: can not be read")
+    assert line.startswith(f"{tmp_path / 'missing.json'}: can't be read")
 
 
 def test_damaged_log_is_one_line(config: Path, tmp_path: Path) -> None:
-    """A data folder that is no log is named, with the way out."""
+    """A data folder with a damaged log is named, with the fix."""
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "messages.sqlite").write_bytes(b"not a database" * 100)
     assert "is damaged" in _refusal(command(config, tmp_path / "data"))
+
+
+def test_broker_in_a_test_raises_what_keeps_it_from_starting(tmp_path: Path) -> None:
+    """The test does not hang."""
+    with (
+        running_broker(queues_named(["work"]), tmp_path),
+        pytest.raises(LogError, match="in use by another broker"),
+        running_broker(queues_named(["work"]), tmp_path),
+    ):
+        pass

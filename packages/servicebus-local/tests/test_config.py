@@ -1,16 +1,15 @@
-"""The configuration file of the deployment is understood, and a wrong one is explained in one line."""
+"""Configurations are read, and wrong ones are explained in one line."""
 
 from __future__ import annotations
 
+import io
 import json
 from pathlib import Path
 
 import pytest
 
 from servicebus_local.broker.settings import MEGABYTE, QueueSettings
-from servicebus_local.config import ConfigRefused, read_config
-
-from .broker_process import ROOT
+from servicebus_local.config import ConfigurationError, queues_named, read_config
 
 
 def _write(tmp_path: Path, document: object) -> Path:
@@ -19,12 +18,45 @@ def _write(tmp_path: Path, document: object) -> Path:
     return file
 
 
-def test_project_queues_are_understood() -> None:
-    """The project's own queues can be read, with their durations in milliseconds."""
-    submissions = read_config(ROOT / "infra" / "queues.json").queues["submissions"]
-    assert submissions.lock_ms == 60_000
-    assert submissions.duplicate_window_ms == 600_000
-    assert submissions.time_to_live_ms == 14 * 24 * 3600 * 1000
+def test_properties_are_those_of_azure_resource_manager(tmp_path: Path) -> None:
+    """Durations are read as milliseconds, sizes as bytes."""
+    properties = {
+        "lockDuration": "PT30S",
+        "maxDeliveryCount": 5,
+        "defaultMessageTimeToLive": "P14D",
+        "deadLetteringOnMessageExpiration": True,
+        "requiresDuplicateDetection": True,
+        "duplicateDetectionHistoryTimeWindow": "PT20M",
+        "autoDeleteOnIdle": "PT5M",
+        "maxSizeInMegabytes": 2,
+    }
+    config = read_config(_write(tmp_path, {"queues": [{"name": "work", "properties": properties}]}))
+    assert config.queues["work"] == QueueSettings(
+        lock_ms=30_000,
+        max_delivery_count=5,
+        time_to_live_ms=14 * 24 * 3600 * 1000,
+        dead_letters_expired=True,
+        duplicate_window_ms=1_200_000,
+        auto_delete_idle_ms=300_000,
+        max_bytes=2 * MEGABYTE,
+    )
+
+
+def test_standard_input_is_read_like_a_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`-` stands for it, and errors name it."""
+    monkeypatch.setattr("sys.stdin", io.StringIO('{"queues": [{"name": "work"}]}'))
+    assert read_config(Path("-")).queues == {"work": QueueSettings()}
+    with pytest.raises(ConfigurationError, match=r"^standard input: is not JSON: "):
+        read_config(Path("-"))
+
+
+def test_queues_can_be_named_without_a_file() -> None:
+    """They get the default properties, and their names are checked as in a file."""
+    assert queues_named(["a", "b"]).queues == {"a": QueueSettings(), "b": QueueSettings()}
+    with pytest.raises(ConfigurationError, match=r"^--queue: entry 1: name: .* letter or digit first"):
+        queues_named([""])
+    with pytest.raises(ConfigurationError, match=r"^--queue: queue 'a': is there twice"):
+        queues_named(["a", "A"])
 
 
 def test_absent_properties_have_the_defaults_of_service_bus(tmp_path: Path) -> None:
@@ -63,7 +95,7 @@ def test_wrong_property_is_named_with_what_is_allowed(
 ) -> None:
     """The line names file, queue and property, the value found and what is allowed."""
     file = _write(tmp_path, {"queues": [{"name": "good"}, {"name": "bad", "properties": properties}]})
-    with pytest.raises(ConfigRefused) as refusal:
+    with pytest.raises(ConfigurationError) as refusal:
         read_config(file)
     assert str(refusal.value).startswith(f"{file}: queue 'bad': ")
     assert line in str(refusal.value)
@@ -84,15 +116,15 @@ def test_wrong_property_is_named_with_what_is_allowed(
     ],
 )
 def test_wrong_document_is_explained(tmp_path: Path, document: object, line: str) -> None:
-    """What is no list of queues is explained, without a traceback."""
-    with pytest.raises(ConfigRefused) as refusal:
+    """A document that is not a list of queues is explained, without a traceback."""
+    with pytest.raises(ConfigurationError) as refusal:
         read_config(_write(tmp_path, document))
     assert line in str(refusal.value)
 
 
 def test_text_that_is_not_json_is_explained(tmp_path: Path) -> None:
-    """A syntax error is told with its place."""
+    """A syntax error is reported with its place."""
     file = tmp_path / "queues.json"
     file.write_text("{")
-    with pytest.raises(ConfigRefused, match=r"is not JSON: .*line 1"):
+    with pytest.raises(ConfigurationError, match=r"is not JSON: .*line 1"):
         read_config(file)

@@ -8,17 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from servicebus_local.broker.clock import now_ms
 from servicebus_local.broker.duplicates import DuplicateWindow
-from servicebus_local.broker.timers import Timers
-from servicebus_local.sqlite_log import SqliteLog
+from servicebus_local.broker.timers import TimerHeap, now_ms
 from servicebus_local.storage.group_commit import GroupCommit
-from servicebus_local.storage.schema import Statement, open_log
+from servicebus_local.storage.log import MessageLog
+from servicebus_local.storage.schema import Statement
 
 
 async def test_timers_run_in_order_and_cancelled_ones_never() -> None:
-    """Actions run by their times, not by the order in which they were asked for."""
-    timers = Timers(asyncio.get_running_loop())
+    """Actions run in the order of their times, not in the order of the calls."""
+    timers = TimerHeap(asyncio.get_running_loop())
     ran: list[str] = []
     done = asyncio.Event()
     timers.after(60, done.set)
@@ -30,9 +29,9 @@ async def test_timers_run_in_order_and_cancelled_ones_never() -> None:
     timers.close()
 
 
-async def test_cancelled_timers_are_swept_out() -> None:
-    """Timers of days that are cancelled at once, as for completed messages, do not pile up."""
-    timers = Timers(asyncio.get_running_loop())
+async def test_cancelled_timers_are_removed() -> None:
+    """Timers of days that are cancelled at once, as for completed messages, do not accumulate."""
+    timers = TimerHeap(asyncio.get_running_loop())
     for _ in range(10_000):
         timers.at(now_ms() + 10**9, print).cancel()
     assert len(timers) < 200
@@ -40,7 +39,7 @@ async def test_cancelled_timers_are_swept_out() -> None:
 
 
 def test_duplicate_window_forgets_in_order() -> None:
-    """Ids count until their time and no longer."""
+    """Ids are kept until the end of their window and no longer."""
     window = DuplicateWindow(100)
     window.remember("a", 0)
     assert window.remember("b", 50) == 150
@@ -51,15 +50,15 @@ def test_duplicate_window_forgets_in_order() -> None:
 
 
 @pytest.fixture
-def log(tmp_path: Path) -> Iterator[SqliteLog]:
+def log(tmp_path: Path) -> Iterator[MessageLog]:
     """Open an empty log."""
-    opened = open_log(tmp_path)
+    opened = MessageLog(tmp_path)
     yield opened
     opened.close()
 
 
-async def test_one_turn_is_one_commit_before_its_callbacks(log: SqliteLog) -> None:
-    """Everything of one turn of the loop is committed together, and only then answered."""
+async def test_one_iteration_is_one_commit_before_its_callbacks(log: MessageLog) -> None:
+    """All writes of one iteration of the loop are committed together, and only then answered."""
     commit = GroupCommit(log, asyncio.get_running_loop(), lambda: None)
     committed = asyncio.Event()
     statements: list[str] = []
@@ -73,8 +72,8 @@ async def test_one_turn_is_one_commit_before_its_callbacks(log: SqliteLog) -> No
     assert log.query("SELECT count(*) FROM queue").fetchone() == (2,)
 
 
-async def test_failed_commit_answers_nothing_any_more(log: SqliteLog) -> None:
-    """If the log can not be written the broker is told to stop, and nothing is answered any more."""
+async def test_failed_commit_answers_nothing_any_more(log: MessageLog) -> None:
+    """If the log can't be written the broker must stop, and nothing is answered any more."""
     failed = asyncio.Event()
     answered: list[str] = []
     commit = GroupCommit(log, asyncio.get_running_loop(), failed.set)

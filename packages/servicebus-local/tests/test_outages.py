@@ -1,4 +1,4 @@
-"""A cut connection costs a client a delay, a killed broker costs nobody what was acknowledged."""
+"""A cut connection costs a client a delay; a killed broker loses nothing that was acknowledged."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ import json
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from azure.servicebus import ServiceBusClient, ServiceBusMessage, ServiceBusReceiver, ServiceBusSender
+from azure.servicebus import ServiceBusClient, ServiceBusMessage
 from azure.servicebus.exceptions import MessageLockLostError, ServiceBusConnectionError, ServiceBusError
 
-from .broker_process import BrokerProcess
-from .broker_thread import RunningBroker, running_broker
+from servicebus_local.testing import running_broker
+from tests.broker_process import BrokerProcess, command
+from tests.clients import CONFIG, connect, open_links
 
 #: The client forgets to close a socket that was cut.
 pytestmark = [pytest.mark.process, pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")]
@@ -25,7 +25,7 @@ pytestmark = [pytest.mark.process, pytest.mark.filterwarnings("ignore:unclosed:R
 
 @pytest.fixture(autouse=True)
 def _free_leaked_sockets() -> Iterator[None]:
-    """Let the warnings about them come while they are ignored."""
+    """Raise the warnings about them while they are ignored."""
     yield
     gc.collect()
 
@@ -40,8 +40,9 @@ def config(tmp_path: Path) -> Path:
 
 def test_dropped_connections_are_reopened(tmp_path: Path) -> None:
     """When all connections are cut a client without retries sees it once, and its next send goes through."""
-    with running_broker(tmp_path) as broker:
-        with broker.client() as client, client.get_queue_sender("orders") as sender:
+    with running_broker(CONFIG, tmp_path) as broker:
+        with open_links(broker.endpoints.port) as links:
+            sender = links.sender("orders")
             sender.send_messages(ServiceBusMessage("before"))
             assert broker.inject(kind="drop-connections") == 1
             with pytest.raises(ServiceBusConnectionError):
@@ -51,14 +52,16 @@ def test_dropped_connections_are_reopened(tmp_path: Path) -> None:
 
 
 def test_restart_keeps_messages_states_and_numbers(tmp_path: Path) -> None:
-    """After a gentle restart everything is where it was, and sequence numbers go on."""
-    with running_broker(tmp_path) as broker, _sender_and_receiver(broker, "orders") as (sender, receiver):
+    """After an orderly restart all messages keep their states, and sequence numbers continue."""
+    with running_broker(CONFIG, tmp_path) as broker, open_links(broker.endpoints.port) as links:
+        sender, receiver = links.sender("orders"), links.receiver("orders")
         sender.send_messages([ServiceBusMessage(name) for name in ("deferred", "dead", "active")])
         deferred, dead = receiver.receive_messages(2, 3)
         receiver.defer_message(deferred)
         receiver.dead_letter_message(dead, reason="bad")
         sender.schedule_messages(ServiceBusMessage("scheduled"), datetime.now(UTC) + timedelta(hours=1))
-    with running_broker(tmp_path) as broker, _sender_and_receiver(broker, "orders") as (sender, receiver):
+    with running_broker(CONFIG, tmp_path) as broker, open_links(broker.endpoints.port) as links:
+        sender, receiver = links.sender("orders"), links.receiver("orders")
         states = ("active", "deferred", "scheduled", "dead_lettered", "locked")
         assert [broker.figures("orders")[state] for state in states] == [1, 1, 1, 1, 0]
         sender.send_messages(ServiceBusMessage("new"))
@@ -70,37 +73,24 @@ def test_restart_keeps_messages_states_and_numbers(tmp_path: Path) -> None:
 
 
 def test_restart_keeps_seen_ids(tmp_path: Path) -> None:
-    """A duplicate is recognised although its first copy came before a restart."""
-    with running_broker(tmp_path) as broker, _sender_and_receiver(broker, "remembering") as (sender, _):
-        sender.send_messages(ServiceBusMessage("once", message_id="once"))
-    with running_broker(tmp_path) as broker, _sender_and_receiver(broker, "remembering") as (sender, _):
-        sender.send_messages(ServiceBusMessage("once", message_id="once"))
+    """A duplicate is detected although the first message was sent before a restart."""
+    with running_broker(CONFIG, tmp_path) as broker, open_links(broker.endpoints.port) as links:
+        links.sender("remembering").send_messages(ServiceBusMessage("once", message_id="once"))
+    with running_broker(CONFIG, tmp_path) as broker, open_links(broker.endpoints.port) as links:
+        links.sender("remembering").send_messages(ServiceBusMessage("once", message_id="once"))
         assert broker.figures("remembering")["active"] == 1
         assert broker.figures("remembering")["duplicates_dropped"] == 1
 
 
-@contextmanager
-def _sender_and_receiver(
-    broker: RunningBroker, queue: str
-) -> Iterator[tuple[ServiceBusSender, ServiceBusReceiver]]:
-    with (
-        broker.client() as client,
-        client.get_queue_sender(queue) as sender,
-        client.get_queue_receiver(queue) as receiver,
-    ):
-        yield sender, receiver
-
-
-@pytest.mark.process
 def test_client_finds_a_restarted_broker(config: Path, tmp_path: Path) -> None:
-    """After a kill the client reconnects by itself; its lock is gone, the message is not."""
+    """After a kill the client reconnects by itself; its lock is lost, the message is not."""
     data = tmp_path / "data"
-    with BrokerProcess(config, data) as broker, broker.client(retry_total=5) as client:
+    with BrokerProcess(command(config, data)) as broker, connect(broker.port, retry_total=5) as client:
         sender, receiver = client.get_queue_sender("work"), client.get_queue_receiver("work")
         sender.send_messages(ServiceBusMessage("survivor"))
         (message,) = receiver.receive_messages(1, 3)
         broker.kill()
-        with BrokerProcess(config, data, broker.port):
+        with BrokerProcess(command(config, data, broker.port)):
             with pytest.raises(MessageLockLostError):
                 receiver.complete_message(message)
             (again,) = receiver.receive_messages(1, 5)
@@ -111,7 +101,7 @@ def test_client_finds_a_restarted_broker(config: Path, tmp_path: Path) -> None:
 
 @dataclass
 class _Ledger:
-    """What clients tried and what was acknowledged to them."""
+    """What clients tried, and what was acknowledged to them."""
 
     acknowledged: set[str] = field(default_factory=set)
     completing: set[str] = field(default_factory=set)
@@ -155,7 +145,7 @@ def _wait_for_progress(ledger: _Ledger) -> None:
 
 def _left(broker: BrokerProcess) -> list[str]:
     names: list[str] = []
-    with broker.client() as client, client.get_queue_receiver("work", prefetch_count=500) as receiver:
+    with connect(broker.port) as client, client.get_queue_receiver("work", prefetch_count=500) as receiver:
         while messages := receiver.receive_messages(500, 1):
             for message in messages:
                 names.append(str(message))
@@ -163,12 +153,11 @@ def _left(broker: BrokerProcess) -> list[str]:
     return names
 
 
-@pytest.mark.process
 def test_kill_loses_nothing_acknowledged_and_returns_nothing_completed(config: Path, tmp_path: Path) -> None:
     """Killed under load again and again, the broker keeps every acknowledged send and completion."""
-    ledger = _Ledger()
+    ledger, words = _Ledger(), command(config, tmp_path / "data")
     for kill in range(3):
-        with BrokerProcess(config, tmp_path / "data") as broker, broker.client() as client:
+        with BrokerProcess(words) as broker, connect(broker.port) as client:
             threads = [
                 threading.Thread(target=_produce, args=(client, 1, f"single-{kill}", ledger)),
                 threading.Thread(target=_produce, args=(client, 20, f"batch-{kill}", ledger)),
@@ -182,7 +171,7 @@ def test_kill_loses_nothing_acknowledged_and_returns_nothing_completed(config: P
                 broker.kill()
                 for thread in threads:
                     thread.join()
-    with BrokerProcess(config, tmp_path / "data") as broker:
+    with BrokerProcess(words) as broker:
         left = _left(broker)
     assert len(left) == len(set(left))
     assert ledger.acknowledged - ledger.completing <= set(left)

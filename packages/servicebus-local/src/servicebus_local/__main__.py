@@ -1,4 +1,4 @@
-"""Runs the broker: `python -m servicebus_local --config infra/queues.json`."""
+"""The command line: `servicebus-local --queue orders`, or `python -m servicebus_local --queue orders`."""
 
 from __future__ import annotations
 
@@ -11,17 +11,19 @@ import sqlite3
 import sys
 from pathlib import Path
 
-from servicebus_local.sqlite_log import LogRefusedError
-
-from .config import BrokerConfig, ConfigRefused, read_config
-from .server import HOST, Broker, PortRefused
+from servicebus_local.config import BrokerConfig, ConfigurationError, queues_named, read_config
+from servicebus_local.server import HOST, Broker, PortError
+from servicebus_local.storage.log import LogError
 
 _EXIT_FAILED, _EXIT_REFUSED = 1, 2
 _LAST_PORT = 65535
 
 
 def main() -> int:
-    """Run until SIGTERM or SIGINT, and return the exit code: 2 for what the user can mend."""
+    """Run until SIGTERM or SIGINT, and return the exit code.
+
+    0 after a signal, 1 when the log can't be written any more, 2 for a mistake that the user can fix.
+    """
     options = _parser().parse_args()
     level = logging.DEBUG if options.verbose else logging.INFO
     logging.basicConfig(level=level, format="%(levelname)s %(name)s: %(message)s", stream=sys.stderr)
@@ -30,10 +32,10 @@ def main() -> int:
             "the local broker is local only: it does not start inside Azure (WEBSITE_INSTANCE_ID is set)"
         )
     try:
-        config = read_config(options.config)
+        config = queues_named(options.queue) if options.queue else read_config(options.config)
         return asyncio.run(_serve(config, options.data, options.port, options.admin_port))
-    except (ConfigRefused, LogRefusedError, PortRefused) as refusal:
-        return _refuse(str(refusal))
+    except (ConfigurationError, LogError, PortError) as error:
+        return _refuse(str(error))
     except sqlite3.DatabaseError as error:
         return _refuse(
             f"data folder {options.data} is damaged ({error}): delete it, or choose another with --data"
@@ -44,7 +46,7 @@ async def _serve(config: BrokerConfig, data: Path, port: int, admin_port: int) -
     loop = asyncio.get_running_loop()
     stopping = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
-        # Not loop.add_signal_handler: Windows has none.
+        # Not loop.add_signal_handler, which Windows lacks.
         signal.signal(number, lambda *_: loop.call_soon_threadsafe(stopping.set))
     broker = await Broker.start(config, data, port=port, admin_port=admin_port)
     try:
@@ -61,11 +63,19 @@ async def _serve(config: BrokerConfig, data: Path, port: int, admin_port: int) -
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="python -m servicebus_local",
-        description="A local Azure Service Bus for the unmodified azure-servicebus client: queues only, "
-        "on this machine only. Prints one line on stdout when it answers; everything else goes to stderr.",
+        prog="servicebus-local",
+        description="A local Azure Service Bus broker for the unmodified azure-servicebus client: "
+        "queues only. Prints one line on stdout when it is ready; everything else goes to stderr.",
+        epilog="Exit codes: 0 after SIGTERM or SIGINT, 1 when the data folder can't be written any more, "
+        "2 for a wrong option, configuration, port or data folder.",
     )
-    parser.add_argument("--config", type=Path, required=True, help="the queues, such as infra/queues.json")
+    queues = parser.add_mutually_exclusive_group(required=True)
+    queues.add_argument(
+        "--queue", action="append", metavar="NAME", help="a queue with default properties; repeat for more"
+    )
+    queues.add_argument(
+        "--config", type=Path, metavar="FILE", help="JSON file with the queues, - for standard input"
+    )
     parser.add_argument(
         "--port", type=_port, default=5672, help="AMQP port, 0 for any free one (default: %(default)s)"
     )
@@ -73,9 +83,13 @@ def _parser() -> argparse.ArgumentParser:
         "--admin-port", type=_port, default=5300, help="HTTP port, 0 for any free one (default: %(default)s)"
     )
     parser.add_argument(
-        "--data", type=Path, default=Path(".local/servicebus"), help="data folder (default: %(default)s)"
+        "--data",
+        type=Path,
+        default=Path(".local/servicebus"),
+        metavar="FOLDER",
+        help="data folder (default: %(default)s)",
     )
-    parser.add_argument("--verbose", action="store_true", help="log what would not normally interest you")
+    parser.add_argument("--verbose", action="store_true", help="also log details of the protocol")
     return parser
 
 

@@ -1,12 +1,13 @@
-"""Reads `infra/queues.json`: the queues by the names and properties that Azure Resource Manager gives them.
+"""Reads the queues, with their names and properties as in Azure Resource Manager.
 
-The limits are those of Service Bus, so that what runs here can be deployed.
+The limits are those of Azure Service Bus, so that every accepted configuration can also be deployed.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+import sys
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -16,39 +17,54 @@ import isodate
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 from pydantic.alias_generators import to_camel
 
-from .broker.settings import MEGABYTE, AutoCreateRule, QueueSettings
+from servicebus_local.broker.settings import MEGABYTE, AutoCreateRule, QueueSettings
+
+_STANDARD_INPUT = Path("-")
 
 
-class ConfigRefused(Exception):  # noqa: N818 - the configuration is refused; the text says why
-    """The configuration can not be used. The text names file, queue and property in one line."""
+class ConfigurationError(Exception):
+    """The configuration can't be used. The text names source, queue and property in one line."""
 
 
 @dataclass(frozen=True, slots=True)
 class BrokerConfig:
-    """What the broker is to serve."""
+    """The queues to serve."""
 
     queues: Mapping[str, QueueSettings]
-    auto_create: tuple[AutoCreateRule, ...]
+    auto_create: tuple[AutoCreateRule, ...] = ()
 
 
 def read_config(file: Path) -> BrokerConfig:
-    """Read a configuration. Raises ConfigRefused."""
+    """Read a file, or standard input for `-`. Raises ConfigurationError."""
+    source = "standard input" if file == _STANDARD_INPUT else str(file)
     try:
-        document = json.loads(file.read_text(encoding="utf-8"))
+        text = sys.stdin.read() if file == _STANDARD_INPUT else file.read_text(encoding="utf-8")
+        document = json.loads(text)
     except OSError as error:
-        raise ConfigRefused(
-            f"{file}: can not be read ({error.strerror}); name another file with --config"
+        raise ConfigurationError(
+            f"{source}: can't be read ({error.strerror}); name another file with --config"
         ) from error
     except ValueError as error:
-        raise ConfigRefused(f"{file}: is not JSON: {error}") from error
+        raise ConfigurationError(f"{source}: is not JSON: {error}") from error
+    return _validated(document, source)
+
+
+def queues_named(names: Iterable[str]) -> BrokerConfig:
+    """Return queues with the default properties. Raises ConfigurationError."""
+    return _validated({"queues": [{"name": name} for name in names]}, "--queue")
+
+
+def _validated(document: Any, source: str) -> BrokerConfig:
     try:
-        parsed = _File.model_validate(document)
+        parsed = _Document.model_validate(document)
     except ValidationError as error:
-        raise ConfigRefused(f"{file}: {_first_problem(error, document)}") from error
+        raise ConfigurationError(f"{source}: {_first_problem(error, document)}") from error
     names = [queue.name.lower() for queue in parsed.queues]
     for queue in parsed.queues:
         if names.count(queue.name.lower()) > 1:
-            raise ConfigRefused(f"{file}: queue '{queue.name}': is there twice (names are case-insensitive)")
+            raise ConfigurationError(
+                f"{source}: queue '{queue.name}': is there twice (names are case-insensitive)"
+            )
     return BrokerConfig(
         queues={queue.name: queue.properties.settings() for queue in parsed.queues},
         auto_create=tuple(
@@ -83,7 +99,7 @@ class _Strict(BaseModel):
 
 
 class _Properties(_Strict):
-    """A queue's properties. A description says what is allowed, for the line that refuses another value."""
+    """A queue's properties. A description says what is allowed, for the error text."""
 
     lock_duration: Annotated[timedelta, _LOCK] = Field(
         timedelta(minutes=1), description="an ISO 8601 duration from PT5S to PT5M"
@@ -131,20 +147,20 @@ class _Rule(_Strict):
     properties: _Properties = Field(_Properties(), description="an object")
 
 
-class _File(_Strict):
+class _Document(_Strict):
     queues: list[_Queue] = Field(description="a list of queues")
     auto_create: list[_Rule] = Field([], description="a list of objects with pattern and properties")
 
 
 _ALLOWED = {
     field.alias or name: field.description
-    for model in (_Properties, _Queue, _Rule, _File)
+    for model in (_Properties, _Queue, _Rule, _Document)
     for name, field in model.model_fields.items()
 }
 
 
 def _first_problem(error: ValidationError, document: Any) -> str:
-    """Return the first problem in the words of the file: its queue, its property, what is allowed."""
+    """Return the first problem: the queue, the property, and what is allowed."""
     problem = error.errors()[0]
     location = problem["loc"]
     where = ""

@@ -1,6 +1,6 @@
-"""What a client put into a message: the sections of an encoded message, cut apart without decoding the body.
+"""The content of a message: the sections of an encoded message, split without decoding the body.
 
-The broker keeps the bytes of every section it need not change, so that all types come out as they went in.
+The broker keeps the bytes of every section that it does not change, so that all types stay exactly the same.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from enum import IntEnum
 
-from .amqp.decoding import decode, first_item, skip, split_list, split_map
-from .amqp.encoding import composite, encode, encoded_map
-from .amqp.values import AmqpError, Encoded, Symbol, Value
+from servicebus_local.codec.decoding import decode, first_item, skip, split_list, split_map
+from servicebus_local.codec.encoding import composite, encode, encoded_map
+from servicebus_local.codec.values import AmqpError, Encoded, Symbol, Value
 
-#: A section begins with its descriptor, which every client we know writes as a one-byte ulong: 00 53 xx.
+#: A section begins with its descriptor, which all known clients write as a one-byte ulong: 00 53 xx.
 _SMALL_DESCRIPTOR = b"\x00\x53"
 _VALUE_OFFSET = 3
 _STRING8 = b"\xa1"
@@ -28,7 +28,7 @@ class Section(IntEnum):
     HEADER = 0x70
     #: Hop-by-hop annotations; not kept.
     DELIVERY_ANNOTATIONS = 0x71
-    #: `x-opt-…`: what the service knows of the message.
+    #: `x-opt-…`: what the service records about the message.
     MESSAGE_ANNOTATIONS = 0x72
     #: Message id, subject, reply-to and the like.
     PROPERTIES = 0x73
@@ -40,7 +40,7 @@ class Section(IntEnum):
     SEQUENCE = 0x76
     #: Body: one AMQP value.
     VALUE = 0x77
-    #: Behind the body.
+    #: After the body.
     FOOTER = 0x78
 
 
@@ -54,7 +54,7 @@ def _symbol_key(name: str) -> bytes:
 
 
 _SCHEDULED = _symbol_key("x-opt-scheduled-enqueue-time")
-#: Annotations that only the broker writes: a sender's are dropped.
+#: Annotations that only the broker writes; a sender's are dropped.
 _BROKER_OWNED = frozenset(
     _symbol_key(f"x-opt-{name}")
     for name in (
@@ -71,7 +71,7 @@ _BROKER_OWNED = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class EncodedPairs:
-    """The key-value pairs of a map, encoded one behind the other."""
+    """The key-value pairs of a map, encoded one after the other."""
 
     count: int = 0
     data: bytes = b""
@@ -83,13 +83,13 @@ class EncodedPairs:
         return cls(len(pairs), b"".join([key + value for key, value in pairs]))
 
     def as_map(self, extra_count: int = 0, extra: bytes = b"") -> Encoded:
-        """Return an encoded map of these pairs and some more."""
+        """Return an encoded map of these pairs and extra ones."""
         return encoded_map(self.count + extra_count, self.data + extra)
 
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """A message as its sender made it. Times in milliseconds, times of day since 1970 UTC."""
+    """A message as its sender wrote it. Times in milliseconds, times of day since 1970 UTC."""
 
     message_id: str
     time_to_live_ms: int | None
@@ -100,7 +100,7 @@ class Content:
     properties: bytes
     application_properties: bytes
     body: bytes
-    #: When the sender asked for it to be enqueued, if not at once.
+    #: When it is to be enqueued, if not at once.
     scheduled_ms: int | None = None
 
     @property
@@ -121,9 +121,9 @@ class Content:
 
 
 def sections(message: bytes) -> Iterator[tuple[int, int, int, int]]:
-    """Yield each section's descriptor, start, start of its value, and end, in whatever order they come.
+    """Yield each section's descriptor, start, start of its value, and end, in any order.
 
-    The azure-servicebus client writes the delivery annotations last, behind the footer. Raises AmqpError.
+    The azure-servicebus client writes the delivery annotations last, after the footer. Raises AmqpError.
     """
     start = 0
     while start < len(message):
@@ -142,7 +142,7 @@ def sections(message: bytes) -> Iterator[tuple[int, int, int, int]]:
 
 
 def parse_content(message: bytes) -> Content:
-    """Cut an encoded message into what the broker keeps. Raises AmqpError."""
+    """Split an encoded message into what the broker keeps. Raises AmqpError."""
     header: list[Value] = []
     annotations, scheduled_ms = EncodedPairs(), None
     properties = application_properties = b""
@@ -201,7 +201,7 @@ def _optional_int(value: Value) -> int | None:
 def _sender_annotations(message: bytes, at: int) -> tuple[EncodedPairs, int | None]:
     kept, scheduled_ms = [], None
     for sent_key, value in split_map(message, at):
-        # Some clients send strings where symbols belong.
+        # Some clients send strings instead of symbols.
         key = _SYMBOL8 + sent_key[1:] if sent_key.startswith(_STRING8) else bytes(sent_key)
         if key in _BROKER_OWNED:
             continue
@@ -212,7 +212,7 @@ def _sender_annotations(message: bytes, at: int) -> tuple[EncodedPairs, int | No
 
 
 def _identified(properties: bytes) -> tuple[str, bytes]:
-    """Return a message's id and its properties; one without an id is given one, as by the service."""
+    """Return a message's id and its properties; a message without an id gets one, as in Service Bus."""
     sent_id = first_item(properties, _VALUE_OFFSET) if properties else None
     if sent_id is not None:
         return str(sent_id), properties

@@ -1,4 +1,4 @@
-"""What the broker refuses, with the error condition and the status that the client turns into an exception.
+"""What the broker refuses, with the error condition and status that the client turns into an exception.
 
 The conditions are those of Azure Service Bus ("AMQP 1.0 in Azure Service Bus: error codes").
 """
@@ -8,65 +8,65 @@ from __future__ import annotations
 from typing import ClassVar
 
 
-class Refused(Exception):  # noqa: N818 - its subclasses are named for what is the matter, as the client names them
-    """An operation that the broker does not carry out. The text reaches the client's exception."""
+class OperationError(Exception):
+    """An operation that the broker refuses. The client's exception contains the text."""
 
     condition: ClassVar[str] = "amqp:internal-error"
-    #: Status of the answer when the operation came through `$management`.
+    #: Status of the answer to an operation that came through `$management`.
     status: ClassVar[int] = 500
 
 
-class EntityNotFound(Refused):
+class EntityNotFoundError(OperationError):
     """No queue has this address."""
 
     condition = "amqp:not-found"
     status = 404
 
 
-class NotAllowed(Refused):
-    """The operation makes no sense for this entity."""
+class NotAllowedError(OperationError):
+    """The entity does not allow the operation."""
 
     condition = "amqp:not-allowed"
     status = 400
 
 
-class NotImplementedHere(Refused):
-    """Service Bus can do this, the local broker can not."""
+class NotSupportedError(OperationError):
+    """Azure Service Bus supports the operation, the local broker does not."""
 
     condition = "amqp:not-implemented"
     status = 501
 
 
-class ArgumentRefused(Refused):
-    """A request that lacks an argument, or has one of the wrong type."""
+class ArgumentError(OperationError):
+    """A request without a required argument, or with one of the wrong type."""
 
     condition = "com.microsoft:argument-error"
     status = 400
 
 
-class MessageTooLarge(Refused):
-    """A message or batch above the limit that the link was told."""
+class MessageTooLargeError(OperationError):
+    """A message or batch above the size limit of its link."""
 
     condition = "amqp:link:message-size-exceeded"
     status = 400
 
 
-class MessageMalformed(Refused):
-    """A message whose sections can not be read."""
+class MessageFormatError(OperationError):
+    """A message whose sections can't be read."""
 
     condition = "amqp:decode-error"
     status = 400
 
 
-class QuotaExceeded(Refused):
-    """The queue holds as many bytes as it may."""
+class QuotaExceededError(OperationError):
+    """The queue is full."""
 
     condition = "amqp:resource-limit-exceeded"
     status = 403
 
 
-class LockLost(Refused):
-    """The lock ran out, or the message was settled already."""
+class LockLostError(OperationError):
+    """The lock expired, or the message was settled already."""
 
     condition = "com.microsoft:message-lock-lost"
     status = 410
@@ -78,8 +78,8 @@ class LockLost(Refused):
         )
 
 
-class MessageNotFound(Refused):
-    """No message in the wanted state has this sequence number."""
+class MessageNotFoundError(OperationError):
+    """No message in the required state has this sequence number."""
 
     condition = "com.microsoft:message-not-found"
     status = 404
@@ -88,8 +88,8 @@ class MessageNotFound(Refused):
         super().__init__("Failed to lock one or more specified messages. The message does not exist.")
 
 
-class ServerBusy(Refused):
-    """Asked for by a fault: the client should wait and try again."""
+class ServerBusyError(OperationError):
+    """A fault refuses the operation: the client should wait and try again."""
 
     condition = "com.microsoft:server-busy"
     status = 503

@@ -1,4 +1,4 @@
-"""Puts the broker together, starts and stops it: log, queues, AMQP listener, admin endpoint."""
+"""Starts and stops the broker: log, queues, AMQP listener, admin endpoint."""
 
 from __future__ import annotations
 
@@ -11,37 +11,36 @@ from pathlib import Path
 
 from aiohttp import web
 
-from .admin.endpoint import AdminEndpoint
-from .amqp.connection import Connection
-from .amqp.service import Service
-from .broker.entity import Machinery
-from .broker.faults import FaultBoard
-from .broker.namespace import Namespace
-from .broker.timers import Timers
-from .config import BrokerConfig
-from .storage.group_commit import GroupCommit
-from .storage.journal import Journal
-from .storage.schema import open_log
+from servicebus_local.admin.endpoint import AdminEndpoint
+from servicebus_local.amqp.service import Service
+from servicebus_local.broker.entity import Machinery
+from servicebus_local.broker.faults import FaultBoard
+from servicebus_local.broker.journal import Journal
+from servicebus_local.broker.namespace import Namespace
+from servicebus_local.broker.timers import TimerHeap
+from servicebus_local.config import BrokerConfig
+from servicebus_local.storage.group_commit import GroupCommit
+from servicebus_local.storage.log import MessageLog
 
 _log = logging.getLogger(__name__)
 
 HOST = "127.0.0.1"
 
 
-class PortRefused(Exception):  # noqa: N818 - the port is refused; the text says why
-    """A port can not be listened on. The text names the port and its option in one line."""
+class PortError(Exception):
+    """The broker can't listen on a port. The text names the port and its option in one line."""
 
 
 @dataclass(frozen=True, slots=True)
 class Endpoints:
-    """Where a started broker answers."""
+    """The ports of a started broker."""
 
     port: int
     admin_port: int
 
 
 class Broker:
-    """A running broker, from `start` to `stop`. `failed` is set when its log can not be written."""
+    """A running broker, from `start` to `stop`. `failed` is set when its log can't be written."""
 
     def __init__(self, endpoints: Endpoints, resources: AsyncExitStack, failed: asyncio.Event) -> None:
         self.endpoints = endpoints
@@ -52,16 +51,16 @@ class Broker:
     async def start(cls, config: BrokerConfig, data: Path, *, port: int = 0, admin_port: int = 0) -> Broker:
         """Start a broker on a data folder; port 0 means any free one.
 
-        Raises LogRefusedError, PortRefused, and sqlite3.Error for a damaged log.
+        Raises LogError, PortError, and sqlite3.Error for a damaged log.
         """
         failed = asyncio.Event()
         async with AsyncExitStack() as resources:
-            log = open_log(data)
+            log = MessageLog(data)
             resources.callback(log.close)
             loop = asyncio.get_running_loop()
             commit = GroupCommit(log, loop, failed.set)
             resources.callback(commit.close)
-            timers = Timers(loop)
+            timers = TimerHeap(loop)
             resources.callback(timers.close)
             faults = FaultBoard()
             namespace = Namespace(
@@ -76,16 +75,16 @@ class Broker:
             return cls(endpoints, resources.pop_all(), failed)
 
     async def stop(self) -> None:
-        """Stop listening, tell the clients, and close the log."""
+        """Stop listening, notify the clients, and close the log."""
         await self._resources.aclose()
 
 
 async def _listen(service: Service, port: int, resources: AsyncExitStack) -> int:
     loop = asyncio.get_running_loop()
     try:
-        server = await loop.create_server(lambda: Connection(service), HOST, port)
+        server = await loop.create_server(service.accept, HOST, port)
     except OSError as error:
-        raise _port_refused(error, port, "--port") from error
+        raise _port_error(error, port, "--port") from error
     resources.callback(server.close)
     bound: int = server.sockets[0].getsockname()[1]
     return bound
@@ -98,17 +97,17 @@ async def _serve_admin(application: web.Application, port: int, resources: Async
     try:
         await web.TCPSite(runner, HOST, port).start()
     except OSError as error:
-        raise _port_refused(error, port, "--admin-port") from error
+        raise _port_error(error, port, "--admin-port") from error
     bound: int = runner.addresses[0][1]
     return bound
 
 
-def _port_refused(error: OSError, port: int, option: str) -> PortRefused:
+def _port_error(error: OSError, port: int, option: str) -> PortError:
     reason = (
         "is in use by another program"
         if error.errno == errno.EADDRINUSE
         else f"is refused ({error.strerror})"
     )
-    return PortRefused(
+    return PortError(
         f"port {port} {reason}: stop that program, or choose another port with {option} (0 for any)"
     )

@@ -1,3 +1,3 @@
-"""The admin endpoint: a look into the queues, and faults for tests and chaos runs."""
+"""The admin endpoint: figures of the queues, and faults for tests and chaos runs."""
 
 from __future__ import annotations

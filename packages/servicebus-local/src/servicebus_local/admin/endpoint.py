@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from http import HTTPStatus
 from typing import assert_never
@@ -9,23 +10,23 @@ from typing import assert_never
 from aiohttp import web
 from pydantic import ValidationError
 
-from servicebus_local.amqp.service import Service
-from servicebus_local.broker.faults import ActiveFault, FaultBoard
-from servicebus_local.errors import EntityNotFound
-
-from .fault_requests import (
+from servicebus_local.admin.fault_requests import (
     FAULT_REQUEST,
-    AnswerBusy,
-    DelayAcknowledgements,
-    DelayDeliveries,
-    DeliverTwice,
+    CountedFault,
+    DelayFault,
     DetachLinks,
     DropConnections,
     ExpireLocks,
     FaultRequest,
 )
-from .figures import queue_figures
+from servicebus_local.amqp.service import Service
+from servicebus_local.broker.faults import ActiveFault, FaultBoard
+from servicebus_local.broker.message import MessageState
+from servicebus_local.broker.queue import Queue
+from servicebus_local.broker.timers import now_ms
+from servicebus_local.errors import EntityNotFoundError
 
+_COUNTERS = ("sent", "completed", "abandoned", "expired", "locks_expired", "duplicates_dropped")
 _LOCAL_HOSTS = frozenset({"127.0.0.1", "localhost"})
 
 
@@ -46,7 +47,7 @@ class AdminEndpoint:
                 web.post("/queues/{queue:.+}/purge", self._purge),
                 web.get("/faults", self._list_faults),
                 web.post("/faults", self._inject),
-                web.delete("/faults", self._heal),
+                web.delete("/faults", self._clear_faults),
             ]
         )
         return application
@@ -55,7 +56,7 @@ class AdminEndpoint:
         return web.json_response({"status": "ok", "connections": len(self._service.connections)})
 
     async def _queues(self, _request: web.Request) -> web.Response:
-        return web.json_response([queue_figures(queue) for queue in self._service.namespace.queues])
+        return web.json_response([_queue_figures(queue) for queue in self._service.namespace.queues])
 
     async def _purge(self, request: web.Request) -> web.Response:
         queue = self._service.namespace.existing(request.match_info["queue"])
@@ -70,11 +71,11 @@ class AdminEndpoint:
         fault = FAULT_REQUEST.validate_json(await request.read())
         return web.json_response({"kind": fault.kind, "fired": self._apply(fault)}, status=HTTPStatus.CREATED)
 
-    async def _heal(self, _request: web.Request) -> web.Response:
-        return web.json_response({"healed": self._faults.heal()})
+    async def _clear_faults(self, _request: web.Request) -> web.Response:
+        return web.json_response({"healed": self._faults.clear()})
 
     def _apply(self, fault: FaultRequest) -> int:
-        """Let a fault happen, and return how often it did already. Raises EntityNotFound."""
+        """Inject a fault, and return how often it fired at once. Raises EntityNotFoundError."""
         match fault:
             case DropConnections():
                 return self._service.drop_connections()
@@ -83,7 +84,7 @@ class AdminEndpoint:
             case ExpireLocks(queue=name):
                 queue = self._service.namespace.existing(name)
                 return queue.expire_locks() + queue.dead_letters.expire_locks()
-            case AnswerBusy() | DeliverTwice() | DelayAcknowledgements() | DelayDeliveries():
+            case CountedFault() | DelayFault():
                 self._faults.activate(fault.active(self._key(fault.queue)))
                 return 0
             case _:
@@ -91,6 +92,26 @@ class AdminEndpoint:
 
     def _key(self, name: str) -> str:
         return self._service.namespace.existing(name).queue_key
+
+
+def _queue_figures(queue: Queue) -> dict[str, object]:
+    """Return a queue's messages by state, and the counters since the broker started.
+
+    Active messages include locked ones; the age is that of the oldest active message, in seconds.
+    """
+    messages = queue.messages.values()
+    states = Counter(message.state for message in messages)
+    active_since = [message.enqueued_ms for message in messages if message.state is MessageState.ACTIVE]
+    figures: dict[str, object] = {
+        "name": queue.name,
+        "active": states[MessageState.ACTIVE],
+        "deferred": states[MessageState.DEFERRED],
+        "scheduled": states[MessageState.SCHEDULED],
+        "dead_lettered": len(queue.dead_letters.messages),
+        "locked": len(queue.locks),
+        "oldest_age_seconds": (now_ms() - min(active_since)) / 1000 if active_since else None,
+    }
+    return figures | {name: queue.counters[name] for name in _COUNTERS}
 
 
 def _fault_figures(fault: ActiveFault) -> dict[str, object]:
@@ -108,15 +129,15 @@ def _fault_figures(fault: ActiveFault) -> dict[str, object]:
 async def _guard(
     request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
 ) -> web.StreamResponse:
-    """Turn errors into JSON, and keep out web pages of others that resolve their name to this machine."""
+    """Return errors as JSON, and refuse web pages, also those whose host name resolves to 127.0.0.1."""
     if request.url.host not in _LOCAL_HOSTS or "Origin" in request.headers:
         return _error(HTTPStatus.FORBIDDEN, "only programs on this machine, by 127.0.0.1 or localhost")
     try:
         return await handler(request)
     except ValidationError as error:
         details = error.errors(include_url=False, include_context=False, include_input=False)
-        return _error(HTTPStatus.UNPROCESSABLE_ENTITY, "the fault is not one of those known", details)
-    except EntityNotFound as error:
+        return _error(HTTPStatus.UNPROCESSABLE_ENTITY, "the fault is not valid", details)
+    except EntityNotFoundError as error:
         return _error(HTTPStatus.NOT_FOUND, str(error))
 
 

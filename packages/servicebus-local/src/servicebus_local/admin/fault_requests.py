@@ -1,4 +1,4 @@
-"""Bodies of `POST /faults`, told apart by their `kind`."""
+"""Bodies of `POST /faults`, distinguished by their `kind`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
-from servicebus_local.broker.faults import ActiveFault, FaultKind
+from servicebus_local.broker.faults import ActiveFault, QueueFaultKind
 
 _MAX_DELAY_MS = 60_000
 _MAX_COUNT = 100_000
@@ -17,7 +17,7 @@ class _Fault(BaseModel):
 
 
 class DropConnections(_Fault):
-    """Cut all connections now, without a word."""
+    """Cut all connections now, without notice."""
 
     kind: Literal["drop-connections"]
 
@@ -30,71 +30,38 @@ class DetachLinks(_Fault):
 
 
 class ExpireLocks(_Fault):
-    """End all locks of a queue and its dead letters now, as if their time had passed."""
+    """End all locks of a queue and its dead letters now, as if they had expired."""
 
     kind: Literal["expire-locks"]
     queue: str
 
 
-class _CountedFault(_Fault):
+class CountedFault(_Fault):
+    """Let a fault happen a number of times."""
+
+    kind: Literal[QueueFaultKind.SERVER_BUSY, QueueFaultKind.DELIVER_TWICE]
     queue: str
     count: int = Field(ge=1, le=_MAX_COUNT)
 
+    def active(self, queue_key: str) -> ActiveFault:
+        """Return the fault for the fault board."""
+        return ActiveFault(self.kind, queue_key, remaining=self.count)
 
-class _DelayFault(_Fault):
+
+class DelayFault(_Fault):
+    """Delay what happens on a queue until the fault is removed."""
+
+    kind: Literal[QueueFaultKind.DELAY_ACKNOWLEDGEMENTS, QueueFaultKind.DELAY_DELIVERIES]
     queue: str
     milliseconds: int = Field(ge=1, le=_MAX_DELAY_MS)
 
-
-class AnswerBusy(_CountedFault):
-    """Refuse the next attaches, sends, settlements and requests with `com.microsoft:server-busy`."""
-
-    kind: Literal["server-busy"]
-
     def active(self, queue_key: str) -> ActiveFault:
-        """Return the fault as the queue meets it."""
-        return ActiveFault(FaultKind.SERVER_BUSY, queue_key, remaining=self.count)
-
-
-class DeliverTwice(_CountedFault):
-    """Deliver the next messages again although their completion was acknowledged."""
-
-    kind: Literal["deliver-twice"]
-
-    def active(self, queue_key: str) -> ActiveFault:
-        """Return the fault as the queue meets it."""
-        return ActiveFault(FaultKind.DELIVER_TWICE, queue_key, remaining=self.count)
-
-
-class DelayAcknowledgements(_DelayFault):
-    """Acknowledge sends and settlements late; they are committed at once."""
-
-    kind: Literal["delay-acknowledgements"]
-
-    def active(self, queue_key: str) -> ActiveFault:
-        """Return the fault as the queue meets it."""
-        return ActiveFault(FaultKind.DELAY_ACKNOWLEDGEMENTS, queue_key, delay_ms=self.milliseconds)
-
-
-class DelayDeliveries(_DelayFault):
-    """Deliver messages late."""
-
-    kind: Literal["delay-deliveries"]
-
-    def active(self, queue_key: str) -> ActiveFault:
-        """Return the fault as the queue meets it."""
-        return ActiveFault(FaultKind.DELAY_DELIVERIES, queue_key, delay_ms=self.milliseconds)
+        """Return the fault for the fault board."""
+        return ActiveFault(self.kind, queue_key, delay_ms=self.milliseconds)
 
 
 type FaultRequest = Annotated[
-    DropConnections
-    | DetachLinks
-    | ExpireLocks
-    | AnswerBusy
-    | DeliverTwice
-    | DelayAcknowledgements
-    | DelayDeliveries,
-    Field(discriminator="kind"),
+    DropConnections | DetachLinks | ExpireLocks | CountedFault | DelayFault, Field(discriminator="kind")
 ]
 
 FAULT_REQUEST: TypeAdapter[FaultRequest] = TypeAdapter(FaultRequest)

@@ -1,42 +1,30 @@
-"""Opens links: finds the node of an address, and answers or refuses the attach (AMQP 1.0 §2.6.3)."""
+"""Makes the link for an attach: finds the node by its address, and refuses what the node can't do."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from servicebus_local.errors import NotAllowed, Refused
+from servicebus_local.amqp.links import AnswerLink, Link, LinkChannel
+from servicebus_local.amqp.performatives import Attach
+from servicebus_local.amqp.queue_links import QueueReceiverLink, QueueSenderLink
+from servicebus_local.amqp.request_links import CbsRequestLink, ManagementRequestLink
+from servicebus_local.broker.namespace import Namespace
+from servicebus_local.errors import NotAllowedError
 
-from . import replies
-from .cbs import CBS_ADDRESS, CbsRequestLink
-from .links import AnswerLink, IncomingLink, Link
-from .management_link import MANAGEMENT_SUFFIX, ManagementRequestLink
-from .performatives import Attach
-from .queue_links import QueueReceiverLink, QueueSenderLink
-
-if TYPE_CHECKING:
-    from .channel import Channel
+_CBS_ADDRESS = "$cbs"
+_MANAGEMENT_SUFFIX = "/$management"
 
 
-def open_link(channel: Channel, attach: Attach) -> None:
-    """Attach a link, or refuse it with the condition that the client turns into an exception."""
+def make_link(channel: LinkChannel, namespace: Namespace, attach: Attach) -> Link:
+    """Return the link that a client asked for. Raises OperationError."""
     terminus = attach.source if attach.client_receives else attach.target
-    address = node_address(terminus.address)
-    try:
-        link = _link(channel, attach, address)
-    except Refused as refusal:
-        channel.send(replies.refuse_link(attach))
-        error = replies.error(refusal.condition, str(refusal))
-        channel.send(replies.detach_link(attach.handle, error))
-        return
+    address = _node_address(terminus.address)
+    link = _link(channel, namespace, attach, address)
     link.address = address
-    channel.add(link)
-    channel.send(replies.attach_link(attach))
-    if isinstance(link, IncomingLink):
-        link.grant_credit()
+    return link
 
 
-def node_address(address: str | None) -> str:
+def _node_address(address: str | None) -> str:
     """Return 'orders/$management' for 'amqps://host:port/Orders/$management'; case does not matter."""
     if address is None:
         return ""
@@ -44,12 +32,12 @@ def node_address(address: str | None) -> str:
     return path.strip("/").lower()
 
 
-def _link(channel: Channel, attach: Attach, address: str) -> Link:
-    if address == CBS_ADDRESS:
-        # Never refuse this one: the client would wait for ever.
+def _link(channel: LinkChannel, namespace: Namespace, attach: Attach, address: str) -> Link:
+    if address == _CBS_ADDRESS:
+        # Never refuse this one: the client would wait forever.
         return AnswerLink(channel, attach) if attach.client_receives else CbsRequestLink(channel, attach)
-    queue, entity = channel.service.namespace.entity(address.removesuffix(MANAGEMENT_SUFFIX))
-    if address.endswith(MANAGEMENT_SUFFIX):
+    queue, entity = namespace.entity(address.removesuffix(_MANAGEMENT_SUFFIX))
+    if address.endswith(_MANAGEMENT_SUFFIX):
         if attach.client_receives:
             return AnswerLink(channel, attach)
         return ManagementRequestLink(channel, attach, queue, entity)
@@ -57,7 +45,7 @@ def _link(channel: Channel, attach: Attach, address: str) -> Link:
     if not attach.client_receives:
         return QueueSenderLink(channel, attach, queue, entity)
     if attach.source.wants_session:
-        raise NotAllowed(
+        raise NotAllowedError(
             "A sessionful message receiver cannot be created on an entity that does not require sessions. "
             "(The local broker has no sessions.)"
         )

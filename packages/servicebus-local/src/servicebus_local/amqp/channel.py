@@ -1,4 +1,4 @@
-"""An AMQP session: its links, both windows, and which delivery belongs to which link.
+"""An AMQP session: its links, its two windows, and the link of each delivery.
 
 It is called a channel here because "session" means something else in Service Bus.
 """
@@ -7,38 +7,48 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import Protocol
 
-from . import replies
-from .attaching import open_link
-from .links import IncomingLink, Link, OutgoingLink
-from .performatives import Attach, Disposition, Fields, Flow, Performative, Transfer
-from .values import Encoded
+from servicebus_local.amqp import replies
+from servicebus_local.amqp.attaching import make_link
+from servicebus_local.amqp.links import IncomingLink, Link, OutgoingLink
+from servicebus_local.amqp.performatives import Attach, Disposition, Fields, Flow, Performative, Transfer
+from servicebus_local.broker.namespace import Namespace
+from servicebus_local.codec.values import Encoded
+from servicebus_local.errors import OperationError
 
-if TYPE_CHECKING:
-    from .connection import Connection
-    from .service import Service
-
-#: Room for the performative in front of a frame's share of a message, in bytes.
+#: Space for the performative before a frame's part of a message, in bytes.
 _TRANSFER_OVERHEAD = 80
 _UINT32 = 0xFFFFFFFF
 
 type Handler = Callable[[Fields, bytes, int, int], None]
 
 
+class ChannelConnection(Protocol):
+    """The connection that a channel belongs to, as far as channels need it."""
+
+    #: Largest frame that the client accepts, in bytes.
+    max_frame_bytes: int
+
+    def send(self, channel: int, body: bytes) -> None:
+        """Send a frame on the channel with this number."""
+
+
 class Channel:
     """One session of a connection."""
 
-    def __init__(self, connection: Connection, number: int, service: Service, begin: Fields) -> None:
-        self.service = service
+    def __init__(
+        self, connection: ChannelConnection, number: int, namespace: Namespace, begin: Fields
+    ) -> None:
         self._connection = connection
+        self._namespace = namespace
         self._number = number
         self._links: dict[int, Link] = {}
         self._unsettled: dict[int, OutgoingLink] = {}
         self._next_delivery_id = replies.FIRST_DELIVERY_ID
         self._next_incoming_id = begin.number(1)
         self._next_outgoing_id = replies.FIRST_DELIVERY_ID
-        #: Frames that the client takes before its next flow.
+        #: Frames that the client accepts before its next flow.
         self._remote_window = begin.number(2)
         self._held_back: deque[bytes] = deque()
         self.handlers: dict[object, Handler] = {
@@ -64,44 +74,40 @@ class Channel:
     # Sending
 
     def send(self, body: bytes) -> None:
-        """Send a frame that no window holds back."""
+        """Send a frame that does not count against the window."""
         self._connection.send(self._number, body)
 
-    def add(self, link: Link) -> None:
-        """Let a link receive frames."""
-        self._links[link.handle] = link
-
     def remove(self, link: Link) -> None:
-        """Forget a link."""
+        """Close a link without a frame."""
         self._links.pop(link.handle, None)
         link.close()
 
     def transfer(self, link: OutgoingLink, tag: bytes, payload: bytes, *, settled: bool) -> int:
-        """Send a message, in several frames if need be, and return its delivery id."""
+        """Send a message, in several frames if it is large, and return its delivery id."""
         delivery_id: int = self._next_delivery_id
         self._next_delivery_id += 1
         if not settled:
             self._unsettled[delivery_id] = link
-        share = self._connection.max_frame_bytes - _TRANSFER_OVERHEAD
+        part = self._connection.max_frame_bytes - _TRANSFER_OVERHEAD
         sent_id: int | None = delivery_id
-        for start in range(0, len(payload), share):
-            more = start + share < len(payload)
+        for start in range(0, len(payload), part):
+            more = start + part < len(payload)
             head = replies.transfer_head(link.handle, sent_id, tag, settled=settled, more=more)
-            self._send_in_window(head + payload[start : start + share])
+            self._send_in_window(head + payload[start : start + part])
             sent_id = None
         return delivery_id
 
     def flow(self, link: Link, credit: int, *, drain: bool = False) -> None:
-        """Tell the client a link's credit."""
+        """Send a link's credit."""
         session = replies.session_flow(self._next_incoming_id, self._next_outgoing_id)
         self.send(replies.link_flow(session, link.handle, link.delivery_count, credit, drain=drain))
 
     def disposition(self, delivery_id: int, state: Encoded, *, from_receiver: bool) -> None:
-        """Tell the client the outcome of a delivery."""
+        """Send the outcome of a delivery."""
         self.send(replies.disposition(delivery_id, state, from_receiver=from_receiver))
 
     def detach(self, link: Link, condition: str, text: str) -> None:
-        """Close a link from this side."""
+        """Close a link with an error."""
         self.remove(link)
         self.send(replies.detach_link(link.handle, replies.error(condition, text)))
 
@@ -118,7 +124,18 @@ class Channel:
     # Receiving
 
     def _on_attach(self, fields: Fields, body: bytes, at: int, _end: int) -> None:
-        open_link(self, Attach.read(fields, body, at))
+        attach = Attach.read(fields, body, at)
+        try:
+            link = make_link(self, self._namespace, attach)
+        except OperationError as error:
+            # An attach must be answered before it can be refused (AMQP 1.0 §2.6.3).
+            self.send(replies.refuse_link(attach))
+            self.send(replies.detach_link(attach.handle, replies.error(error.condition, str(error))))
+            return
+        self._links[link.handle] = link
+        self.send(replies.attach_link(attach))
+        if isinstance(link, IncomingLink):
+            link.grant_credit()
 
     def _on_detach(self, fields: Fields, _body: bytes, _at: int, _end: int) -> None:
         link = self._links.get(fields.number(0))

@@ -1,21 +1,25 @@
-"""One client's TCP connection: authentication, open and close, and the way of each frame to its session."""
+"""One client's TCP connection: authentication, open and close, and handing each frame to its session."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING
 
-from . import replies
-from .channel import Channel
-from .decoding import decode
-from .encoding import SASL_FRAME, frame
-from .frames import Frame, FrameReader, ProtocolHeader
-from .performatives import Fields, Performative
-from .values import AmqpError
-
-if TYPE_CHECKING:
-    from .service import Service
+from servicebus_local.amqp import replies
+from servicebus_local.amqp.channel import Channel
+from servicebus_local.amqp.frames import (
+    EMPTY_FRAME,
+    MAX_FRAME_BYTES,
+    SASL_FRAME,
+    Frame,
+    FrameReader,
+    ProtocolHeader,
+    frame,
+)
+from servicebus_local.amqp.performatives import Fields, Performative
+from servicebus_local.broker.namespace import Namespace
+from servicebus_local.codec.decoding import decode
+from servicebus_local.codec.values import AmqpError
 
 _log = logging.getLogger(__name__)
 
@@ -25,11 +29,13 @@ _MIN_MAX_FRAME_BYTES = 512
 _KEEP_ALIVES_PER_MILLISECOND = 2 * 1000
 
 
-class Connection(asyncio.Protocol):
-    """Reads frames, answers those about the connection, and hands the others to their channels."""
+class ClientConnection(asyncio.Protocol):
+    """Reads frames, answers those of the connection, and hands the others to their channels."""
 
-    def __init__(self, service: Service) -> None:
-        self._service = service
+    def __init__(self, namespace: Namespace, connections: set[ClientConnection]) -> None:
+        self._namespace = namespace
+        #: All open connections of the broker, this one included.
+        self._connections = connections
         self._loop = asyncio.get_running_loop()
         self._reader = FrameReader()
         self._channels: dict[int, Channel] = {}
@@ -37,7 +43,7 @@ class Connection(asyncio.Protocol):
         self._outgoing: list[bytes] = []
         self._flush_scheduled = False
         self._keep_alive: asyncio.TimerHandle | None = None
-        #: Largest frame that the client takes, in bytes.
+        #: Largest frame that the client accepts, in bytes.
         self.max_frame_bytes = _MIN_MAX_FRAME_BYTES
 
     @property
@@ -46,15 +52,15 @@ class Connection(asyncio.Protocol):
         return list(self._channels.values())
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Take note of a new connection."""
+        """Register the new connection."""
         if isinstance(transport, asyncio.Transport):
             self._transport = transport
-        self._service.connections.add(self)
+        self._connections.add(self)
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio's signature
-        """End all sessions; locks of their receivers live on until they expire."""
+        """End all sessions; the locks of their receivers stay until they expire."""
         self._transport = None
-        self._service.connections.discard(self)
+        self._connections.discard(self)
         if self._keep_alive is not None:
             self._keep_alive.cancel()
         for channel in self._channels.values():
@@ -62,7 +68,7 @@ class Connection(asyncio.Protocol):
         self._channels.clear()
 
     def data_received(self, data: bytes) -> None:
-        """Work off all frames that are complete. A client that breaks the protocol is disconnected."""
+        """Process all complete frames. A client that violates the protocol is disconnected."""
         try:
             for received in self._reader.feed(data):
                 if isinstance(received, ProtocolHeader):
@@ -70,11 +76,11 @@ class Connection(asyncio.Protocol):
                 else:
                     self._on_frame(received)
         except AmqpError as error:
-            _log.warning("a client broke the protocol and is disconnected: %s", error)
+            _log.warning("a client violated the protocol and is disconnected: %s", error)
             self.shut_down("amqp:framing-error", str(error))
 
     def send(self, channel: int, body: bytes) -> None:
-        """Send a frame. All frames of a turn of the loop go out in one write."""
+        """Send a frame. All frames of one iteration of the event loop go out in one write."""
         self._write(frame(channel, body))
 
     def shut_down(self, condition: str, text: str) -> None:
@@ -83,7 +89,7 @@ class Connection(asyncio.Protocol):
         self._close()
 
     def drop(self) -> None:
-        """Cut the connection without a word."""
+        """Cut the connection without notice."""
         if self._transport is not None:
             self._transport.abort()
 
@@ -132,7 +138,7 @@ class Connection(asyncio.Protocol):
             case Performative.OPEN:
                 self._on_open(fields)
             case Performative.BEGIN:
-                self._channels[number] = Channel(self, number, self._service, fields)
+                self._channels[number] = Channel(self, number, self._namespace, fields)
                 self.send(number, replies.begin_session(number))
             case Performative.END:
                 channel = self._channels.pop(number, None)
@@ -143,17 +149,17 @@ class Connection(asyncio.Protocol):
                 self.send(0, replies.close_connection())
                 self._close()
             case _:
-                # The client sends detach frames behind its end: what has no session any more is no error.
+                # The client sends detach frames after its end: a frame without a session is not an error.
                 _log.debug("a frame 0x%s on channel %d has no session", code, number)
 
     def _on_open(self, fields: Fields) -> None:
-        wanted = fields.number(2, replies.MAX_FRAME_BYTES)
-        self.max_frame_bytes = max(_MIN_MAX_FRAME_BYTES, min(wanted, replies.MAX_FRAME_BYTES))
+        wanted = fields.number(2, MAX_FRAME_BYTES)
+        self.max_frame_bytes = max(_MIN_MAX_FRAME_BYTES, min(wanted, MAX_FRAME_BYTES))
         self.send(0, replies.open_connection(_CONTAINER_ID))
         idle_ms = fields.number(4, 0)
         if idle_ms:
             self._keep_alive_every(idle_ms / _KEEP_ALIVES_PER_MILLISECOND)
 
     def _keep_alive_every(self, seconds: float) -> None:
-        self._write(replies.EMPTY_FRAME)
+        self._write(EMPTY_FRAME)
         self._keep_alive = self._loop.call_later(seconds, self._keep_alive_every, seconds)

@@ -1,4 +1,4 @@
-"""Cuts a stream of bytes into protocol headers and frames (AMQP 1.0 §2.2, §2.3)."""
+"""Writes frames, and splits a stream of bytes into protocol headers and frames (AMQP 1.0 §2.2, §2.3)."""
 
 from __future__ import annotations
 
@@ -6,13 +6,23 @@ import struct
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from .replies import MAX_FRAME_BYTES
-from .values import AmqpError
+from servicebus_local.codec.values import AmqpError
+
+AMQP_FRAME, SASL_FRAME = 0, 1
+#: Largest frame that the broker accepts, in bytes; also the largest that it sends.
+MAX_FRAME_BYTES = 1 << 20
+#: A keep-alive.
+EMPTY_FRAME = b"\x00\x00\x00\x08\x02\x00\x00\x00"
 
 _HEAD = struct.Struct(">IBBH")
 _HEAD_BYTES = 8
 _WORD = 4
 _PROTOCOL = b"AMQP"
+
+
+def frame(channel: int, body: bytes, frame_type: int = AMQP_FRAME) -> bytes:
+    """Return a frame without an extended header."""
+    return _HEAD.pack(len(body) + _HEAD_BYTES, _HEAD_BYTES // _WORD, frame_type, channel) + body
 
 
 class ProtocolHeader(NamedTuple):
@@ -22,7 +32,7 @@ class ProtocolHeader(NamedTuple):
 
     @property
     def is_sasl(self) -> bool:
-        """Say whether the client wants to authenticate first (AMQP 1.0 §5.3.1)."""
+        """Return whether the client wants to authenticate first (AMQP 1.0 §5.3.1)."""
         return self.data[4] == 3  # noqa: PLR2004 - the protocol id of SASL
 
 
@@ -35,13 +45,13 @@ class Frame(NamedTuple):
 
 
 class FrameReader:
-    """Keeps what is not yet a whole frame."""
+    """Buffers bytes until a frame is complete."""
 
     def __init__(self) -> None:
         self._pending = b""
 
     def feed(self, data: bytes) -> Iterator[ProtocolHeader | Frame]:
-        """Yield what is complete. Raises AmqpError for what can not be a frame."""
+        """Yield what is complete. Raises AmqpError for bytes that can't be a frame."""
         buffer = self._pending + data if self._pending else data
         start, length = 0, len(buffer)
         self._pending = b""

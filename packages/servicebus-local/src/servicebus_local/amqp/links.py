@@ -1,31 +1,48 @@
-"""What all links have in common: assembling what a client sends, and sending within a client's credit."""
+"""What all links share: assembling a client's messages, and sending within the client's credit."""
 
 from __future__ import annotations
 
 import uuid
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Protocol
 
+from servicebus_local.amqp import replies
+from servicebus_local.amqp.performatives import Attach, Disposition, Flow, Transfer
 from servicebus_local.broker.queue import Queue
-from servicebus_local.errors import MessageMalformed, MessageTooLarge, Refused
-
-from . import replies
-from .performatives import Attach, Disposition, Flow, Transfer
-from .values import AmqpError
-
-if TYPE_CHECKING:
-    from .channel import Channel
+from servicebus_local.codec.values import AmqpError, Encoded
+from servicebus_local.errors import MessageFormatError, MessageTooLargeError, OperationError
 
 #: Messages that a client may send before the broker renews its credit; renewed at half.
 _CREDIT = 1000
 _UINT32 = 0xFFFFFFFF
 
 
+class LinkChannel(Protocol):
+    """The channel that a link belongs to, as far as links need it."""
+
+    @property
+    def links(self) -> Sequence[Link]:
+        """All links of the channel."""
+
+    def transfer(self, link: OutgoingLink, tag: bytes, payload: bytes, *, settled: bool) -> int:
+        """Send a message, and return its delivery id."""
+
+    def flow(self, link: Link, credit: int, *, drain: bool = False) -> None:
+        """Send a link's credit."""
+
+    def disposition(self, delivery_id: int, state: Encoded, *, from_receiver: bool) -> None:
+        """Send the outcome of a delivery."""
+
+    def detach(self, link: Link, condition: str, text: str) -> None:
+        """Close a link with an error."""
+
+
 class Link:
     """One direction between a client and a node."""
 
-    def __init__(self, channel: Channel, attach: Attach, queue: Queue | None = None) -> None:
+    def __init__(self, channel: LinkChannel, attach: Attach, queue: Queue | None = None) -> None:
         self.channel = channel
         self.handle = attach.handle
         #: The queue that is in use while the link is attached.
@@ -38,14 +55,14 @@ class Link:
         self.address = ""
 
     def close(self) -> None:
-        """Take note that the link is gone."""
+        """Release the queue; nothing is sent on the link any more."""
         if not self.closed and self.queue is not None:
             self.queue.detached()
         self.closed = True
 
 
 @dataclass(frozen=True, slots=True)
-class Delivery:
+class IncomingMessage:
     """A whole message from a client."""
 
     delivery_id: int
@@ -64,7 +81,7 @@ class _Assembly:
 class IncomingLink(Link, ABC):
     """The client sends, the broker receives."""
 
-    def __init__(self, channel: Channel, attach: Attach, queue: Queue | None = None) -> None:
+    def __init__(self, channel: LinkChannel, attach: Attach, queue: Queue | None = None) -> None:
         super().__init__(channel, attach, queue)
         self._assembly: _Assembly | None = None
         self._credit = _CREDIT
@@ -75,73 +92,73 @@ class IncomingLink(Link, ABC):
         self.channel.flow(self, _CREDIT)
 
     def on_transfer(self, transfer: Transfer, payload: bytes) -> None:
-        """Take a frame of a message, and the message when it is complete."""
-        delivery = self._assemble(transfer, payload)
-        if delivery is None:
+        """Receive one frame of a message, and process the message when it is complete."""
+        message = self._assemble(transfer, payload)
+        if message is None:
             return
         self.delivery_count = (self.delivery_count + 1) & _UINT32
         self._credit -= 1
         if self._credit < _CREDIT // 2:
             self.grant_credit()
         try:
-            if len(delivery.payload) > replies.MAX_MESSAGE_BYTES:
-                raise MessageTooLarge(
-                    f"The received message (size:{len(delivery.payload)} bytes) exceeds the limit "
+            if len(message.payload) > replies.MAX_MESSAGE_BYTES:
+                raise MessageTooLargeError(
+                    f"The received message (size:{len(message.payload)} bytes) exceeds the limit "
                     f"({replies.MAX_MESSAGE_BYTES} bytes) currently allowed on the link."
                 )
-            self.take(delivery)
+            self.take(message)
         except AmqpError as error:
-            self.refuse(delivery, MessageMalformed(str(error)))
-        except Refused as refusal:
-            self.refuse(delivery, refusal)
+            self.refuse(message, MessageFormatError(str(error)))
+        except OperationError as error:
+            self.refuse(message, error)
 
-    def accept(self, delivery: Delivery) -> None:
-        """Tell the client that its message is taken."""
-        if not delivery.settled and not self.closed:
-            self.channel.disposition(delivery.delivery_id, replies.ACCEPTED, from_receiver=True)
+    def accept(self, message: IncomingMessage) -> None:
+        """Notify the client that its message is accepted."""
+        if not message.settled and not self.closed:
+            self.channel.disposition(message.delivery_id, replies.ACCEPTED, from_receiver=True)
 
-    def refuse(self, delivery: Delivery, refusal: Refused) -> None:
-        """Tell the client that its message is not taken."""
-        if not delivery.settled and not self.closed:
-            state = replies.rejected(replies.error(refusal.condition, str(refusal)))
-            self.channel.disposition(delivery.delivery_id, state, from_receiver=True)
+    def refuse(self, message: IncomingMessage, error: OperationError) -> None:
+        """Notify the client that its message is refused."""
+        if not message.settled and not self.closed:
+            state = replies.rejected(replies.error(error.condition, str(error)))
+            self.channel.disposition(message.delivery_id, state, from_receiver=True)
 
     @abstractmethod
-    def take(self, delivery: Delivery) -> None:
-        """Deal with a whole message. Raises Refused or AmqpError."""
+    def take(self, message: IncomingMessage) -> None:
+        """Process a whole message. Raises OperationError or AmqpError."""
 
-    def _assemble(self, transfer: Transfer, payload: bytes) -> Delivery | None:
+    def _assemble(self, transfer: Transfer, payload: bytes) -> IncomingMessage | None:
         assembly, self._assembly = self._assembly, None
         if transfer.aborted:
             return None
         if assembly is None and not transfer.more:
-            return _delivery(transfer, payload)
+            return _message(transfer, payload)
         assembly = assembly or _Assembly(transfer, bytearray())
-        if len(assembly.data) <= replies.MAX_MESSAGE_BYTES:  # what is refused anyway is not collected
+        if len(assembly.data) <= replies.MAX_MESSAGE_BYTES:  # a larger message is refused: do not collect it
             assembly.data += payload
         if transfer.more:
             self._assembly = assembly
             return None
-        return _delivery(assembly.first, bytes(assembly.data))
+        return _message(assembly.first, bytes(assembly.data))
 
 
-def _delivery(first: Transfer, payload: bytes) -> Delivery:
+def _message(first: Transfer, payload: bytes) -> IncomingMessage:
     if first.delivery_id is None:
         raise AmqpError("the first transfer of a delivery must have an id")
-    return Delivery(first.delivery_id, first.message_format, first.settled, payload)
+    return IncomingMessage(first.delivery_id, first.message_format, first.settled, payload)
 
 
 class OutgoingLink(Link):
     """The broker sends, the client receives."""
 
-    def __init__(self, channel: Channel, attach: Attach, queue: Queue | None = None) -> None:
+    def __init__(self, channel: LinkChannel, attach: Attach, queue: Queue | None = None) -> None:
         super().__init__(channel, attach, queue)
         self.credit = 0
         #: Where the client wants answers, if the link is for answers.
         self.target_address = attach.target.address
 
     def on_flow(self, flow: Flow) -> None:
-        """Take new credit; a drain uses up what can not be used at once (AMQP 1.0 §2.6.7)."""
+        """Receive new credit; a drain uses up the rest at once (AMQP 1.0 §2.6.7)."""
         self.credit = flow.delivery_count + flow.link_credit - self.delivery_count
         if self.credit > 0:
             self.on_credit()
@@ -156,16 +173,16 @@ class OutgoingLink(Link):
         self.credit -= 1
         self.delivery_count += 1
 
-    def answer_flow(self, drain: bool) -> None:  # noqa: FBT001 - also called with positions, behind a commit
-        """Tell the client the credit that is left."""
+    def answer_flow(self, drain: bool) -> None:  # noqa: FBT001 - also a callback, which has no keywords
+        """Send the client the remaining credit."""
         if not self.closed:
             self.channel.flow(self, max(0, self.credit), drain=drain)
 
     def on_credit(self) -> None:
-        """Send what waits for credit."""
+        """Send the messages that wait for credit."""
 
     def on_outcome(self, delivery_id: int, disposition: Disposition) -> bool:
-        """Take the client's verdict on an unsettled delivery, and say whether it is settled now."""
+        """Process the client's outcome for an unsettled delivery, and return whether it is settled now."""
         raise NotImplementedError(f"delivery {delivery_id} was sent settled: {disposition}")
 
 

@@ -1,4 +1,4 @@
-"""The operations of `$management`: renew, peek, schedule, receive deferred messages, settle late."""
+"""The operations of `$management`: renew, peek, schedule, receive deferred messages, settle by lock token."""
 
 from __future__ import annotations
 
@@ -7,30 +7,29 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from typing import cast
 
+from servicebus_local.amqp.requests import Request
+from servicebus_local.amqp.wire_message import wire_message
 from servicebus_local.broker.entity import Entity
-from servicebus_local.broker.message import Outcome
+from servicebus_local.broker.message import Settlement
+from servicebus_local.codec.encoding import long_array, timestamp_array
+from servicebus_local.codec.values import Encodable, Scalar, Value
 from servicebus_local.content import parse_content
-from servicebus_local.errors import ArgumentRefused, NotImplementedHere
-
-from .encoding import long_array, timestamp_array
-from .requests import Request
-from .values import Encodable, Scalar, Value
-from .wire_message import wire_message
+from servicebus_local.errors import ArgumentError, NotSupportedError
 
 _VENDOR = "com.microsoft:"
 _RECEIVE_AND_DELETE = 0
 #: `defered` is spelt as the service spells it.
-_OUTCOMES = {
-    "completed": Outcome.COMPLETE,
-    "abandoned": Outcome.ABANDON,
-    "defered": Outcome.DEFER,
-    "suspended": Outcome.DEAD_LETTER,
+_SETTLEMENTS = {
+    "completed": Settlement.COMPLETE,
+    "abandoned": Settlement.ABANDON,
+    "defered": Settlement.DEFER,
+    "suspended": Settlement.DEAD_LETTER,
 }
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """Status, its text, and what was asked for."""
+    """Status, its text, and the result."""
 
     status: int
     description: str
@@ -38,16 +37,16 @@ class Answer:
 
 
 def perform(entity: Entity, request: Request) -> Answer:
-    """Carry out a request. Raises Refused, and AmqpError for a message in it that can not be read."""
+    """Carry out a request. Raises OperationError, and AmqpError for a message in it that can't be read."""
     operation = request.properties.get("operation")
     handler = _OPERATIONS.get(operation) if isinstance(operation, str) else None
     if handler is None:
-        raise NotImplementedHere(f"The operation {operation!r} is not supported by the local broker.")
+        raise NotSupportedError(f"The operation {operation!r} is not supported by the local broker.")
     return handler(entity, _Arguments(request.body))
 
 
 class _Arguments:
-    """Typed reading of a request's map. Everything raises ArgumentRefused."""
+    """Typed reading of a request's map. Each method raises ArgumentError."""
 
     def __init__(self, body: Value) -> None:
         self._values: dict[Scalar, Value] = body if isinstance(body, dict) else {}
@@ -55,7 +54,7 @@ class _Arguments:
     def number(self, name: str) -> int:
         value = self._values.get(name)
         if not isinstance(value, int):
-            raise ArgumentRefused(f"The argument '{name}' must be a whole number.")
+            raise ArgumentError(f"The argument '{name}' must be a whole number.")
         return value
 
     def text(self, name: str) -> str | None:
@@ -65,13 +64,13 @@ class _Arguments:
     def items(self, name: str) -> list[Value]:
         value = self._values.get(name)
         if not isinstance(value, list):
-            raise ArgumentRefused(f"The argument '{name}' must be a list.")
+            raise ArgumentError(f"The argument '{name}' must be a list.")
         return value
 
     def numbers(self, name: str) -> list[int]:
         items = self.items(name)
         if not all(isinstance(item, int) for item in items):
-            raise ArgumentRefused(f"The argument '{name}' must be a list of whole numbers.")
+            raise ArgumentError(f"The argument '{name}' must be a list of whole numbers.")
         return cast("list[int]", items)
 
 
@@ -116,13 +115,13 @@ def _receive_by_sequence_number(entity: Entity, arguments: _Arguments) -> Answer
 
 
 def _update_disposition(entity: Entity, arguments: _Arguments) -> Answer:
-    outcome = _OUTCOMES.get(arguments.text("disposition-status") or "")
-    if outcome is None:
-        raise ArgumentRefused("The argument 'disposition-status' is not known.")
+    settlement = _SETTLEMENTS.get(arguments.text("disposition-status") or "")
+    if settlement is None:
+        raise ArgumentError("The argument 'disposition-status' is not known.")
     locks = [entity.held_lock(token) for token in arguments.items("lock-tokens")]
     for lock in locks:
         entity.settle(
-            lock, outcome, arguments.text("deadletter-reason"), arguments.text("deadletter-description")
+            lock, settlement, arguments.text("deadletter-reason"), arguments.text("deadletter-description")
         )
     return _done()
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import IntEnum
 
-from .decoding import split_list
-from .encoding import NULL
-from .values import AmqpError, Described, Encoded, Value
+from servicebus_local.codec.decoding import split_list
+from servicebus_local.codec.encoding import NULL
+from servicebus_local.codec.values import AmqpError, Described, Encoded, Value
 
 SESSION_FILTER = "com.microsoft:session-filter"
 #: Sender and receiver settle modes that matter here (AMQP 1.0 §2.8.2, §2.8.3).
@@ -20,13 +20,13 @@ _FILTER_FIELD = 7
 
 
 class Performative(IntEnum):
-    """Descriptors of frame bodies and of what is in them."""
+    """Descriptors of frame bodies and of the values in them."""
 
     #: First on a connection.
     OPEN = 0x10
-    #: A session begins.
+    #: Begins a session.
     BEGIN = 0x11
-    #: A link is attached.
+    #: Attaches a link.
     ATTACH = 0x12
     #: Credit and windows.
     FLOW = 0x13
@@ -34,32 +34,32 @@ class Performative(IntEnum):
     TRANSFER = 0x14
     #: Outcomes of deliveries.
     DISPOSITION = 0x15
-    #: A link ends.
+    #: Ends a link.
     DETACH = 0x16
-    #: A session ends.
+    #: Ends a session.
     END = 0x17
     #: Last on a connection.
     CLOSE = 0x18
     #: Condition, text and details of an error.
     ERROR = 0x1D
-    #: Outcome: done.
+    #: Outcome: processed.
     ACCEPTED = 0x24
-    #: Outcome: never to be done.
+    #: Outcome: can never be processed.
     REJECTED = 0x25
-    #: Outcome: not looked at.
+    #: Outcome: not processed.
     RELEASED = 0x26
-    #: Outcome: tried, or put aside.
+    #: Outcome: processing failed, or was deferred.
     MODIFIED = 0x27
-    #: Offer of ways to authenticate.
+    #: The broker's authentication mechanisms.
     SASL_MECHANISMS = 0x40
-    #: The client's choice of one.
+    #: The mechanism that the client chose.
     SASL_INIT = 0x41
-    #: How it ended.
+    #: Result of the authentication.
     SASL_OUTCOME = 0x44
 
 
 class Fields:
-    """Typed reading of positional fields. Everything raises AmqpError for a value of another type."""
+    """Typed reading of positional fields. Each method raises AmqpError for a value of another type."""
 
     __slots__ = ("_values",)
 
@@ -67,7 +67,7 @@ class Fields:
         self._values = values
 
     def value(self, index: int) -> Value:
-        """Return a field as it is, or None."""
+        """Return a field unchanged, or None."""
         return self._values[index] if index < len(self._values) else None
 
     def optional_number(self, index: int) -> int | None:
@@ -78,7 +78,7 @@ class Fields:
         raise AmqpError(f"field {index} must be a number, not {value!r}")
 
     def number(self, index: int, default: int | None = None) -> int:
-        """Return a whole number; without a default it must be there."""
+        """Return a whole number; without a default it is required."""
         value = self.optional_number(index)
         if value is not None:
             return value
@@ -87,7 +87,7 @@ class Fields:
         return default
 
     def text(self, index: int) -> str:
-        """Return a string, which must be there."""
+        """Return a string, which is required."""
         value = self.value(index)
         if isinstance(value, str):
             return value
@@ -119,7 +119,7 @@ class Terminus:
 
 @dataclass(frozen=True, slots=True)
 class Attach:
-    """A client's wish for a link."""
+    """A client's request for a link."""
 
     name: str
     handle: int
@@ -155,7 +155,7 @@ class Flow:
 
     next_incoming_id: int | None
     incoming_window: int
-    #: None: the flow is about the session only.
+    #: None: the flow concerns only the session.
     handle: int | None
     delivery_count: int
     link_credit: int
@@ -178,7 +178,7 @@ class Flow:
 
 @dataclass(frozen=True, slots=True)
 class Transfer:
-    """A frame of a message that the client sends. Later frames of a delivery lack its id."""
+    """A frame of a message that the client sends. Only a delivery's first frame has its id."""
 
     handle: int
     delivery_id: int | None
@@ -189,7 +189,7 @@ class Transfer:
 
     @classmethod
     def read(cls, fields: Fields) -> Transfer:
-        """Read a transfer; its payload follows behind the performative."""
+        """Read a transfer; its payload follows the performative."""
         return cls(
             handle=fields.number(0),
             delivery_id=fields.optional_number(1),
@@ -202,7 +202,7 @@ class Transfer:
 
 @dataclass(frozen=True, slots=True)
 class Disposition:
-    """The client's verdict on a range of deliveries."""
+    """The client's outcome for a range of deliveries."""
 
     from_receiver: bool
     first: int
@@ -212,7 +212,7 @@ class Disposition:
 
     @classmethod
     def read(cls, fields: Fields) -> Disposition:
-        """Read a disposition; without a last id it is about one delivery."""
+        """Read a disposition; without a last id it concerns one delivery."""
         first = fields.number(1)
         return cls(
             from_receiver=bool(fields.value(0)),

@@ -3,50 +3,45 @@
 from __future__ import annotations
 
 import uuid
-from typing import TYPE_CHECKING
 
+from servicebus_local.amqp import replies
+from servicebus_local.amqp.links import IncomingLink, IncomingMessage, LinkChannel, OutgoingLink
+from servicebus_local.amqp.performatives import SENDER_SETTLES, Attach, Disposition
+from servicebus_local.amqp.settlements import read_settlement
+from servicebus_local.amqp.wire_message import wire_message
 from servicebus_local.broker.entity import Entity
-from servicebus_local.broker.message import Lock, Message
+from servicebus_local.broker.message import Lock, StoredMessage
 from servicebus_local.broker.queue import Queue
+from servicebus_local.codec.values import Encoded
 from servicebus_local.content import parse_batch, parse_content
-from servicebus_local.errors import LockLost, Refused
-
-from . import replies
-from .links import Delivery, IncomingLink, OutgoingLink
-from .performatives import SENDER_SETTLES, Attach, Disposition
-from .values import Encoded
-from .verdicts import read_verdict
-from .wire_message import wire_message
-
-if TYPE_CHECKING:
-    from .channel import Channel
+from servicebus_local.errors import LockLostError, OperationError
 
 #: Message format of a Service Bus batch: each data section holds one encoded message.
-BATCH_FORMAT = 0x80013700
+_BATCH_FORMAT = 0x80013700
 
 
 class QueueSenderLink(IncomingLink):
-    """Takes messages for a queue, and acknowledges them when they are committed."""
+    """Receives messages for a queue, and acknowledges them after the commit."""
 
-    def __init__(self, channel: Channel, attach: Attach, queue: Queue, entity: Entity) -> None:
+    def __init__(self, channel: LinkChannel, attach: Attach, queue: Queue, entity: Entity) -> None:
         super().__init__(channel, attach, queue)
         self._entity = entity
 
-    def take(self, delivery: Delivery) -> None:
-        """Enqueue a message, or all messages of a batch. Raises Refused or AmqpError."""
+    def take(self, message: IncomingMessage) -> None:
+        """Enqueue a message, or all messages of a batch. Raises OperationError or AmqpError."""
         self._entity.check_busy()
-        if delivery.message_format == BATCH_FORMAT:
-            contents = parse_batch(delivery.payload)
+        if message.message_format == _BATCH_FORMAT:
+            contents = parse_batch(message.payload)
         else:
-            contents = [parse_content(delivery.payload)]
+            contents = [parse_content(message.payload)]
         self._entity.send(contents)
-        self._entity.acknowledge(self.accept, delivery)
+        self._entity.acknowledge(self.accept, message)
 
 
 class QueueReceiverLink(OutgoingLink):
-    """Gets messages from a queue or its dead letters; a Receiver in the queue's eyes."""
+    """Delivers messages from a queue or its dead letters; the queue sees it as a Receiver."""
 
-    def __init__(self, channel: Channel, attach: Attach, queue: Queue, entity: Entity) -> None:
+    def __init__(self, channel: LinkChannel, attach: Attach, queue: Queue, entity: Entity) -> None:
         super().__init__(channel, attach, queue)
         self.deletes_on_delivery = attach.sender_settle_mode == SENDER_SETTLES
         self._entity = entity
@@ -56,11 +51,11 @@ class QueueReceiverLink(OutgoingLink):
         """Ask the queue for messages."""
         self._entity.add_receiver(self)
 
-    def answer_flow(self, drain: bool) -> None:  # noqa: FBT001 - also called with positions, behind a commit
-        """Tell the client the credit that is left, behind the messages that wait for their commit."""
+    def answer_flow(self, drain: bool) -> None:  # noqa: FBT001 - also a callback, which has no keywords
+        """Send the client the remaining credit, after the messages that wait for their commit."""
         self._entity.after_commit(super().answer_flow, drain)
 
-    def deliver(self, message: Message, lock: Lock | None) -> None:
+    def deliver(self, message: StoredMessage, lock: Lock | None) -> None:
         """Send a message; its delivery tag is the lock token as a GUID in little-endian order."""
         if self.closed:
             return
@@ -71,29 +66,29 @@ class QueueReceiverLink(OutgoingLink):
         self._locks[self.channel.transfer(self, lock.token.bytes_le, payload, settled=False)] = lock
 
     def on_outcome(self, delivery_id: int, disposition: Disposition) -> bool:
-        """Settle a message as the client says, and echo the outcome when it is committed."""
+        """Settle a message as the client asks, and answer after the commit."""
         lock = self._locks[delivery_id]
         settled = True
         try:
-            echo = self._settle(lock, disposition)
-        except Refused as refusal:
-            echo = replies.rejected(replies.error(refusal.condition, str(refusal)))
-            # A refused verdict leaves the message locked: the client may give another one.
-            settled = isinstance(refusal, LockLost)
+            answer = self._settle(lock, disposition)
+        except OperationError as error:
+            answer = replies.rejected(replies.error(error.condition, str(error)))
+            # After a refused settlement the message stays locked: the client may settle it in another way.
+            settled = isinstance(error, LockLostError)
         if settled:
             del self._locks[delivery_id]
         if not disposition.settled:
-            self._entity.acknowledge(self._echo, delivery_id, echo)
+            self._entity.acknowledge(self._answer, delivery_id, answer)
         return settled
 
     def _settle(self, lock: Lock, disposition: Disposition) -> Encoded:
-        verdict = read_verdict(disposition.state)
+        request = read_settlement(disposition.state)
         if not self._entity.is_held(lock):
-            raise LockLost
+            raise LockLostError
         self._entity.check_busy()
-        self._entity.settle(lock, verdict.outcome, verdict.reason, verdict.description)
-        return verdict.echo
+        self._entity.settle(lock, request.settlement, request.reason, request.description)
+        return request.answer
 
-    def _echo(self, delivery_id: int, state: Encoded) -> None:
+    def _answer(self, delivery_id: int, state: Encoded) -> None:
         if not self.closed:
             self.channel.disposition(delivery_id, state, from_receiver=False)

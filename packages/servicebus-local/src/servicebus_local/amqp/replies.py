@@ -5,7 +5,9 @@ The client decodes by position: every field is written, nulls too, and an error 
 
 from __future__ import annotations
 
-from .encoding import (
+from servicebus_local.amqp.frames import MAX_FRAME_BYTES
+from servicebus_local.amqp.performatives import Attach, Performative
+from servicebus_local.codec.encoding import (
     FALSE,
     NULL,
     TRUE,
@@ -17,10 +19,8 @@ from .encoding import (
     ulong,
     ushort,
 )
-from .performatives import Attach, Performative
-from .values import Encodable, Encoded, Symbol
+from servicebus_local.codec.values import Encodable, Encoded, Symbol
 
-MAX_FRAME_BYTES = 1 << 20
 #: Service Bus limit of the standard tier; the client sizes its batches by it.
 MAX_MESSAGE_BYTES = 256 * 1024
 #: The client shows every disposition to all links: these ids must not overlap those that it counts from 0.
@@ -30,26 +30,25 @@ _MAX_CHANNEL = 4999
 _MAX_HANDLE = 255
 _SASL_OK = ubyte(0)
 
-EMPTY_FRAME = b"\x00\x00\x00\x08\x02\x00\x00\x00"
 ACCEPTED = composite(Performative.ACCEPTED, [])
 RELEASED = composite(Performative.RELEASED, [])
 REJECTED = composite(Performative.REJECTED, [])
 
 
 def sasl_mechanisms() -> Encoded:
-    """Offer what Service Bus clients ask for; none of it is checked."""
+    """Offer the mechanisms that Service Bus clients ask for; none of them is checked."""
     return composite(
         Performative.SASL_MECHANISMS, [symbol_array(["ANONYMOUS", "PLAIN", "EXTERNAL", "MSSBCBS"])]
     )
 
 
 def sasl_outcome() -> Encoded:
-    """Let the client in."""
+    """Accept the client's authentication."""
     return composite(Performative.SASL_OUTCOME, [_SASL_OK, None])
 
 
 def open_connection(container_id: str) -> Encoded:
-    """Answer an open. No idle time-out: the client closes when it likes."""
+    """Answer an open. No idle time-out: only the client closes an idle connection."""
     fields: list[Encodable] = [container_id, None, uint(MAX_FRAME_BYTES), ushort(_MAX_CHANNEL)]
     return composite(Performative.OPEN, fields + [None] * 6)
 
@@ -100,7 +99,7 @@ def attach_link(attach: Attach) -> Encoded:
 
 
 def refuse_link(attach: Attach) -> Encoded:
-    """Answer an attach that a detach follows: no source and no target (AMQP 1.0 §2.6.3)."""
+    """Answer an attach that a detach will follow: no source and no target (AMQP 1.0 §2.6.3)."""
     first_count = uint(0) if attach.client_receives else None
     nothing: list[Encodable] = [None] * 6
     fields: list[Encodable] = [
@@ -119,20 +118,20 @@ def detach_link(handle: int, error: Encoded | None = None) -> Encoded:
 
 
 def session_flow(next_incoming_id: int, next_outgoing_id: int) -> list[Encodable]:
-    """Return the fields with which every flow begins."""
+    """Return the fields that every flow begins with."""
     return [uint(next_incoming_id), uint(MAX_WINDOW), uint(next_outgoing_id), uint(MAX_WINDOW)]
 
 
 def link_flow(
     session: list[Encodable], handle: int, delivery_count: int, credit: int, *, drain: bool
 ) -> Encoded:
-    """Give or take credit on a link."""
+    """Set the credit of a link."""
     link: list[Encodable] = [uint(handle), uint(delivery_count), uint(credit), uint(0), drain, False, None]
     return composite(Performative.FLOW, session + link)
 
 
 def transfer_head(handle: int, delivery_id: int | None, tag: bytes, *, settled: bool, more: bool) -> bytes:
-    """Begin a transfer; the payload follows. Frames after a delivery's first have no delivery id."""
+    """Begin a transfer; the payload follows. Only a delivery's first frame has a delivery id."""
     encoded_id = NULL if delivery_id is None else b"\x70" + delivery_id.to_bytes(4, "big")
     fields = b"".join(
         (
@@ -149,7 +148,7 @@ def transfer_head(handle: int, delivery_id: int | None, tag: bytes, *, settled: 
 
 
 def disposition(delivery_id: int, state: Encoded, *, from_receiver: bool) -> Encoded:
-    """Tell the outcome of one delivery, settled."""
+    """Report the outcome of one delivery, settled."""
     number = uint(delivery_id)
     return composite(Performative.DISPOSITION, [from_receiver, number, number, True, state, False])
 
@@ -160,7 +159,7 @@ def modified(*, delivery_failed: bool, undeliverable_here: bool) -> Encoded:
 
 
 def rejected(error: Encoded) -> Encoded:
-    """Return the outcome of what the broker refused."""
+    """Return the outcome of a message or settlement that the broker refused."""
     return composite(Performative.REJECTED, [error])
 
 

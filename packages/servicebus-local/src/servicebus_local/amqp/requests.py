@@ -1,19 +1,13 @@
-"""Requests to `$cbs` and `$management`, and the answers to them: one message each way."""
+"""Requests to `$cbs` and `$management`, and their answers: one message each way."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from servicebus_local.codec.decoding import decode, split_list
+from servicebus_local.codec.encoding import NULL, composite, encode, encode_map
+from servicebus_local.codec.values import Encodable, Encoded, Scalar, Value
 from servicebus_local.content import Section, sections
-
-from .decoding import decode, split_list
-from .encoding import NULL, composite, encode, encode_map
-from .links import AnswerLink
-from .values import Encodable, Encoded, Scalar, Value
-
-if TYPE_CHECKING:
-    from .channel import Channel
 
 _REPLY_TO = 4
 
@@ -56,11 +50,3 @@ def answer_message(request: Request, properties: dict[str, Encodable], body: Enc
             described + bytes((Section.VALUE,)) + encode(body),
         )
     )
-
-
-def answer_link(channel: Channel, address: str, reply_to: str | None) -> AnswerLink | None:
-    """Return the client's link for answers from a node; of several, the one with the reply-to address."""
-    links = [link for link in channel.links if isinstance(link, AnswerLink) and link.address == address]
-    named = [link for link in links if reply_to is not None and link.target_address == reply_to]
-    best = named or links
-    return best[-1] if best else None

@@ -1,16 +1,11 @@
-"""What all connections of a broker share, and what can be done to all of them at once."""
+"""The clients of a broker, and what can be done to all of their connections."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from servicebus_local.amqp.connection import ClientConnection
 from servicebus_local.broker.namespace import Namespace
 
-if TYPE_CHECKING:
-    from .connection import Connection
-
-
-_FORCED = "The link was detached by a fault that was asked for."
+_FORCED = "The link was detached because a fault asked for it."
 
 
 class Service:
@@ -18,17 +13,21 @@ class Service:
 
     def __init__(self, namespace: Namespace) -> None:
         self.namespace = namespace
-        self.connections: set[Connection] = set()
+        self.connections: set[ClientConnection] = set()
+
+    def accept(self) -> ClientConnection:
+        """Return the protocol for a new client's connection."""
+        return ClientConnection(self.namespace, self.connections)
 
     def drop_connections(self) -> int:
-        """Cut all connections without a word, and return how many there were."""
+        """Cut all connections without notice, and return how many there were."""
         connections = list(self.connections)
         for connection in connections:
             connection.drop()
         return len(connections)
 
     def detach_links(self, queue_key: str | None = None) -> int:
-        """Detach the links of one queue or of all, as the service does at times, and count them."""
+        """Detach the links of one queue or of all, as Service Bus does at times, and count them."""
         links = [
             link
             for connection in self.connections
@@ -41,6 +40,6 @@ class Service:
         return len(links)
 
     def shut_down(self) -> None:
-        """Tell all clients that the broker goes away."""
+        """Notify all clients that the broker shuts down, and close their connections."""
         for connection in list(self.connections):
             connection.shut_down("amqp:connection:forced", "The local broker is shutting down.")

@@ -1,12 +1,11 @@
-"""Writes a stored message for a receiver: new header and annotations, everything else as it came."""
+"""Writes a stored message for a receiver: new header and annotations, everything else unchanged."""
 
 from __future__ import annotations
 
-from servicebus_local.broker.message import Message
+from servicebus_local.broker.message import StoredMessage
+from servicebus_local.codec.encoding import composite, encode, int32, long, timestamp, ubyte, uint
+from servicebus_local.codec.values import Symbol
 from servicebus_local.content import Section
-
-from .encoding import composite, encode, int32, long, timestamp, ubyte, uint
-from .values import Symbol
 
 _ENQUEUED_TIME = encode(Symbol("x-opt-enqueued-time"))
 _SEQUENCE_NUMBER = encode(Symbol("x-opt-sequence-number"))
@@ -17,7 +16,7 @@ _DEAD_LETTER_SOURCE = encode(Symbol("x-opt-deadletter-source"))
 _ANNOTATIONS_HEAD = bytes((0, 0x53, Section.MESSAGE_ANNOTATIONS))
 
 
-def wire_message(message: Message, locked_until_ms: int | None = None) -> bytes:
+def wire_message(message: StoredMessage, locked_until_ms: int | None = None) -> bytes:
     """Return a message as a receiver gets it, with the end of its lock (milliseconds since 1970)."""
     content = message.content
     annotations = [
@@ -27,7 +26,7 @@ def wire_message(message: Message, locked_until_ms: int | None = None) -> bytes:
     ]
     if locked_until_ms is not None:
         annotations.append(_LOCKED_UNTIL + timestamp(locked_until_ms))
-    if message.state:  # an active message does not say so
+    if message.state:  # absent for an active message
         annotations.append(_STATE + int32(message.state))
     if message.dead_letter_source:
         annotations.append(_DEAD_LETTER_SOURCE + encode(message.dead_letter_source))
@@ -43,7 +42,7 @@ def wire_message(message: Message, locked_until_ms: int | None = None) -> bytes:
     )
 
 
-def _header(message: Message) -> bytes:
+def _header(message: StoredMessage) -> bytes:
     content = message.content
     return composite(
         Section.HEADER,

@@ -1,3 +1,3 @@
-"""What a queue does: order, locks, delivery counts, times to live, dead letters. No connections here."""
+"""The behaviour of queues: order, locks, delivery counts, times to live, dead letters. No network here."""
 
 from __future__ import annotations

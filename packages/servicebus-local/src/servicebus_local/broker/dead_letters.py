@@ -1,19 +1,18 @@
-"""The dead-letter queue: no time to live, no delivery limit, and no way further down."""
+"""The dead-letter queue: no time to live, no delivery limit, no dead letters of its own."""
 
 from __future__ import annotations
 
+from servicebus_local.broker.entity import Entity
+from servicebus_local.broker.message import Lock, MessageState, Settlement, StoredMessage
 from servicebus_local.content import Content
-from servicebus_local.errors import NotAllowed
-
-from .entity import Entity
-from .message import Lock, Message, MessageState, Outcome
+from servicebus_local.errors import NotAllowedError
 
 
 class DeadLetterQueue(Entity):
-    """Keeps what a queue gave up, under the sequence numbers it had there."""
+    """Holds the dead letters of a queue, with their sequence numbers of the queue."""
 
-    def bury(self, message: Message, source: str, content: Content) -> None:
-        """Take over a message from its queue."""
+    def add(self, message: StoredMessage, source: str, content: Content) -> None:
+        """Add a message that its queue removed."""
         message.address = self.address
         message.state = MessageState.ACTIVE
         message.expires_ms = None
@@ -24,23 +23,23 @@ class DeadLetterQueue(Entity):
         self._journal.then(self.make_available, message)
 
     def send(self, contents: list[Content]) -> list[int]:
-        """Refuse: only its queue puts messages here."""
-        raise NotAllowed(f"Sending to a dead-letter queue is not allowed ({len(contents)} messages).")
+        """Refuse: only its queue adds messages. Raises NotAllowedError."""
+        raise NotAllowedError(f"Sending to a dead-letter queue is not allowed ({len(contents)} messages).")
 
     def settle(
-        self, lock: Lock, outcome: Outcome, reason: str | None = None, description: str | None = None
+        self, lock: Lock, settlement: Settlement, reason: str | None = None, description: str | None = None
     ) -> None:
-        """Carry out a receiver's verdict; the message keeps its lock if the verdict is refused."""
-        if outcome is Outcome.DEAD_LETTER:
-            raise NotAllowed("A message in a dead-letter queue can not be dead-lettered.")
-        super().settle(lock, outcome, reason, description)
+        """Settle a locked message; it keeps its lock if the settlement is refused. Raises NotAllowedError."""
+        if settlement is Settlement.DEAD_LETTER:
+            raise NotAllowedError("A message in a dead-letter queue cannot be dead-lettered.")
+        super().settle(lock, settlement, reason, description)
 
-    def _failed(self, message: Message) -> None:
-        # Its delivery count stays as it was when it came here.
+    def _on_failed_delivery(self, message: StoredMessage) -> None:
+        # Its delivery count stays what it was in its queue.
         self._journal.then(self.make_available, message)
 
-    def _dead_letter(self, message: Message, reason: str | None, description: str | None) -> None:
-        raise NotImplementedError("settle refuses it before the lock is given up")
+    def _dead_letter(self, message: StoredMessage, reason: str | None, description: str | None) -> None:
+        raise NotImplementedError("settle refuses it before it unlocks the message")
 
-    def _expire(self, message: Message) -> None:
+    def _expire(self, message: StoredMessage) -> None:
         raise NotImplementedError("dead letters have no time to live")

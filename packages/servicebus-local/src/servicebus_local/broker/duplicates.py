@@ -1,4 +1,4 @@
-"""Duplicate detection: which message ids a queue saw within its window."""
+"""Duplicate detection: the message ids that a queue saw within its window."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from itertools import takewhile
 
 
 class DuplicateWindow:
-    """Ids with the time (milliseconds since 1970) until which they count; all count equally long."""
+    """Ids, each with the end of its window (milliseconds since 1970); all windows are equally long."""
 
     def __init__(self, window_ms: int) -> None:
         self._window_ms = window_ms
@@ -19,17 +19,17 @@ class DuplicateWindow:
         return message_id in self._until
 
     def remember(self, message_id: str, now: int) -> int:
-        """Take note of an id, and return the time until which it counts."""
+        """Remember an id, and return the end of its window."""
         until = now + self._window_ms
         self._until[message_id] = until
         return until
 
     def restore(self, message_id: str, until: int) -> None:
-        """Take note of an id from the log; ids must come in the order of their times."""
+        """Remember an id from the log; ids must come in the order of their windows' ends."""
         self._until[message_id] = until
 
     def forget_before(self, now: int) -> bool:
-        """Drop the ids whose time has passed, and say whether there were any."""
+        """Drop the ids whose window has passed, and return whether there were any."""
         passed = [message_id for message_id, _ in takewhile(lambda item: item[1] <= now, self._until.items())]
         for message_id in passed:
             del self._until[message_id]

@@ -1,6 +1,7 @@
 """What a queue and its dead-letter queue have in common: messages in order, receivers, locks, settlement.
 
-Order is by sequence number; a message that comes back returns to its old place. Receivers take turns.
+Order is by sequence number; a message that becomes available again returns to its old place. Receivers are
+served in rotation.
 """
 
 from __future__ import annotations
@@ -14,39 +15,36 @@ from dataclasses import dataclass
 from typing import Any, assert_never
 from uuid import UUID
 
+from servicebus_local.broker.faults import FaultBoard
+from servicebus_local.broker.journal import Journal
+from servicebus_local.broker.message import Lock, MessageState, Receiver, Settlement, StoredMessage
+from servicebus_local.broker.settings import QueueSettings
+from servicebus_local.broker.timers import TimerHeap, now_ms
 from servicebus_local.content import Content
-from servicebus_local.errors import LockLost, MessageNotFound
-from servicebus_local.storage.journal import Journal
-
-from .clock import now_ms
-from .faults import FaultBoard
-from .message import Lock, Message, MessageState, Outcome
-from .receiver import Receiver
-from .settings import QueueSettings
-from .timers import Timers
+from servicebus_local.errors import LockLostError, MessageNotFoundError
 
 
 @dataclass(frozen=True, slots=True)
 class Machinery:
-    """What all queues of one broker share."""
+    """What all queues of a broker share."""
 
     journal: Journal
-    timers: Timers
+    timers: TimerHeap
     faults: FaultBoard
 
 
 class Entity(ABC):
-    """Something to receive from."""
+    """A queue or a dead-letter queue: messages are received from it."""
 
     def __init__(self, address: str, queue_key: str, settings: QueueSettings, machinery: Machinery) -> None:
         #: Lower-case address, as in the log.
         self.address = address
-        #: Lower-case name of the queue, the same for its dead-letter queue; faults go by it.
+        #: Lower-case name of the queue, the same for its dead-letter queue; faults are set by it.
         self.queue_key = queue_key
         self.settings = settings
-        self.messages: dict[int, Message] = {}
+        self.messages: dict[int, StoredMessage] = {}
         self.locks: dict[UUID, Lock] = {}
-        #: What happened since the broker started, for the admin page.
+        #: Counted since the broker started, for the admin endpoint.
         self.counters: Counter[str] = Counter()
         self._journal = machinery.journal
         self._timers = machinery.timers
@@ -62,15 +60,15 @@ class Entity(ABC):
             self._receivers.append(receiver)
         self._deliver_ready()
 
-    def make_available(self, message: Message) -> None:
-        """Let an active message be received; the message must be committed."""
+    def make_available(self, message: StoredMessage) -> None:
+        """Offer an active message, which must be committed, to the receivers."""
         delay_ms = self._faults.delivery_delay_ms(self.queue_key)
         if delay_ms:
             self._timers.after(delay_ms, self._offer, message)
         else:
             self._offer(message)
 
-    def _offer(self, message: Message) -> None:
+    def _offer(self, message: StoredMessage) -> None:
         if not self._is_available(message):
             return
         if message.expires_ms is not None and message.timer is None:
@@ -78,7 +76,7 @@ class Entity(ABC):
         heapq.heappush(self._ready, message.sequence_number)
         self._deliver_ready()
 
-    def _is_available(self, message: Message) -> bool:
+    def _is_available(self, message: StoredMessage) -> bool:
         present = self.messages.get(message.sequence_number) is message
         return present and message.state is MessageState.ACTIVE and message.lock is None
 
@@ -94,7 +92,7 @@ class Entity(ABC):
             self._receivers.rotate(-1)
             self._deliver(receiver, message)
 
-    def _take_ready(self) -> Message | None:
+    def _take_ready(self) -> StoredMessage | None:
         while self._ready:
             message = self.messages.get(heapq.heappop(self._ready))
             if message is None or not self._is_available(message):
@@ -105,7 +103,7 @@ class Entity(ABC):
             return message
         return None
 
-    def _deliver(self, receiver: Receiver, message: Message) -> None:
+    def _deliver(self, receiver: Receiver, message: StoredMessage) -> None:
         receiver.use_credit()
         if receiver.deletes_on_delivery:
             self.remove(message)
@@ -114,52 +112,52 @@ class Entity(ABC):
         else:
             receiver.deliver(message, self.lock(message))
 
-    def _expire_if_due(self, message: Message) -> None:
+    def _expire_if_due(self, message: StoredMessage) -> None:
         message.timer = None
         if self._is_available(message) and message.expired(now_ms()):
             self._expire(message)
 
     # Locks
 
-    def lock(self, message: Message) -> Lock:
-        """Give a receiver the right to settle a message."""
+    def lock(self, message: StoredMessage) -> Lock:
+        """Lock a message for a receiver."""
         until_ms = now_ms() + self.settings.lock_ms
         lock = Lock(UUID(bytes=os.urandom(16), version=4), message, until_ms)
-        lock.timer = self._timers.at(until_ms, self._lock_ran_out, lock)
+        lock.timer = self._timers.at(until_ms, self._lock_expired, lock)
         message.lock = lock
         self.locks[lock.token] = lock
         return lock
 
     def held_lock(self, token: object) -> Lock:
-        """Return the valid lock with a token. Raises LockLost."""
+        """Return the valid lock with a token. Raises LockLostError."""
         lock = self.locks.get(token) if isinstance(token, UUID) else None
         if lock is None or not self.is_held(lock):
-            raise LockLost
+            raise LockLostError
         return lock
 
     def is_held(self, lock: Lock) -> bool:
-        """Say whether a lock still gives its right."""
+        """Return whether a lock is still valid."""
         return lock.message.lock is lock and lock.until_ms > now_ms()
 
     def renew(self, lock: Lock) -> int:
-        """Let a lock run its full time from now, and return its new end (milliseconds since 1970)."""
+        """Renew a lock for its full time, and return its new end (milliseconds since 1970)."""
         if lock.timer is not None:
             lock.timer.cancel()
         lock.until_ms = now_ms() + self.settings.lock_ms
-        lock.timer = self._timers.at(lock.until_ms, self._lock_ran_out, lock)
+        lock.timer = self._timers.at(lock.until_ms, self._lock_expired, lock)
         return lock.until_ms
 
     def expire_locks(self) -> int:
         """End all locks now, as if their time had passed, and return how many there were."""
         locks = list(self.locks.values())
         for lock in locks:
-            self._lock_ran_out(lock)
+            self._lock_expired(lock)
         return len(locks)
 
-    def _lock_ran_out(self, lock: Lock) -> None:
+    def _lock_expired(self, lock: Lock) -> None:
         self.counters["locks_expired"] += 1
         self._unlock(lock)
-        self._failed(lock.message)
+        self._on_failed_delivery(lock.message)
 
     def _unlock(self, lock: Lock) -> None:
         if lock.timer is not None:
@@ -170,28 +168,28 @@ class Entity(ABC):
     # Settlement
 
     def settle(
-        self, lock: Lock, outcome: Outcome, reason: str | None = None, description: str | None = None
+        self, lock: Lock, settlement: Settlement, reason: str | None = None, description: str | None = None
     ) -> None:
-        """Carry out a receiver's verdict on a message that it holds."""
+        """Settle a locked message."""
         message = lock.message
         self._unlock(lock)
-        match outcome:
-            case Outcome.COMPLETE:
+        match settlement:
+            case Settlement.COMPLETE:
                 self._complete(message)
-            case Outcome.ABANDON:
+            case Settlement.ABANDON:
                 self.counters["abandoned"] += 1
-                self._failed(message)
-            case Outcome.DEFER:
+                self._on_failed_delivery(message)
+            case Settlement.DEFER:
                 message.state = MessageState.DEFERRED
                 self._journal.update(message)
-            case Outcome.DEAD_LETTER:
+            case Settlement.DEAD_LETTER:
                 self._dead_letter(message, reason, description)
-            case Outcome.RELEASE:
+            case Settlement.RELEASE:
                 self._journal.then(self.make_available, message)
             case _:
-                assert_never(outcome)
+                assert_never(settlement)
 
-    def _complete(self, message: Message) -> None:
+    def _complete(self, message: StoredMessage) -> None:
         self.counters["completed"] += 1
         if self._faults.repeats(self.queue_key, message.id):
             message.delivery_count += 1
@@ -200,12 +198,12 @@ class Entity(ABC):
         else:
             self.remove(message)
 
-    def remove(self, message: Message) -> None:
+    def remove(self, message: StoredMessage) -> None:
         """Delete a message."""
         self._forget(message)
         self._journal.delete(message)
 
-    def _forget(self, message: Message) -> None:
+    def _forget(self, message: StoredMessage) -> None:
         self.messages.pop(message.sequence_number, None)
         if message.timer is not None:
             message.timer.cancel()
@@ -213,24 +211,24 @@ class Entity(ABC):
 
     @abstractmethod
     def send(self, contents: list[Content]) -> list[int]:
-        """Enqueue messages, all or none, and return their sequence numbers. Raises Refused."""
+        """Enqueue messages, all or none, and return their sequence numbers. Raises OperationError."""
 
     @abstractmethod
-    def _failed(self, message: Message) -> None:
-        """Deal with a delivery that was abandoned or ran out of time."""
+    def _on_failed_delivery(self, message: StoredMessage) -> None:
+        """Process a message that was abandoned or whose lock expired."""
 
     @abstractmethod
-    def _dead_letter(self, message: Message, reason: str | None, description: str | None) -> None:
-        """Move a message where nobody tries it again."""
+    def _dead_letter(self, message: StoredMessage, reason: str | None, description: str | None) -> None:
+        """Move a message to the dead-letter queue."""
 
     @abstractmethod
-    def _expire(self, message: Message) -> None:
-        """Deal with a message whose time to live has passed."""
+    def _expire(self, message: StoredMessage) -> None:
+        """Process a message whose time to live has passed."""
 
-    # Looking, and receiving by number
+    # Peeking, and operations by sequence number
 
-    def peek(self, first_number: int, count: int) -> list[Message]:
-        """Return messages from a sequence number on, in whatever state, without locking them."""
+    def peek(self, first_number: int, count: int) -> list[StoredMessage]:
+        """Return messages in any state from a sequence number on, without locking them."""
         now = now_ms()
         numbers = [
             number
@@ -239,25 +237,25 @@ class Entity(ABC):
         ]
         return [self.messages[number] for number in heapq.nsmallest(count, numbers)]
 
-    def find_deferred(self, sequence_numbers: list[int]) -> list[Message]:
-        """Return unlocked deferred messages. Raises MessageNotFound if one of them is not there."""
+    def find_deferred(self, sequence_numbers: list[int]) -> list[StoredMessage]:
+        """Return unlocked deferred messages. Raises MessageNotFoundError if one is missing."""
         found = [self.messages.get(number) for number in sequence_numbers]
         deferred = [m for m in found if m is not None and m.state is MessageState.DEFERRED and m.lock is None]
         if len(deferred) != len(sequence_numbers):
-            raise MessageNotFound
+            raise MessageNotFoundError
         return deferred
 
     def cancel_scheduled(self, sequence_numbers: list[int]) -> None:
-        """Delete scheduled messages, all or none. Raises MessageNotFound."""
+        """Delete scheduled messages, all or none. Raises MessageNotFoundError."""
         found = [self.messages.get(number) for number in sequence_numbers]
         scheduled = [m for m in found if m is not None and m.state is MessageState.SCHEDULED]
         if len(scheduled) != len(sequence_numbers):
-            raise MessageNotFound
+            raise MessageNotFoundError
         for message in scheduled:
             self.remove(message)
 
     def purge(self) -> int:
-        """Delete all messages, in whatever state, and return how many there were."""
+        """Delete all messages, in any state, and return how many there were."""
         messages = list(self.messages.values())
         for message in messages:
             if message.lock is not None:
@@ -266,11 +264,11 @@ class Entity(ABC):
         return len(messages)
 
     def after_commit(self, callback: Callable[..., object], *arguments: Any) -> None:
-        """Call something once all that was written before is committed."""
+        """Call something after the commit of everything that was written before."""
         self._journal.then(callback, *arguments)
 
     def acknowledge(self, answer: Callable[..., object], *arguments: Any) -> None:
-        """Give a client its answer behind the commit of what was written (later, if a fault says so)."""
+        """Answer a client after the commit (later, if a fault delays it)."""
         delay_ms = self._faults.acknowledgement_delay_ms(self.queue_key)
         if delay_ms:
             self._journal.then(self._timers.after, delay_ms, answer, *arguments)
@@ -278,5 +276,5 @@ class Entity(ABC):
             self._journal.then(answer, *arguments)
 
     def check_busy(self) -> None:
-        """Raise ServerBusy if a fault wants the next operation refused."""
+        """Raise ServerBusyError if a fault refuses the next operation."""
         self._faults.check_busy(self.queue_key)

@@ -1,14 +1,14 @@
-"""A message as it lies in a queue."""
+"""A message in a queue, its lock, and the receivers that it is delivered to."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import IntEnum
+from typing import Protocol
 from uuid import UUID
 
+from servicebus_local.broker.timers import Timer
 from servicebus_local.content import Content
-
-from .timers import Timer
 
 
 class MessageState(IntEnum):
@@ -16,34 +16,34 @@ class MessageState(IntEnum):
 
     #: May be received, unless it is locked.
     ACTIVE = 0
-    #: Put aside by a receiver; only its sequence number brings it back.
+    #: Deferred by a receiver; received only by its sequence number.
     DEFERRED = 1
-    #: Waits for its time.
+    #: Waits for its scheduled time.
     SCHEDULED = 2
 
 
-class Outcome(IntEnum):
-    """What becomes of a locked message."""
+class Settlement(IntEnum):
+    """How a receiver settles a locked message."""
 
-    #: Done: it is deleted.
+    #: Processed: it is deleted.
     COMPLETE = 0
-    #: Not done: available again, one more delivery counted.
+    #: Not processed: available again, with one more delivery counted.
     ABANDON = 1
-    #: Put aside.
+    #: Deferred: received only by its sequence number.
     DEFER = 2
-    #: Not to be done: moved to the dead-letter queue.
+    #: Can not be processed: moved to the dead-letter queue.
     DEAD_LETTER = 3
-    #: Never looked at: available again, nothing counted.
+    #: Not handed to the application: available again, nothing counted.
     RELEASE = 4
 
 
 @dataclass(slots=True, eq=False)
-class Message:
+class StoredMessage:
     """A stored message. Times are milliseconds since 1970 UTC."""
 
-    #: Row in the log; grows with every message of the broker.
+    #: Row in the log; ids only grow.
     id: int
-    #: Address of the queue or dead-letter queue where it lies.
+    #: Address of the queue or dead-letter queue that holds it.
     address: str
     sequence_number: int
     enqueued_sequence_number: int
@@ -57,11 +57,11 @@ class Message:
     dead_letter_source: str | None
     content: Content
     lock: Lock | None = None
-    #: Its time to live, or the time it is scheduled for.
+    #: For the end of its time to live, or for its scheduled time.
     timer: Timer | None = field(default=None, repr=False)
 
     def expired(self, now: int) -> bool:
-        """Say whether its time to live has passed."""
+        """Return whether its time to live has passed."""
         return self.expires_ms is not None and self.expires_ms <= now
 
 
@@ -70,6 +70,23 @@ class Lock:
     """A receiver's right to settle a message, until a time in milliseconds since 1970 UTC."""
 
     token: UUID
-    message: Message
+    message: StoredMessage
     until_ms: int
     timer: Timer | None = field(default=None, repr=False)
+
+
+class Receiver(Protocol):
+    """A client that receives from a queue, as the queue sees it."""
+
+    #: Number of further messages that it accepts.
+    credit: int
+    #: It accepts no messages any more.
+    closed: bool
+    #: Receive-and-delete: a message is deleted when it is sent.
+    deletes_on_delivery: bool
+
+    def use_credit(self) -> None:
+        """Count a message that is about to be delivered."""
+
+    def deliver(self, message: StoredMessage, lock: Lock | None) -> None:
+        """Send a message to the client; without a lock, the message is deleted already."""

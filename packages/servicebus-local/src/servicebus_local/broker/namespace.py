@@ -1,4 +1,4 @@
-"""All queues of a broker: configured ones, and those made when somebody first asks for them."""
+"""All queues of a broker: configured ones, and those created when a client first uses them."""
 
 from __future__ import annotations
 
@@ -7,18 +7,17 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 
-from servicebus_local.errors import EntityNotFound
-
-from .clock import now_ms
-from .entity import Entity, Machinery
-from .queue import DEAD_LETTER_SUFFIX, Queue
-from .settings import AutoCreateRule, QueueSettings
+from servicebus_local.broker.entity import Entity, Machinery
+from servicebus_local.broker.queue import DEAD_LETTER_SUFFIX, Queue
+from servicebus_local.broker.settings import AutoCreateRule, QueueSettings
+from servicebus_local.broker.timers import now_ms
+from servicebus_local.errors import EntityNotFoundError
 
 _log = logging.getLogger(__name__)
 
 
 class Namespace:
-    """Finds, makes and deletes queues. Names and addresses are case-insensitive, as in Service Bus."""
+    """Finds, creates and deletes queues. Names and addresses are case-insensitive, as in Service Bus."""
 
     def __init__(
         self,
@@ -34,20 +33,20 @@ class Namespace:
 
     @property
     def queues(self) -> list[Queue]:
-        """All queues, in the order in which they were made."""
+        """All queues, in the order of their creation."""
         return list(self._queues.values())
 
     def existing(self, name: str) -> Queue:
-        """Return a queue. Raises EntityNotFound."""
+        """Return a queue. Raises EntityNotFoundError."""
         queue = self._queues.get(name.lower())
         if queue is None:
-            raise EntityNotFound(f"The messaging entity '{name}' could not be found.")
+            raise EntityNotFoundError(f"The messaging entity '{name}' could not be found.")
         return queue
 
     def entity(self, address: str) -> tuple[Queue, Entity]:
-        """Return an address's queue, and what the address means: it or its dead letters.
+        """Return an address's queue, and the entity at the address: the queue or its dead letters.
 
-        Raises EntityNotFound.
+        Raises EntityNotFoundError.
         """
         if address.lower().endswith(DEAD_LETTER_SUFFIX):
             queue = self._existing_or_new(address[: -len(DEAD_LETTER_SUFFIX)])
@@ -56,7 +55,7 @@ class Namespace:
         return queue, queue
 
     def load(self) -> int:
-        """Take back what the log holds, and return the number of messages."""
+        """Restore the contents of the log, and return the number of messages."""
         journal = self._machinery.journal
         for name, next_number in journal.queues():
             queue = self._queues.get(name) or self._create(name)

@@ -1,27 +1,26 @@
-"""A queue: takes messages in, schedules them, drops duplicates, gives up on those that fail or expire."""
+"""A queue: enqueues and schedules messages, drops duplicates, dead-letters messages that fail or expire."""
 
 from __future__ import annotations
 
+from servicebus_local.broker.dead_letters import DeadLetterQueue
+from servicebus_local.broker.duplicates import DuplicateWindow
+from servicebus_local.broker.entity import Entity, Machinery
+from servicebus_local.broker.message import MessageState, StoredMessage
+from servicebus_local.broker.settings import QueueSettings
+from servicebus_local.broker.timers import END_OF_TIME_MS, now_ms
 from servicebus_local.content import Content
-from servicebus_local.errors import QuotaExceeded
+from servicebus_local.errors import QuotaExceededError
 
-from .clock import END_OF_TIME_MS, now_ms
-from .dead_letters import DeadLetterQueue
-from .duplicates import DuplicateWindow
-from .entity import Entity, Machinery
-from .message import Message, MessageState
-from .settings import QueueSettings
-
-#: Behind a queue's name: the address of its dead letters. Addresses are lower-case.
+#: Follows a queue's name in the address of its dead letters. Addresses are lower-case.
 DEAD_LETTER_SUFFIX = "/$deadletterqueue"
-#: Sequence numbers are written down in blocks, so that none ever comes twice without a write for each.
+#: Sequence numbers are reserved in blocks: none is used twice, and not every one costs a write.
 _NUMBER_BLOCK = 1000
 #: Service Bus limit for each of the two dead-letter texts.
 _MAX_REASON = 4096
 
 
 class Queue(Entity):
-    """Something to send to, with its dead-letter queue."""
+    """Messages are sent to it and received from it; it has a dead-letter queue."""
 
     def __init__(self, name: str, settings: QueueSettings, machinery: Machinery) -> None:
         key = name.lower()
@@ -41,12 +40,14 @@ class Queue(Entity):
     def send(self, contents: list[Content]) -> list[int]:
         """Enqueue messages, all or none, and return their sequence numbers (0 for a dropped duplicate).
 
-        Raises QuotaExceeded.
+        Raises QuotaExceededError.
         """
         now = self._last_used_ms = now_ms()
         size = sum(content.size for content in contents)
         if self._stored_bytes + size > self.settings.max_bytes:
-            raise QuotaExceeded(f"Queue '{self.name}' may hold {self.settings.max_bytes} bytes and is full.")
+            raise QuotaExceededError(
+                f"Queue '{self.name}' may hold {self.settings.max_bytes} bytes and is full."
+            )
         return [
             0 if self._is_duplicate(content, now) else self._enqueue(content, now) for content in contents
         ]
@@ -66,7 +67,7 @@ class Queue(Entity):
     def _enqueue(self, content: Content, now: int) -> int:
         scheduled_ms = content.scheduled_ms if content.scheduled_ms and content.scheduled_ms > now else None
         number = self._take_number()
-        message = Message(
+        message = StoredMessage(
             id=self._journal.next_id(),
             address=self.address,
             sequence_number=number,
@@ -85,22 +86,22 @@ class Queue(Entity):
         self._start(message)
         return number
 
-    def _hold(self, message: Message) -> None:
+    def _hold(self, message: StoredMessage) -> None:
         self.messages[message.sequence_number] = message
         self._stored_bytes += message.content.size
 
-    def _forget(self, message: Message) -> None:
+    def _forget(self, message: StoredMessage) -> None:
         super()._forget(message)
         self._stored_bytes -= message.content.size
 
-    def _start(self, message: Message) -> None:
+    def _start(self, message: StoredMessage) -> None:
         if message.state is MessageState.SCHEDULED and message.scheduled_ms is not None:
             message.timer = self._timers.at(message.scheduled_ms, self._activate, message)
         elif message.state is MessageState.ACTIVE:
             self._journal.then(self.make_available, message)
 
-    def _activate(self, message: Message) -> None:
-        """Enqueue a scheduled message as if it were sent now, under a new sequence number."""
+    def _activate(self, message: StoredMessage) -> None:
+        """Enqueue a scheduled message as if it were sent now, with a new sequence number."""
         message.timer = None
         del self.messages[message.sequence_number]
         message.sequence_number = message.enqueued_sequence_number = self._take_number()
@@ -130,9 +131,9 @@ class Queue(Entity):
         self._reserved_numbers = self._next_number + _NUMBER_BLOCK
         self._journal.reserve_numbers(self.queue_key, self._reserved_numbers)
 
-    # Giving up
+    # Failure and expiry
 
-    def _failed(self, message: Message) -> None:
+    def _on_failed_delivery(self, message: StoredMessage) -> None:
         message.delivery_count += 1
         limit = self.settings.max_delivery_count
         if message.delivery_count >= limit:
@@ -142,46 +143,46 @@ class Queue(Entity):
         self._journal.update(message)
         self._journal.then(self.make_available, message)
 
-    def _expire(self, message: Message) -> None:
+    def _expire(self, message: StoredMessage) -> None:
         self.counters["expired"] += 1
         if self.settings.dead_letters_expired:
             self._dead_letter(message, "TTLExpiredException", "The message expired and was dead lettered.")
         else:
             self.remove(message)
 
-    def _dead_letter(self, message: Message, reason: str | None, description: str | None) -> None:
+    def _dead_letter(self, message: StoredMessage, reason: str | None, description: str | None) -> None:
         self._forget(message)
         texts = {"DeadLetterReason": reason, "DeadLetterErrorDescription": description}
         content = message.content.with_application_properties(
             {key: text[:_MAX_REASON] for key, text in texts.items() if text}
         )
-        self.dead_letters.bury(message, self.name, content)
+        self.dead_letters.add(message, self.name, content)
 
-    # Life of the queue
+    # Life cycle of the queue
 
     def attached(self) -> None:
-        """Count a link that a client attached to it, to its dead letters or to its management node."""
+        """Count a link that a client attached to the queue, its dead letters or its management node."""
         self._attached_links += 1
 
     def detached(self) -> None:
-        """Count such a link that is gone."""
+        """Count down when such a link is detached."""
         self._attached_links -= 1
         self._last_used_ms = now_ms()
 
     def idle_since_ms(self) -> int:
-        """Return when it was last used, which is now while links are attached."""
+        """Return when it was last used (milliseconds since 1970); now while links are attached."""
         return now_ms() if self._attached_links else self._last_used_ms
 
     def create(self) -> None:
-        """Write down that the queue exists."""
+        """Write the queue to the log."""
         self._reserve_numbers()
 
     def resume_numbers(self, next_number: int) -> None:
-        """Go on after a restart behind the numbers that were reserved before it."""
+        """Continue after a restart with the first number that was not reserved before it."""
         self._next_number = self._reserved_numbers = next_number
 
-    def restore(self, message: Message) -> None:
-        """Take back a message from the log, unlocked."""
+    def restore(self, message: StoredMessage) -> None:
+        """Restore a message from the log, unlocked."""
         if message.address == self.address:
             self._hold(message)
             self._start(message)
@@ -191,7 +192,7 @@ class Queue(Entity):
                 self._journal.then(self.dead_letters.make_available, message)
 
     def delete(self) -> None:
-        """Delete the queue with all that is in it."""
+        """Delete the queue with all its messages."""
         self.purge()
         self.dead_letters.purge()
         self._journal.forget_ids(self.queue_key, END_OF_TIME_MS)

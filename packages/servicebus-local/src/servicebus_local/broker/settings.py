@@ -1,4 +1,4 @@
-"""What can be set for a queue."""
+"""The settings of a queue."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ class QueueSettings:
 
     lock_ms: int = 60_000
     max_delivery_count: int = 10
-    #: None: messages live for ever unless their sender says otherwise.
+    #: None: messages do not expire unless their sender sets a time to live.
     time_to_live_ms: int | None = None
     dead_letters_expired: bool = False
-    #: None: a message id may come again.
+    #: None: no duplicate detection.
     duplicate_window_ms: int | None = None
-    #: None: the queue stays.
+    #: None: the queue is never deleted.
     auto_delete_idle_ms: int | None = None
     max_bytes: int = 1024 * MEGABYTE
 
 
 @dataclass(frozen=True, slots=True)
 class AutoCreateRule:
-    """Queues whose names match a shell pattern are made when somebody first asks for them."""
+    """Queues whose names match a shell pattern are created when a client first uses them."""
 
     pattern: str
     settings: QueueSettings

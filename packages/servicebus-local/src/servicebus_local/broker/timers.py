@@ -1,7 +1,8 @@
-"""Timers for locks, times to live and scheduled messages: one heap, one call of the loop for the earliest.
+"""The broker's time: the clock, and timers for locks, times to live and scheduled messages.
 
-A cancelled timer lets go of its action at once, and cancelled ones are swept out when they are the
-larger half: most messages are completed long before their time to live of days ends.
+One heap holds all timers, and the event loop wakes up for the earliest. A cancelled timer releases its action
+at once, and cancelled timers are removed when they are the larger half: most messages are completed long
+before a time to live of days ends.
 """
 
 from __future__ import annotations
@@ -9,12 +10,18 @@ from __future__ import annotations
 import asyncio
 import heapq
 import itertools
+import time
 from collections.abc import Callable
 from typing import Any
 
-from .clock import now_ms
-
+#: Service Bus' end of time, 9999-12-31: a message that expires later never expires.
+END_OF_TIME_MS = 253402300799999
 _MIN_SWEEP = 64
+
+
+def now_ms() -> int:
+    """Return the time of day in milliseconds since 1970 UTC."""
+    return time.time_ns() // 1_000_000
 
 
 class Timer:
@@ -22,20 +29,20 @@ class Timer:
 
     __slots__ = ("_timers", "action", "arguments")
 
-    def __init__(self, timers: Timers, action: Callable[..., object], arguments: tuple[Any, ...]) -> None:
+    def __init__(self, timers: TimerHeap, action: Callable[..., object], arguments: tuple[Any, ...]) -> None:
         self._timers = timers
         self.action: Callable[..., object] | None = action
         self.arguments = arguments
 
     def cancel(self) -> None:
-        """Never run the action. Harmless when it has run already."""
+        """Prevent the action; no effect when it has run already."""
         if self.action is not None:
             self.action = None
             self.arguments = ()
             self._timers.count_cancelled()
 
 
-class Timers:
+class TimerHeap:
     """All timers of one broker."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -50,7 +57,7 @@ class Timers:
         return len(self._heap)
 
     def at(self, when_ms: int, action: Callable[..., object], *arguments: Any) -> Timer:
-        """Run an action at a time of day (milliseconds since 1970), at once if that is past."""
+        """Run an action at a time of day (milliseconds since 1970), at once if that has passed."""
         timer = Timer(self, action, arguments)
         heapq.heappush(self._heap, (when_ms, next(self._order), timer))
         if self._wake_up is None or when_ms < self._wake_up_ms:
@@ -58,17 +65,17 @@ class Timers:
         return timer
 
     def after(self, delay_ms: int, action: Callable[..., object], *arguments: Any) -> Timer:
-        """Run an action when some milliseconds have passed."""
+        """Run an action after some milliseconds."""
         return self.at(now_ms() + delay_ms, action, *arguments)
 
     def close(self) -> None:
-        """Run nothing any more."""
+        """Drop all timers."""
         if self._wake_up is not None:
             self._wake_up.cancel()
         self._heap.clear()
 
     def count_cancelled(self) -> None:
-        """Take note of a timer that will not run, and sweep when most will not."""
+        """Count a timer that will not run, and remove all of them when they are the majority."""
         self._cancelled += 1
         if self._cancelled > _MIN_SWEEP and self._cancelled > len(self._heap) // 2:
             self._heap = [entry for entry in self._heap if entry[2].action is not None]
@@ -79,7 +86,7 @@ class Timers:
         if self._wake_up is not None:
             self._wake_up.cancel()
         self._wake_up_ms = when_ms
-        # A millisecond on top: the action must not find its own time still to come.
+        # One extra millisecond: when the action runs, its time must have passed.
         delay = max(0, when_ms - now_ms()) / 1000 + 0.001
         self._wake_up = self._loop.call_later(delay, self._run_due)
 

@@ -1,3 +1,3 @@
-"""The log on disk: what is written of messages, with one commit for all that came in one turn of the loop."""
+"""The log on disk: an SQLite file, and one commit for all writes of one iteration of the event loop."""
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""One transaction for all that was written in one turn of the event loop, and then the answers to all of it.
+"""One transaction for all writes of one iteration of the event loop, and then the answers to all of them.
 
-A commit costs more than what is in it. So operations are only collected; the first of a turn asks the loop to
-commit in the next one, when everything that arrived at the same moment is there too. If a commit fails,
-memory and log differ: nothing is answered any more and the broker must stop.
+A commit costs more than the writes in it. So writes are only collected; the first one of an iteration
+schedules the commit for the next iteration, when all requests that arrived at the same moment have written
+too. If a commit fails, memory and log differ: nothing is answered any more, and the broker must stop.
 """
 
 from __future__ import annotations
@@ -13,10 +13,8 @@ import sqlite3
 from collections.abc import Callable
 from typing import Any
 
-from servicebus_local.sqlite_log import SqliteLog
-from servicebus_local.sqlite_log import Statement as LogStatement
-
-from .schema import Statement
+from servicebus_local.storage.log import MessageLog, SqlWrite
+from servicebus_local.storage.schema import Statement
 
 _log = logging.getLogger(__name__)
 
@@ -24,43 +22,43 @@ type Parameter = str | int | bytes | None
 
 
 class GroupCommit:
-    """Collects statements and what is to happen when they are committed."""
+    """Collects writes, and the callbacks that run after their commit."""
 
     def __init__(
-        self, log: SqliteLog, loop: asyncio.AbstractEventLoop, on_failure: Callable[[], object]
+        self, log: MessageLog, loop: asyncio.AbstractEventLoop, on_failure: Callable[[], object]
     ) -> None:
         self._log = log
         self._loop = loop
         self._on_failure = on_failure
-        self._statements: list[LogStatement] = []
+        self._writes: list[SqlWrite] = []
         self._callbacks: list[tuple[Callable[..., object], tuple[Any, ...]]] = []
         self._scheduled = False
         self._closed = False
 
     def write(self, statement: Statement, *parameters: Parameter) -> None:
-        """Add a statement to the next commit."""
-        self._statements.append((statement.value, parameters))
+        """Add a write to the next commit."""
+        self._writes.append((statement.value, parameters))
         self._schedule()
 
     def then(self, callback: Callable[..., object], *arguments: Any) -> None:
-        """Call something once all that was written before is committed."""
+        """Call something after the commit of everything that was written before."""
         self._callbacks.append((callback, arguments))
         self._schedule()
 
     def flush(self) -> None:
-        """Commit now, and run the callbacks; what they write in turn waits for the next commit."""
+        """Commit now, and run the callbacks; their own writes wait for the next commit."""
         self._scheduled = False
         if self._closed:
             return
-        statements, self._statements = self._statements, []
+        writes, self._writes = self._writes, []
         callbacks, self._callbacks = self._callbacks, []
-        if statements and not self._commit(statements):
+        if writes and not self._commit(writes):
             return
         for callback, arguments in callbacks:
             callback(*arguments)
 
     def close(self) -> None:
-        """Commit what is left; what comes later is neither written nor answered."""
+        """Commit what remains; everything later is neither written nor answered."""
         self.flush()
         self._closed = True
 
@@ -69,9 +67,9 @@ class GroupCommit:
             self._scheduled = True
             self._loop.call_soon(self.flush)
 
-    def _commit(self, statements: list[LogStatement]) -> bool:
+    def _commit(self, writes: list[SqlWrite]) -> bool:
         try:
-            self._log.commit(statements)
+            self._log.commit(writes)
         except sqlite3.Error:
             _log.critical(
                 "The log could not be written. The broker stops and acknowledges nothing.", exc_info=True

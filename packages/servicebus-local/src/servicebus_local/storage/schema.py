@@ -1,16 +1,13 @@
-"""The log's place in a data folder, its tables and statements. Times are milliseconds since 1970 UTC."""
+"""The tables of the log, and the statements that write to them. Times are milliseconds since 1970 UTC."""
 
 from __future__ import annotations
 
 from enum import Enum
-from pathlib import Path
 
-from servicebus_local.sqlite_log import Schema, SqliteLog, Synchronous
+#: Kept in SQLite's `user_version`. Increase it with every change of the tables.
+VERSION = 1
 
-#: Grows with every change of the tables.
-_VERSION = 1
-
-_TABLES = """
+TABLES = """
 CREATE TABLE message (
     id INTEGER PRIMARY KEY,
     address TEXT NOT NULL,
@@ -40,7 +37,7 @@ CREATE TABLE seen_message_id (
 
 
 class Statement(Enum):
-    """Everything that is ever written."""
+    """All writes."""
 
     #: A message was sent.
     INSERT_MESSAGE = "INSERT INTO message VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"
@@ -57,24 +54,12 @@ class Statement(Enum):
         "INSERT INTO queue VALUES (?,?) "
         "ON CONFLICT (name) DO UPDATE SET next_sequence_number=excluded.next_sequence_number"
     )
-    #: A message id counts as seen.
+    #: A message id was seen.
     REMEMBER_ID = (
         "INSERT INTO seen_message_id VALUES (?,?,?) "
         "ON CONFLICT (queue, message_id) DO UPDATE SET until_ms=excluded.until_ms"
     )
-    #: Message ids of a queue that count no longer.
+    #: The duplicate window of some message ids has ended.
     FORGET_IDS = "DELETE FROM seen_message_id WHERE queue=? AND until_ms<=?"
     #: A queue was deleted; its messages are deleted one by one.
     DELETE_QUEUE = "DELETE FROM queue WHERE name=?"
-
-
-def open_log(folder: Path) -> SqliteLog:
-    """Open the log in a data folder. Raises LogRefusedError, and sqlite3.DatabaseError for a damaged log."""
-    schema = Schema(
-        _TABLES,
-        _VERSION,
-        subject=f"data folder {folder}",
-        other_owner="another broker: stop it, or choose another folder with --data",
-        remedy="delete it, or choose another folder with --data",
-    )
-    return SqliteLog(folder / "messages.sqlite", schema, Synchronous.NORMAL)

@@ -1,22 +1,21 @@
-"""The log as the queues see it: what happens to messages is written down here, and read back at the start."""
+"""The log as the queues see it: it records what happens to messages, and is read at the start."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from servicebus_local.broker.message import Message, MessageState
+from servicebus_local.broker.message import MessageState, StoredMessage
 from servicebus_local.content import Content, EncodedPairs
-from servicebus_local.sqlite_log import SqliteLog
-
-from .group_commit import GroupCommit, Parameter
-from .schema import Statement
+from servicebus_local.storage.group_commit import GroupCommit, Parameter
+from servicebus_local.storage.log import MessageLog
+from servicebus_local.storage.schema import Statement
 
 
 class Journal:
     """Typed access to the log."""
 
-    def __init__(self, log: SqliteLog, commit: GroupCommit) -> None:
+    def __init__(self, log: MessageLog, commit: GroupCommit) -> None:
         self._log = log
         self._commit = commit
         (last,) = self._log.query("SELECT coalesce(max(id), 0) FROM message").fetchone()
@@ -28,11 +27,11 @@ class Journal:
         return self._last_id
 
     def then(self, callback: Callable[..., object], *arguments: Any) -> None:
-        """Call something once all that was written before is committed."""
+        """Call something after the commit of everything that was written before."""
         self._commit.then(callback, *arguments)
 
-    def insert(self, message: Message) -> None:
-        """Write down a new message."""
+    def insert(self, message: StoredMessage) -> None:
+        """Record a new message."""
         content = message.content
         self._commit.write(
             Statement.INSERT_MESSAGE,
@@ -48,8 +47,8 @@ class Journal:
             content.body,
         )
 
-    def update(self, message: Message) -> None:
-        """Write down a message's new place, state or delivery count."""
+    def update(self, message: StoredMessage) -> None:
+        """Record a message's new place, state or delivery count."""
         self._commit.write(
             Statement.UPDATE_MESSAGE,
             *_place_of(message),
@@ -57,24 +56,24 @@ class Journal:
             message.id,
         )
 
-    def delete(self, message: Message) -> None:
-        """Write down that a message is gone."""
+    def delete(self, message: StoredMessage) -> None:
+        """Record that a message is deleted."""
         self._commit.write(Statement.DELETE_MESSAGE, message.id)
 
     def reserve_numbers(self, queue: str, next_number: int) -> None:
-        """Write down that a queue exists, and where its sequence numbers go on after a restart."""
+        """Record that a queue exists, and its first sequence number after a restart."""
         self._commit.write(Statement.RESERVE_NUMBERS, queue, next_number)
 
     def remember_id(self, queue: str, message_id: str, until_ms: int) -> None:
-        """Write down that a message id was seen."""
+        """Record a message id and the end of its duplicate window (milliseconds since 1970)."""
         self._commit.write(Statement.REMEMBER_ID, queue, message_id, until_ms)
 
     def forget_ids(self, queue: str, until_ms: int) -> None:
-        """Drop the message ids that count until this time or less."""
+        """Delete the message ids whose window ends at this time or earlier."""
         self._commit.write(Statement.FORGET_IDS, queue, until_ms)
 
     def delete_queue(self, queue: str) -> None:
-        """Write down that a queue is gone."""
+        """Record that a queue is deleted."""
         self._commit.write(Statement.DELETE_QUEUE, queue)
 
     def queues(self) -> list[tuple[str, int]]:
@@ -82,18 +81,18 @@ class Journal:
         return self._log.query("SELECT name, next_sequence_number FROM queue").fetchall()
 
     def seen_ids(self) -> Iterator[tuple[str, str, int]]:
-        """Read queue, message id and end of its time, earliest end first."""
+        """Read queue, message id and end of its window, earliest end first."""
         query = "SELECT queue, message_id, until_ms FROM seen_message_id ORDER BY until_ms"
         return iter(self._log.query(query))
 
-    def messages(self) -> Iterator[Message]:
-        """Read all messages in the order in which they may be received."""
+    def messages(self) -> Iterator[StoredMessage]:
+        """Read all messages, in the order of their sequence numbers."""
         for row in self._log.query("SELECT * FROM message ORDER BY sequence_number"):
             yield _message_from_row(row)
 
 
-def _place_of(message: Message) -> tuple[Parameter, ...]:
-    """Return what may change of a message, in the order of the columns."""
+def _place_of(message: StoredMessage) -> tuple[Parameter, ...]:
+    """Return the columns of a message that can change, in the order of the statements."""
     return (
         message.address,
         message.sequence_number,
@@ -107,7 +106,7 @@ def _place_of(message: Message) -> tuple[Parameter, ...]:
     )
 
 
-def _message_from_row(row: tuple[Any, ...]) -> Message:
+def _message_from_row(row: tuple[Any, ...]) -> StoredMessage:
     message_id, time_to_live_ms, durable, priority, annotations, properties, application, body = row[10:]
     content = Content(
         message_id=message_id,
@@ -121,7 +120,7 @@ def _message_from_row(row: tuple[Any, ...]) -> Message:
     )
     number, address, sequence_number, enqueued_sequence_number, state, *rest = row[:10]
     delivery_count, enqueued_ms, expires_ms, scheduled_ms, dead_letter_source = rest
-    return Message(
+    return StoredMessage(
         id=number,
         address=address,
         sequence_number=sequence_number,

@@ -1,4 +1,4 @@
-"""Reads AMQP 1.0 values (§1.6), and cuts encoded ones apart without decoding them.
+"""Reads AMQP 1.0 values (§1.6), and splits encoded ones without decoding them.
 
 Integers lose their width, symbols become Symbol, timestamps are milliseconds since 1970, decimals stay bytes.
 """
@@ -9,12 +9,12 @@ import struct
 from collections.abc import Callable
 from uuid import UUID
 
-from .values import AmqpError, Described, Encoded, Scalar, Symbol, Value
+from servicebus_local.codec.values import AmqpError, Described, Encoded, Scalar, Symbol, Value
 
 type Decoder = Callable[[bytes, int], tuple[Value, int]]
 
 DESCRIBED, LIST0, LIST8, LIST32, MAP8, MAP32 = 0x00, 0x45, 0xC0, 0xD0, 0xC1, 0xD1
-#: What malformed bytes make the decoders raise before they find out for themselves.
+#: What the decoders raise for malformed bytes that they do not check themselves.
 _MALFORMED = (IndexError, struct.error, UnicodeDecodeError, TypeError, RecursionError, OverflowError)
 _UINT32 = struct.Struct(">I")
 #: High nibble of a constructor -> bytes that follow it (AMQP 1.0 §1.2, figure 1.4).
@@ -24,7 +24,7 @@ _FOUR_BYTE_SIZES = frozenset({0xB, 0xD, 0xF})
 
 
 def decode(buffer: bytes, at: int) -> tuple[Value, int]:
-    """Return the value that starts at a position, and the position behind it. Raises AmqpError."""
+    """Return the value that starts at a position, and the position after it. Raises AmqpError."""
     try:
         return _DECODERS[buffer[at]](buffer, at + 1)
     except _MALFORMED as error:
@@ -32,13 +32,13 @@ def decode(buffer: bytes, at: int) -> tuple[Value, int]:
 
 
 def skip(buffer: bytes, at: int) -> int:
-    """Return the position behind the value that starts at a position. Raises AmqpError."""
+    """Return the position after the value that starts at a position. Raises AmqpError."""
     try:
         end = _skip(buffer, at)
     except _MALFORMED as error:
         raise AmqpError(f"malformed AMQP value at byte {at}: {error}") from error
     if end > len(buffer):
-        raise AmqpError(f"the AMQP value at byte {at} ends behind its data")
+        raise AmqpError(f"the AMQP value at byte {at} ends after its data")
     return end
 
 
@@ -125,7 +125,7 @@ def _number(layout: str) -> Decoder:
 
 def _slice(buffer: bytes, start: int, end: int) -> bytes:
     if end > len(buffer):
-        raise AmqpError(f"a value ends at byte {end}, behind its data")
+        raise AmqpError(f"a value ends at byte {end}, after its data")
     return buffer[start:end]
 
 
@@ -176,7 +176,7 @@ def _map(buffer: bytes, at: int, count: int) -> tuple[Value, int]:
 
 
 def _array(buffer: bytes, at: int, count: int) -> tuple[Value, int]:
-    if count > len(buffer):  # elements of no width would otherwise cost a peer nothing
+    if count > len(buffer):  # elements of no width cost a peer nothing
         raise AmqpError(f"an array of {count} elements is larger than its data")
     if count == 0:
         return [], at

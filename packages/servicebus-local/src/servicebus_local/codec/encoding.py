@@ -1,6 +1,6 @@
-"""Writes AMQP 1.0 values (§1.6), composites and frames, in the shapes the Service Bus client expects.
+"""Writes AMQP 1.0 values (§1.6), and composites, in the shapes the Service Bus client expects.
 
-A plain int is written as a long; every other integer type is named by calling its function.
+A plain int is written as a long; each other integer type has a function of its name.
 """
 
 from __future__ import annotations
@@ -10,10 +10,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import cast
 from uuid import UUID
 
-from .values import Encodable, Encoded, Symbol
+from servicebus_local.codec.values import Encodable, Encoded, Symbol
 
 NULL, TRUE, FALSE = Encoded(b"\x40"), Encoded(b"\x41"), Encoded(b"\x42")
-AMQP_FRAME, SASL_FRAME = 0, 1
 
 _UINT16, _UINT32, _UINT64 = struct.Struct(">H"), struct.Struct(">I"), struct.Struct(">Q")
 _INT8, _INT32, _INT64 = struct.Struct(">b"), struct.Struct(">i"), struct.Struct(">q")
@@ -24,7 +23,7 @@ _SMALL_COMPOUND_BYTES = 254
 
 
 def encode(value: Encodable) -> bytes:
-    """Return one value with its constructor. Raises KeyError for a type that AMQP does not have."""
+    """Return one value with its constructor. Raises KeyError for a type that AMQP lacks."""
     return _ENCODERS[type(value)](value)
 
 
@@ -98,18 +97,13 @@ def encode_map(pairs: Mapping[str, Encodable]) -> Encoded:
 
 
 def encoded_map(pair_count: int, pairs: bytes) -> Encoded:
-    """Return a map of keys and values that are encoded already."""
+    """Return a map of keys and values that are already encoded."""
     return _compound(0xC1, 0xD1, 2 * pair_count, pairs)
 
 
 def composite(code: int, fields: Sequence[Encodable]) -> Encoded:
     """Return a described list. The client skips to the third byte: the descriptor must be a smallulong."""
     return Encoded(b"\x00\x53" + bytes((code,)) + encode_list(fields))
-
-
-def frame(channel: int, body: bytes, frame_type: int = AMQP_FRAME) -> bytes:
-    """Return a frame without extended header (AMQP 1.0 §2.3.1)."""
-    return _UINT32.pack(len(body) + 8) + bytes((2, frame_type)) + _UINT16.pack(channel) + body
 
 
 def _array(constructor: int, elements: list[bytes]) -> Encoded:

@@ -1,4 +1,4 @@
-"""The AMQP 1.0 types that Python has no name for, as the codec reads and writes them."""
+"""The AMQP 1.0 types that Python lacks, as the codec reads and writes them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ type Encodable = Scalar | Sequence["Encodable"] | Mapping[str, "Encodable"]
 
 
 class AmqpError(ValueError):
-    """Bytes from a peer that are not the AMQP 1.0 they should be."""
+    """Bytes from a peer that are not valid AMQP 1.0."""
 
 
 class Symbol(str):
@@ -22,7 +22,7 @@ class Symbol(str):
 
 
 class Encoded(bytes):
-    """One value that is already encoded, constructor included. It is written as it is."""
+    """One encoded value, constructor included. It is written unchanged."""
 
     __slots__ = ()
 

@@ -1,0 +1,78 @@
+"""The nodes `$cbs` and `$management`: requests arrive on one link, answers leave on another."""
+
+from __future__ import annotations
+
+from servicebus_local.amqp.links import AnswerLink, IncomingLink, IncomingMessage, LinkChannel
+from servicebus_local.amqp.management import Answer, perform
+from servicebus_local.amqp.performatives import Attach
+from servicebus_local.amqp.requests import Request, answer_message
+from servicebus_local.broker.entity import Entity
+from servicebus_local.broker.queue import Queue
+from servicebus_local.codec.encoding import int32
+from servicebus_local.codec.values import AmqpError, Encodable, Symbol
+from servicebus_local.errors import ArgumentError, OperationError
+
+_ACCEPTED = 202
+
+
+class RequestLink(IncomingLink):
+    """Receives requests, and sends each answer on the client's link for answers from the same node."""
+
+    def send_answer(self, reply_to: str | None, message: bytes) -> None:
+        """Send an answer; of several links, on the one with the reply-to address."""
+        links = [
+            link
+            for link in self.channel.links
+            if isinstance(link, AnswerLink) and link.address == self.address
+        ]
+        named = [link for link in links if reply_to is not None and link.target_address == reply_to]
+        for link in (named or links)[-1:]:
+            link.answer(message)
+
+
+class CbsRequestLink(RequestLink):
+    """Accepts every token: the broker serves this machine only, and has no secrets to guard."""
+
+    def take(self, message: IncomingMessage) -> None:
+        """Accept a token. Raises AmqpError for a message that is not a request."""
+        request = Request.read(message.payload)
+        self.accept(message)
+        properties: dict[str, Encodable] = {
+            "status-code": int32(_ACCEPTED),
+            "status-description": "Accepted",
+        }
+        self.send_answer(request.reply_to, answer_message(request, properties, None))
+
+
+class ManagementRequestLink(RequestLink):
+    """Carries out requests about a queue or its dead letters, and answers after the commit."""
+
+    def __init__(self, channel: LinkChannel, attach: Attach, queue: Queue, entity: Entity) -> None:
+        super().__init__(channel, attach, queue)
+        self._entity = entity
+
+    def take(self, message: IncomingMessage) -> None:
+        """Carry out a request and answer it. Raises AmqpError for a message that is not a request."""
+        request = Request.read(message.payload)
+        self.accept(message)
+        properties: dict[str, Encodable]
+        try:
+            self._entity.check_busy()
+            answer = self._perform(request)
+        except OperationError as error:
+            properties = {
+                "statusCode": int32(error.status),
+                "statusDescription": str(error),
+                "errorCondition": Symbol(error.condition),
+            }
+            answer = Answer(error.status, str(error))
+        else:
+            properties = {"statusCode": int32(answer.status), "statusDescription": answer.description}
+        reply = answer_message(request, properties, answer.body)
+        self._entity.acknowledge(self.send_answer, request.reply_to, reply)
+
+    def _perform(self, request: Request) -> Answer:
+        try:
+            return perform(self._entity, request)
+        except AmqpError as error:
+            raise ArgumentError(f"A message in the request can't be read: {error}") from error

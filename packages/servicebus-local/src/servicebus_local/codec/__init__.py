@@ -1,0 +1,3 @@
+"""AMQP 1.0 values: their types, and how they are written and read."""
+
+from __future__ import annotations
