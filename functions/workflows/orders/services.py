@@ -1,4 +1,4 @@
-"""The sample payment service: pays once for each id."""
+"""The sample payment service: it charges once for each id."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from functions.pattern.definition import Json
-from functions.services.service import SampleService
+from functions.services.service import booking_service
 
 
 class Payment(BaseModel):
@@ -21,8 +20,4 @@ class Payment(BaseModel):
     currency: Annotated[str, Field(pattern=r"^[A-Z]{3}$")]
 
 
-def _confirm(_payment_id: str, _payment: Payment) -> Json:
-    return {}
-
-
-PAYMENTS = SampleService("payments", table="Payments", order=Payment, confirm=_confirm)
+SERVICES = (booking_service("payments", Payment),)
