@@ -10,7 +10,7 @@ import aiohttp
 
 from local.platform import ANY_PORTS, Addresses, PartName, Platform, PlatformOptions
 from local.platform.blueprint import Stages, whole_platform
-from tests.e2e.deliveries.bench import APP
+from tests.e2e.fleet.bench import APP
 from tests.e2e.recovery.bench import Bench
 
 

@@ -7,8 +7,8 @@ from collections.abc import AsyncIterator
 import pytest
 import pytest_asyncio
 
-from tests.e2e.deliveries.bench import running
 from tests.e2e.recovery.bench import Bench
+from tests.e2e.workflows.deliveries.bench import running
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")

@@ -1,4 +1,4 @@
-"""A service that is down is left alone by all instances of the application, and found again by itself."""
+"""The circuit of a service that is down opens in all instances, and closes again by itself."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ import aiohttp
 import pytest
 import pytest_asyncio
 
-from tests.e2e.deliveries.bench import running, submit
-from tests.e2e.deliveries.second_host import second_host
-from tests.e2e.deliveries.services import BOOKED_ONCE
+from tests.e2e.fleet.bench import running, submit
+from tests.e2e.fleet.second_host import second_host
+from tests.e2e.fleet.services import DONE_ONCE
 from tests.e2e.recovery.bench import PATIENCE, Bench, events, until
 from tests.e2e.recovery.remote import Call
 
@@ -70,46 +70,46 @@ async def test_service_that_is_down_is_probed_by_one_instance_at_a_time(hosts: H
     remote.down.add("drone")
     for task in _TASKS:
         await submit(hosts.bench, task)
-    opened = await _until_breaker(hosts.bench.session, "open")
+    opened = await _until_circuit(hosts.bench.session, "open")
     await _assert_probes_only(hosts, datetime.fromisoformat(opened["since"]) + _KNOWN_AFTER)
-    assert (await _until_breaker(hosts.second, "open"))["since"] == opened["since"]
+    assert (await _until_circuit(hosts.second, "open"))["since"] == opened["since"]
     remote.down.clear()
     await asyncio.gather(*(_assert_processed(hosts.bench, task) for task in _TASKS))
     for session in (hosts.bench.session, hosts.second):
-        assert (await _until_breaker(session, "closed"))["failures"] == 0
+        assert (await _until_circuit(session, "closed"))["failures"] == 0
     assert {call.road for call in hosts.drone_calls()} == {"", _SECOND}
 
 
 async def _assert_probes_only(hosts: Hosts, since: datetime) -> None:
-    """Check the calls from `since` on: many turns at the step, and few calls, apart from each other.
+    """Check the calls from `since` on: many attempts at the step, and few calls, apart from each other.
 
     A probe is claimed by a compare-and-swap, and its failure keeps the next from starting for the whole
     interval. So any two calls lie at least the interval apart, with no allowance.
     """
     await until(lambda: bool(hosts.drone_calls_from(since)))
-    turns_before = await _turns(hosts.bench)
+    attempts_before = await _attempts(hosts.bench)
     await until(lambda: len(hosts.drone_calls_from(since)) > _INTERVALS)
-    turns = await _turns(hosts.bench) - turns_before
+    attempts = await _attempts(hosts.bench) - attempts_before
     calls = hosts.drone_calls_from(since)
     assert min(later.at - earlier.at for earlier, later in pairwise(calls)) >= _OPEN_FOR
-    assert turns > 3 * len(calls)
+    assert attempts > 3 * len(calls)
 
 
 async def _assert_processed(bench: Bench, task: str) -> None:
     """Check that a delivery is made by itself in the end, each of its bookings once."""
     found = await bench.until_state(task, "Processed")
     assert set(events(found)) == {"submitted", "recovered"}
-    assert sorted(bench.remote.effects(task)) == BOOKED_ONCE
+    assert sorted(bench.remote.effects(task)) == DONE_ONCE
 
 
-async def _turns(bench: Bench) -> int:
-    """Count the turns at which Schedulers wanted a drone: each epoch is one."""
+async def _attempts(bench: Bench) -> int:
+    """Count the attempts of Schedulers to get a drone: each epoch is one."""
     found = [await bench.look_at(task) for task in _TASKS]
     return sum(task["epoch"] for task in found if task)
 
 
-async def _until_breaker(session: aiohttp.ClientSession, state: str) -> dict[str, Any]:
-    """Look at the operator's summary until the breaker of the drone service is in `state`."""
+async def _until_circuit(session: aiohttp.ClientSession, state: str) -> dict[str, Any]:
+    """Look at the operator's summary until the circuit of the drone service is in `state`."""
     async with asyncio.timeout(PATIENCE):
         while (breaker := await _breaker(session)) is None or breaker["state"] != state:
             await asyncio.sleep(0.1)

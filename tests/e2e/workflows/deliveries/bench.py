@@ -6,14 +6,14 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from tests.e2e.deliveries.services import STEPS, DeliveryServices
 from tests.e2e.recovery.bench import Bench, bench_with
+from tests.e2e.workflows.deliveries.services import STEPS, DeliveryServices
 
 #: Seconds that a step may take: long enough for a busy machine, and the rhythm of the tests.
 COMPLETE_WITHIN = 4
 
 #: The folder of the product's `function_app.py`.
-APP = Path(__file__).parents[3]
+APP = Path(__file__).parents[4]
 #: A rhythm for tests: a sweep each second, and as long as need be.
 SETTINGS = {
     "SUPERVISOR_SCHEDULE": "* * * * * *",

@@ -7,10 +7,10 @@ import asyncio
 import pytest
 
 from local.platform import PartName
-from tests.e2e.deliveries.bench import submit
-from tests.e2e.deliveries.services import BOOKED_ONCE, STEPS, asking
 from tests.e2e.recovery.bench import Bench, Task, events, step
 from tests.e2e.recovery.remote import Turn
+from tests.e2e.workflows.deliveries.bench import submit
+from tests.e2e.workflows.deliveries.services import BOOKED_ONCE, STEPS, asking
 
 pytestmark = [pytest.mark.process, pytest.mark.asyncio(loop_scope="session")]
 

@@ -6,10 +6,10 @@ import asyncio
 
 import pytest
 
-from tests.e2e.deliveries.bench import submit
-from tests.e2e.deliveries.services import STEPS, UNDONE, asking, booked
 from tests.e2e.recovery.bench import Bench, events, step
 from tests.e2e.recovery.remote import Turn
+from tests.e2e.workflows.deliveries.bench import submit
+from tests.e2e.workflows.deliveries.services import STEPS, UNDONE, asking, booked
 
 pytestmark = [pytest.mark.process, pytest.mark.asyncio(loop_scope="session")]
 

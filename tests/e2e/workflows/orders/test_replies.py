@@ -22,7 +22,7 @@ from functions.pattern.agent_messages import (
 )
 from functions.pattern.states import Outcome
 from tests.e2e.caller import ORDER
-from tests.e2e.deliveries.bench import running
+from tests.e2e.fleet.bench import running
 from tests.e2e.recovery.bench import PATIENCE, Bench, events
 
 pytestmark = [pytest.mark.process, pytest.mark.asyncio(loop_scope="module")]

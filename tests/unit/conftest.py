@@ -15,6 +15,7 @@ from functions.pattern.breaker import BreakerPolicy
 from tests.fakes.breaker_rows import MemoryBreakerRows
 from tests.fakes.chance import Least
 from tests.fakes.clock import FakeClock
+from tests.fakes.ports import fake_ports
 from tests.fakes.remote_service import RemoteServiceFake
 
 MakeRemote = Callable[..., RemoteService]
@@ -42,13 +43,14 @@ async def make_remote(service: RemoteServiceFake, clock: FakeClock) -> AsyncIter
             *, threshold: int = 100, open_seconds: float = 60, address: str = "", key: str | None = None
         ) -> RemoteService:
             policy = BreakerPolicy(failures=threshold, open_for=timedelta(seconds=open_seconds))
+            ports = fake_ports(clock=clock, breakers=MemoryBreakerRows())
             return RemoteService(
                 "payment",
                 address or f"{service.address}/payments/",
+                ports,
                 key=SecretStr(key) if key else None,
                 session=lambda: session,
-                breaker=Breaker("payment", rows=MemoryBreakerRows(), policy=policy, clock=clock),
-                clock=clock,
+                breaker=Breaker("payment", ports, policy),
                 random=Least(),
             )
 

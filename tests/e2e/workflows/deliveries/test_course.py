@@ -6,10 +6,10 @@ from datetime import UTC, datetime
 
 import pytest
 
-from tests.e2e.deliveries.bench import submit
-from tests.e2e.deliveries.services import asking
 from tests.e2e.recovery.bench import Bench, step, until
 from tests.e2e.recovery.remote import Turn
+from tests.e2e.workflows.deliveries.bench import submit
+from tests.e2e.workflows.deliveries.services import asking
 
 pytestmark = [pytest.mark.process, pytest.mark.asyncio(loop_scope="session")]
 
