@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from functions.workflows.registration import Registration, load_registration
 
-#: One folder beside this file a line.
-FOLDERS = (
+#: The workflows' folders, one on each line.
+FOLDERS: Sequence[str] = [
     "orders",
     "deliveries",
-)
+]
 
 
 def load_registrations() -> tuple[Registration, ...]:

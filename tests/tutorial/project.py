@@ -17,7 +17,7 @@ _SERVICES_ADDRESS = "http://127.0.0.1:8090"
 _COPIED = ("function_app.py", "host.json", "infra/queues.json", "local.settings.sample.json")
 REGISTRY = "functions/workflows/registry.py"
 WORKFLOW = "functions/workflows/trips"
-_LIST = "FOLDERS = (\n"
+_LIST = "FOLDERS: Sequence[str] = [\n"
 _HEADING = "\n## "
 
 
