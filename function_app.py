@@ -5,15 +5,14 @@ from __future__ import annotations
 import azure.durable_functions as df
 import azure.functions as func
 
-from functions.remotes import remotes_of
 from functions.settings import load_settings
 from functions.telemetry.export import export_telemetry
 from functions.wiring import Wiring
-from functions.workflows.registry import WORKFLOWS
+from functions.workflows.registry import load_registrations
 
 settings = load_settings()
 export_telemetry(settings)
-wiring = Wiring(settings, WORKFLOWS, remotes_of(settings, WORKFLOWS))
+wiring = Wiring(settings, load_registrations())
 wiring.prepare()
 
 app = df.DFApp(http_auth_level=func.AuthLevel.FUNCTION)

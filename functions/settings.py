@@ -7,12 +7,12 @@ an identity (Azure), user-assigned when `NAME__clientId` is set.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Field, HttpUrl, ValidationError, create_model
+from pydantic import AfterValidator, BeforeValidator, Field, HttpUrl, ValidationError
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from functions.web.destinations import check_destination
@@ -246,33 +246,12 @@ class Settings(Environment):
         return Connection(self.service_bus, self.service_bus_namespace, self.service_bus_client_id)
 
 
-def agent_url_setting(agent: str) -> str:
-    """Name the setting that holds the address of the service behind an Agent, such as `PAYMENT_URL`."""
-    return f"{agent.upper().replace('-', '_')}_URL"
-
-
-def load_agent_urls(agents: Iterable[str]) -> dict[str, str]:
-    """Read the address of the remote service behind each Agent. Raises `SettingsError`."""
-    names = {agent.replace("-", "_"): agent for agent in sorted(agents)}
-    fields: dict[str, Any] = {
-        name: (Destination, Field(validation_alias=agent_url_setting(agent))) for name, agent in names.items()
-    }
-    try:
-        read = create_model("AgentUrls", __base__=Environment, **fields)()
-    except ValidationError as error:
-        name, what = _first_fault(error)
-        raise SettingsError(
-            f"setting {name} {what}: set it to the address of the service, such as https://pay.example.com/payments"
-        ) from None
-    return {agent: str(getattr(read, name)) for name, agent in names.items()}
-
-
 def load_settings() -> Settings:
     """Read the settings from the environment. Raises `SettingsError` on the first that is wrong."""
     try:
         settings = Settings()
     except ValidationError as error:
-        name, what = _first_fault(error)
+        name, what = first_fault(error)
         raise SettingsError(f"setting {name} {what}{_fix_of(name)}") from None
     if settings.state_store is None and settings.state_store_uri is None:
         raise SettingsError(
@@ -287,8 +266,8 @@ def load_settings() -> Settings:
     return settings
 
 
-def _first_fault(error: ValidationError) -> tuple[str, str]:
-    """Name the setting, and what is the matter with it."""
+def first_fault(error: ValidationError) -> tuple[str, str]:
+    """Name the setting, and what is wrong with it."""
     fault: Any = error.errors(include_url=False, include_input=False)[0]
     what = "is missing" if fault["type"] == "missing" else f"is wrong ({fault['msg'].lower()})"
     return str(fault["loc"][0]), what

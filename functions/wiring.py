@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from datetime import timedelta
 
 import azure.durable_functions as df
@@ -10,8 +10,9 @@ from fastapi import FastAPI
 
 from functions.adapters import Adapters, http_session, new_id
 from functions.agents.blueprint import queued_agents_blueprint
-from functions.agents.catalog import check_agents
+from functions.agents.catalog import load_endpoints, make_agents
 from functions.agents.queued import QueuedAgent
+from functions.agents.steps import check_agents
 from functions.api.acceptance import Acceptance
 from functions.api.application import callers_application
 from functions.api.batch_routes import batch_path
@@ -40,17 +41,17 @@ from functions.operations.summary import SummaryReader
 from functions.operations.tasks import Tasks
 from functions.operations.traces import Traces
 from functions.operations.webhook import Webhook
-from functions.pattern.definition import Workflow
+from functions.pattern.breaker import BreakerPolicy
+from functions.pattern.ports import Agent
 from functions.pattern.registry import Registry
 from functions.pattern.supervision import SupervisionPolicy
-from functions.remotes import Remote, make_agents
 from functions.scheduler.blueprint import scheduler_blueprint
 from functions.scheduler.claim import Claimer
 from functions.scheduler.outcomes import Outcomes
 from functions.scheduler.replies import ReplyTaker
 from functions.scheduler.requests import RequestTaker
 from functions.scheduler.step_runner import AgentRunner
-from functions.services.application import SERVICE_TABLES, services_application
+from functions.services.application import service_tables, services_application
 from functions.services.blueprint import services_blueprint
 from functions.settings import Settings
 from functions.submission.blueprint import submission_blueprint
@@ -62,26 +63,27 @@ from functions.supervisor.leftovers import Leftovers
 from functions.supervisor.sweep import Sweep
 from functions.telemetry.incoming import follow_requests
 from functions.web.openapi import api_document
+from functions.workflows.registration import Registration, agent_makers, sample_services
 
 
 class Wiring:
-    """The application's parts, joined after its settings; `remotes` is by the Agents' names."""
+    """The application's parts, joined as its settings and the registered workflows say."""
 
-    def __init__(
-        self, settings: Settings, workflows: tuple[Workflow, ...], remotes: Mapping[str, Remote]
-    ) -> None:
+    def __init__(self, settings: Settings, registrations: Sequence[Registration]) -> None:
+        workflows = tuple(each.workflow for each in registrations)
         self._settings = settings
         self._registry = Registry(workflows, settings.step_seconds)
         self._adapters = Adapters(settings, self._registry)
         self._ports = self._adapters.ports(QUEUES)
-        self._agents = make_agents(remotes, settings, self._adapters)
+        self._agents = self._make_agents(registrations)
         check_agents(workflows, self._agents)
+        self._services = sample_services(registrations) if settings.sample_services else ()
         self._instance = new_id()
         self._alerts = Alerts(self._webhook())
 
     def prepare(self) -> None:
         """Make sure that the tables are there. Raises `SettingsError` when they can't be used."""
-        self._adapters.prepare_tables(*(SERVICE_TABLES if self._settings.sample_services else ()))
+        self._adapters.prepare_tables(*(service_tables(self._services) if self._services else ()))
 
     def blueprints(self) -> list[df.Blueprint]:
         """Give every function of the application."""
@@ -104,8 +106,8 @@ class Wiring:
             backlog_blueprint(Backlog(adapters.queue_depths(QUEUES), adapters.clock)),
             housekeeping_blueprint(self._housekeeping()),
         ]
-        if self._settings.sample_services:
-            services = services_application(adapters.tables.get_table_client, adapters.clock)
+        if self._services:
+            services = services_application(self._services, adapters.tables.get_table_client, adapters.clock)
             blueprints.append(services_blueprint(services))
         return blueprints
 
@@ -174,17 +176,20 @@ class Wiring:
             rejected=self._adapters.rejected,
         )
 
+    def _make_agents(self, registrations: Sequence[Registration]) -> dict[str, Agent]:
+        """Make the Agents whose remote services this application calls. Raises `SettingsError`."""
+        steps = (step for workflow in self._registry for step in workflow.steps)
+        endpoints = load_endpoints({step.agent for step in steps} - self._settings.agents_elsewhere)
+        policy = BreakerPolicy(
+            failures=self._settings.breaker_failures,
+            open_for=timedelta(seconds=self._settings.breaker_open_seconds),
+        )
+        return make_agents(endpoints, agent_makers(registrations), self._ports, policy, http_session)
+
     def _queued_agents(self) -> list[QueuedAgent]:
         """Serve the Agents behind queues whose remote service we know; others are served elsewhere."""
-        adapters = self._adapters
         return [
-            QueuedAgent(
-                name,
-                agent,
-                replies=adapters.agent_replies,
-                rejected=adapters.rejected,
-                clock=adapters.clock,
-            )
+            QueuedAgent(name, agent, self._ports)
             for name, agent in self._agents.items()
             if name in self._registry.queued_agents
         ]

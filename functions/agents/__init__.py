@@ -1,1 +1,1 @@
-"""Agents: each wraps one remote service; the runner does for all of them what the pattern asks."""
+"""The Agents' side: remote calls, retries, circuit breakers, the REST Agent, Agents behind queues."""

@@ -1,4 +1,4 @@
-"""Lets calls of one remote service through, or fails them at once while the service is left alone."""
+"""The circuit breaker of one remote service: lets calls through, or fails them fast while it is open."""
 
 from __future__ import annotations
 
@@ -18,20 +18,19 @@ from functions.pattern.breaker import (
     as_probe,
 )
 from functions.pattern.errors import PermanentError, TransientError
-from functions.pattern.ports import Clock
-from functions.pattern.store_ports import BreakerRows
+from functions.pattern.ports import Ports
 
 _log = logging.getLogger(__name__)
 
 
-class ServiceLeftAloneError(TransientError):
-    """A remote service is not called for now; to try again before `retry_after` would fail as well."""
+class CircuitOpenError(TransientError):
+    """The circuit of a remote service is open: a retry before `retry_after` would fail as well."""
 
     def __init__(self, record: BreakerRecord, now: datetime) -> None:
         """Say until when at least, and why."""
         probe_at = record.probe_at or now
         super().__init__(
-            f"{record.service}: left alone until {probe_at:%H:%M:%S} UTC,"
+            f"{record.service}: circuit open until {probe_at:%H:%M:%S} UTC,"
             f" {record.failures} failures in a row ({record.last_error})",
             retry_after=max(0.0, (probe_at - now).total_seconds()),
         )
@@ -40,15 +39,15 @@ class ServiceLeftAloneError(TransientError):
 class Breaker:
     """The circuit breaker of one remote service, one of each in a process.
 
-    All instances share its record through `rows`: once it is open, one of them at a time lets one call
-    through, and the others learn from that.
+    All instances share its record: once the circuit is open, one instance at a time lets one call through,
+    and the others learn from its outcome.
     """
 
-    def __init__(self, service: str, *, rows: BreakerRows, policy: BreakerPolicy, clock: Clock) -> None:
+    def __init__(self, service: str, ports: Ports, policy: BreakerPolicy) -> None:
         self._service = service
         self._policy = policy
-        self._clock = clock
-        self._shared = SharedRecord(service, rows=rows, clock=clock)
+        self._clock = ports.clock
+        self._shared = SharedRecord(service, ports)
 
     @property
     def service(self) -> str:
@@ -57,14 +56,14 @@ class Breaker:
 
     @property
     def state(self) -> BreakerState:
-        """Whether the service is called, as this process knows it."""
+        """The state of the circuit, as this process knows it."""
         return self._shared.record.state
 
     async def call[Result](self, attempt: Callable[[], Awaitable[Result]]) -> Result:
-        """Call the service by `attempt`. Raises what that raises, or else `ServiceLeftAloneError`.
+        """Call the service by `attempt`. Raises what that raises, and `CircuitOpenError`.
 
-        A refusal is an answer: the service is there. A call that is cut short has failed, for that is what
-        complete-by does to a service that hangs.
+        A refusal is an answer: the service is up. A cancelled call counts as failed: that is how complete-by
+        ends a call of a service that hangs.
         """
         probe = await self._admit()
         try:
@@ -79,7 +78,7 @@ class Breaker:
         return result
 
     async def _admit(self) -> BreakerRecord | None:
-        """Give the record that makes this call the probe, or None when it is a call like any other."""
+        """Give the record that makes this call the probe, or None when it is an ordinary call."""
         await self._shared.refresh()
         now = self._clock.now()
         if self._shared.record.verdict(now) is Verdict.PROBE:
@@ -88,7 +87,7 @@ class Breaker:
             if self._shared.record is probe:
                 return probe
         if self._shared.record.verdict(now) is not Verdict.CALL:
-            raise ServiceLeftAloneError(self._shared.record, now)
+            raise CircuitOpenError(self._shared.record, now)
         return None
 
     async def _succeeded(self, probe: BreakerRecord | None) -> None:
@@ -98,7 +97,7 @@ class Breaker:
         if probe is None:
             self._shared.remember(record)
             return
-        _log.info("breaker of %s: closed, the service is back", self._service)
+        _log.info("circuit of %s: closed, the service is back", self._service)
         await self._shared.publish(record)
 
     async def _failed(self, probe: BreakerRecord | None, error: str) -> None:
@@ -109,7 +108,7 @@ class Breaker:
             self._shared.remember(record)
             return
         _log.warning(
-            "breaker of %s: open for %.0f s, %d failures in a row (%s)",
+            "circuit of %s: open for %.0f s, %d failures in a row (%s)",
             self._service,
             self._policy.open_for.total_seconds(),
             record.failures,
@@ -118,7 +117,7 @@ class Breaker:
         await self._shared.publish(record)
 
     def _counts(self, probe: BreakerRecord | None) -> bool:
-        """Tell whether an outcome still matters: since the call began, the breaker may have moved on."""
+        """Tell whether an outcome still counts: the circuit may have changed since the call began."""
         record = self._shared.record
         return record.state is BreakerState.CLOSED if probe is None else record == probe
 

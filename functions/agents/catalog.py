@@ -1,45 +1,85 @@
-"""Which Agent wraps which remote service, and whether the workflows' steps can be done by them."""
+"""Makes the Agent of each remote service, with the address and the key that the settings give."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from random import SystemRandom
+from typing import Any
 
-from functions.agents.account import AccountAgent
-from functions.agents.delivery import DeliveryAgent
-from functions.agents.drone import DroneAgent
-from functions.agents.package import PackageAgent
-from functions.agents.payment import PaymentAgent
+import aiohttp
+from pydantic import Field, SecretStr, ValidationError, create_model
+
+from functions.agents.breaker import Breaker
 from functions.agents.remote import RemoteService
-from functions.agents.transport import TransportAgent
-from functions.pattern.definition import Step, Workflow
-from functions.pattern.errors import DefinitionError
-from functions.pattern.ports import Agent, UndoingAgent
-from functions.pattern.states import Way
+from functions.agents.rest import RestAgent
+from functions.pattern.breaker import BreakerPolicy
+from functions.pattern.ports import Agent, Ports
+from functions.settings import Destination, Environment, SettingsError, first_fault
+from functions.telemetry.breakers import observe_breakers
 
-#: Agents with a way of their own; any other name stands for a service that the REST Agent can call.
-AGENTS: Mapping[str, Callable[[RemoteService], Agent]] = {
-    "payment": PaymentAgent,
-    "account": AccountAgent,
-    "package": PackageAgent,
-    "transport": TransportAgent,
-    "drone": DroneAgent,
-    "delivery": DeliveryAgent,
-}
+AgentMaker = Callable[[RemoteService], Agent]
 
 
-def check_agents(workflows: Iterable[Workflow], agents: Mapping[str, Agent]) -> None:
-    """Refuse a step that no Agent can do. Raises `DefinitionError`, which names the step and the fix."""
-    for workflow in workflows:
-        for step in workflow.steps:
-            fault = _fault(step, agents.get(step.agent))
-            if fault is not None:
-                raise DefinitionError(f"workflow '{workflow.name}': step '{step.name}': {fault}")
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """Where a remote service is, and the key that it asks for, if any."""
+
+    address: str
+    key: SecretStr | None = None
 
 
-def _fault(step: Step, agent: Agent | None) -> str | None:
-    if agent is None:
-        served_elsewhere = step.via is Way.QUEUE
-        return None if served_elsewhere else f"no remote service is known for its Agent '{step.agent}'"
-    if step.undo and not isinstance(agent, UndoingAgent):
-        return f"it has undo, but its Agent '{step.agent}' can't undo"
-    return None
+def url_setting(agent: str) -> str:
+    """Name the setting that holds the address of the service behind an Agent, such as `PAYMENT_URL`."""
+    return f"{agent.upper().replace('-', '_')}_URL"
+
+
+def key_setting(agent: str) -> str:
+    """Name the setting that holds the key for the service behind an Agent, such as `PAYMENT_KEY`."""
+    return f"{agent.upper().replace('-', '_')}_KEY"
+
+
+def load_endpoints(agents: Iterable[str]) -> dict[str, Endpoint]:
+    """Read the address and the key of the service behind each Agent. Raises `SettingsError`."""
+    names = sorted(agents)
+    fields: dict[str, Any] = {}
+    for number, agent in enumerate(names):
+        fields[f"url_{number}"] = (Destination, Field(validation_alias=url_setting(agent)))
+        fields[f"key_{number}"] = (SecretStr | None, Field(None, validation_alias=key_setting(agent)))
+    try:
+        read = create_model("Endpoints", __base__=Environment, **fields)()
+    except ValidationError as error:
+        name, what = first_fault(error)
+        raise SettingsError(
+            f"setting {name} {what}: set it to the address of the service, such as https://pay.example.com/payments"
+        ) from None
+    return {
+        agent: Endpoint(str(getattr(read, f"url_{number}")), getattr(read, f"key_{number}"))
+        for number, agent in enumerate(names)
+    }
+
+
+def make_agents(
+    endpoints: Mapping[str, Endpoint],
+    makers: Mapping[str, AgentMaker],
+    ports: Ports,
+    policy: BreakerPolicy,
+    session: Callable[[], aiohttp.ClientSession],
+) -> dict[str, Agent]:
+    """Make the Agent of each endpoint, a REST Agent unless `makers` names it; its circuit is measured."""
+    breakers = {name: Breaker(name, ports, policy) for name in endpoints}
+    observe_breakers(breakers.values())
+    return {
+        name: makers.get(name, RestAgent)(
+            RemoteService(
+                name,
+                endpoint.address,
+                ports,
+                key=endpoint.key,
+                session=session,
+                breaker=breakers[name],
+                random=SystemRandom(),
+            )
+        )
+        for name, endpoint in endpoints.items()
+    }

@@ -4,44 +4,38 @@ from __future__ import annotations
 
 import logging
 
-from functions.agents.carry_out import carry_out
+from functions.agents.steps import carry_out
 from functions.messages.reading import MessageReader
 from functions.pattern.agent_messages import AgentReply, AgentRequest, reply_to, requests_queue
 from functions.pattern.errors import PermanentError, TransientError
-from functions.pattern.ports import (
-    Agent,
-    AgentCall,
-    AgentReplies,
-    Clock,
-)
+from functions.pattern.ports import Agent, AgentCall, Ports
 from functions.pattern.states import Outcome
-from functions.pattern.store_ports import RejectedMessages
 
 _log = logging.getLogger(__name__)
 
 
 class QueuedAgent:
-    """Puts an Agent behind its queue. It may run anywhere; of the task it knows the request only."""
+    """Puts an Agent behind its queue. It may run anywhere: all it knows of the task is the request."""
 
-    def __init__(
-        self, name: str, agent: Agent, *, replies: AgentReplies, rejected: RejectedMessages, clock: Clock
-    ) -> None:
+    def __init__(self, name: str, agent: Agent, ports: Ports) -> None:
         self._name = name
         self._agent = agent
-        self._replies = replies
-        self._reader = MessageReader(AgentRequest, requests_queue(name), rejected, reason="not a request")
-        self._clock = clock
+        self._replies = ports.agent_replies
+        self._reader = MessageReader(
+            AgentRequest, requests_queue(name), ports.rejected, reason="not a request"
+        )
+        self._clock = ports.clock
 
     @property
     def name(self) -> str:
-        """The Agent's name, as workflows have it."""
+        """The Agent's name, as the workflows' steps give it."""
         return self._name
 
     async def take(self, message_id: str, body: bytes) -> None:
-        """Carry out one request and reply; late, or failed in a way that passes, it is silent.
+        """Carry out one request and reply. A late request or a transient fault gets no reply.
 
-        A message that can't be understood is kept aside. Raises `TransientError` when the reply can't be
-        sent: the request comes again then, and its effect key keeps the effect single.
+        A message that can't be read is recorded as rejected. Raises `TransientError` when the reply can't be
+        sent: the request is then redelivered, and its effect key prevents a second effect.
         """
         request = await self._reader.read(message_id, body)
         if request is None:

@@ -5,43 +5,39 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import Awaitable, Callable
-from datetime import datetime
+from collections.abc import Callable
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from functools import partial
 from http import HTTPStatus
 from random import Random
-from typing import Literal
 
 import aiohttp
 from pydantic import SecretStr
 from pydantic_core import from_json
-from tenacity import (
-    AsyncRetrying,
-    RetryCallState,
-    retry_if_exception,
-    stop_after_attempt,
-)
+from tenacity import AsyncRetrying, RetryCallState, retry_if_exception, stop_after_attempt
 
-from functions.agents.breaker import Breaker, ServiceLeftAloneError
-from functions.agents.retries import backoff_seconds, retry_after_seconds
+from functions.agents.breaker import Breaker, CircuitOpenError
 from functions.pattern.definition import Json
 from functions.pattern.errors import PermanentError, TransientError
 from functions.pattern.identity import EffectKey
-from functions.pattern.ports import Clock
+from functions.pattern.ports import Ports
 from functions.pattern.records import MAX_RESULT_BYTES
 from functions.telemetry.fields import Field
 from functions.telemetry.instruments import RETRIES
 from functions.telemetry.outgoing import call_span
 
 _MOST_ATTEMPTS = 100
+#: Seconds: the bound of the first wait, and of the longest.
+_FIRST_WAIT, _LONGEST_WAIT = 0.2, 10.0
+_MOST_DOUBLINGS = 16
 _ATTEMPT_TIMEOUT = aiohttp.ClientTimeout(total=10)
 _TRANSIENT_STATUSES = frozenset({408, 425, 429})
 _SERVER_ERRORS = 500
 _REFUSALS = 300
-#: Where a service on Azure Functions looks for its key; others can be told to.
+#: The header in which Azure Functions expect their key; other services can be set up for it.
 _KEY_HEADER = "x-functions-key"
 _NOTHING_THERE = frozenset({HTTPStatus.NOT_FOUND, HTTPStatus.GONE})
-
-Attempt = Callable[[], Awaitable[Json]]
 
 _log = logging.getLogger(__name__)
 
@@ -50,19 +46,19 @@ class RemoteService:
     """One remote service, reached below one address that comes from the settings.
 
     Redirects are not followed. Answers of 408, 425, 429 and 5xx, timeouts and lost connections are
-    transient: they are tried again until complete-by, and counted by the circuit breaker; once that is
-    open, nothing is tried again. Any other answer that is not 2xx is a refusal, for good.
+    transient: they are retried until complete-by, and counted by the circuit breaker; while the circuit is
+    open, there is no retry. Any other answer that is not 2xx is a refusal, and permanent.
     """
 
     def __init__(
         self,
         name: str,
         address: str,
+        ports: Ports,
         *,
         key: SecretStr | None = None,
         session: Callable[[], aiohttp.ClientSession],
         breaker: Breaker,
-        clock: Clock,
         random: Random,
     ) -> None:
         self._name = name
@@ -70,57 +66,46 @@ class RemoteService:
         self._key = {} if key is None else {_KEY_HEADER: key.get_secret_value()}
         self._session = session
         self._breaker = breaker
-        self._clock = clock
+        self._clock = ports.clock
         self._random = random
 
     async def get(self, resource: str, complete_by: datetime) -> Json:
         """Read the resource, which needs no idempotency key; give the answer's JSON. Raises as `put` does."""
-
-        async def attempt() -> Json:
-            return await self._attempt("GET", resource, b"", None)
-
-        return await self._persist(attempt, complete_by)
+        return await self._call("GET", resource, b"", None, complete_by)
 
     async def put(self, resource: str, body: Json, key: EffectKey, complete_by: datetime) -> Json:
-        """Make the resource be as `body` says, under idempotency key `key`; give the answer's JSON.
+        """Create or replace the resource under idempotency key `key`; give the answer's JSON.
 
         `resource` is a task id, so it needs no quoting. Raises `PermanentError` on refusal, and
-        `TransientError` when the service still fails at `complete_by`, or at once (as
-        `ServiceLeftAloneError`) when its breaker is open.
+        `TransientError` when the service still fails at `complete_by`, or at once (as `CircuitOpenError`)
+        when its circuit is open.
         """
-        content = json.dumps(body).encode()
-
-        async def attempt() -> Json:
-            return await self._attempt("PUT", resource, content, key)
-
-        return await self._persist(attempt, complete_by)
+        return await self._call("PUT", resource, json.dumps(body).encode(), key, complete_by)
 
     async def delete(self, resource: str, key: EffectKey, complete_by: datetime) -> None:
-        """Undo the resource, under idempotency key `key`; one that is not there counts as undone.
+        """Undo the resource under idempotency key `key`; one that does not exist counts as undone.
 
         Raises as `put` does.
         """
-
-        async def attempt() -> Json:
-            try:
-                return await self._attempt("DELETE", resource, b"", key)
-            except PermanentError as refusal:
-                if refusal.status in _NOTHING_THERE:
-                    return {}
+        try:
+            await self._call("DELETE", resource, b"", key, complete_by)
+        except PermanentError as refusal:
+            if refusal.status not in _NOTHING_THERE:
                 raise
 
-        await self._persist(attempt, complete_by)
-
-    async def _persist(self, attempt: Attempt, complete_by: datetime) -> Json:
+    async def _call(
+        self, method: str, resource: str, content: bytes, key: EffectKey | None, complete_by: datetime
+    ) -> Json:
         late = TransientError(f"{self._name} did not do it by complete-by")
         seconds = (complete_by - self._clock.now()).total_seconds()
-        if seconds <= 0:  # nothing is asked of the service any more, nor is that held against it
+        if seconds <= 0:  # the service is not called, and its circuit counts no failure
             raise late
+        attempt = partial(self._attempt, method, f"{self._address}/{resource}", content, key)
         retrying = AsyncRetrying(
-            retry=retry_if_exception(_is_worth_another_try),
+            retry=retry_if_exception(_is_worth_a_retry),
             stop=stop_after_attempt(_MOST_ATTEMPTS),
             wait=self._wait,
-            before_sleep=self._say_again,
+            before_sleep=self._log_retry,
             reraise=True,
         )
         try:
@@ -129,23 +114,21 @@ class RemoteService:
         except TimeoutError:
             raise late from None
 
-    async def _attempt(
-        self, method: Literal["GET", "PUT", "DELETE"], resource: str, content: bytes, key: EffectKey | None
-    ) -> Json:
-        url = f"{self._address}/{resource}"
-        idempotency = {"Idempotency-Key": key} if key else {}
-        headers = {"Content-Type": "application/json", **self._key, **idempotency}
+    async def _attempt(self, method: str, url: str, content: bytes, key: EffectKey | None) -> Json:
+        headers = {"Content-Type": "application/json", **self._key}
+        if key is not None:
+            headers["Idempotency-Key"] = key
         try:
             with call_span(self._name, method) as span:
-                headers |= span.headers
-                async with self._session().request(
+                request = self._session().request(
                     method,
                     url,
                     data=content,
-                    headers=headers,
+                    headers=headers | span.headers,
                     allow_redirects=False,
                     timeout=_ATTEMPT_TIMEOUT,
-                ) as answer:
+                )
+                async with request as answer:
                     span.answered(answer.status)
                     body = await _body_of(answer)
             return self._read(answer, body)
@@ -173,7 +156,7 @@ class RemoteService:
         asked = fault.retry_after if isinstance(fault, TransientError) else None
         return asked if asked is not None else backoff_seconds(state.attempt_number, self._random)
 
-    def _say_again(self, state: RetryCallState) -> None:
+    def _log_retry(self, state: RetryCallState) -> None:
         RETRIES.add(1, {Field.SERVICE: self._name})
         fault = state.outcome.exception() if state.outcome else None
         _log.warning(
@@ -181,15 +164,39 @@ class RemoteService:
         )
 
 
-def _is_worth_another_try(fault: BaseException) -> bool:
-    return isinstance(fault, TransientError) and not isinstance(fault, ServiceLeftAloneError)
+def _is_worth_a_retry(fault: BaseException) -> bool:
+    return isinstance(fault, TransientError) and not isinstance(fault, CircuitOpenError)
 
 
 async def _body_of(answer: aiohttp.ClientResponse) -> bytes:
-    """Read the body, but little more of it than a result may hold."""
+    """Read the body, but not much more of it than a result may hold."""
     body = b""
     async for piece in answer.content.iter_any():
         body += piece
         if len(body) > MAX_RESULT_BYTES:
             break
     return body
+
+
+def backoff_seconds(attempt: int, random: Random) -> float:
+    """Give the wait after failed attempt `attempt` (from 1): exponential, with jitter.
+
+    Source: Amazon Builders' Library, "Timeouts, retries and backoff with jitter". At least a quarter of the
+    bound is waited, so that retries are never immediate.
+    """
+    bound = min(_LONGEST_WAIT, _FIRST_WAIT * 2.0 ** min(attempt - 1, _MOST_DOUBLINGS))
+    return bound / 4 + random.random() * bound * 3 / 4
+
+
+def retry_after_seconds(header: str | None, now: datetime) -> float | None:
+    """Read a `Retry-After` header (RFC 9110 §10.2.3): seconds or an HTTP date; None when unusable."""
+    if header is None:
+        return None
+    if header.strip().isdecimal():
+        return float(header)
+    try:
+        at = parsedate_to_datetime(header)
+    except (ValueError, OverflowError):
+        return None
+    at = at if at.tzinfo else at.replace(tzinfo=UTC)
+    return max(0.0, (at - now).total_seconds())

@@ -1,9 +1,12 @@
-"""The Agent of a remote service with the plainest interface: `PUT` does, `DELETE` undoes."""
+"""The Agent of a remote service with the plainest interface, and the check of what a service answered."""
 
 from __future__ import annotations
 
+from pydantic import BaseModel, ValidationError
+
 from functions.agents.remote import RemoteService
 from functions.pattern.definition import Json
+from functions.pattern.errors import PermanentError
 from functions.pattern.ports import AgentCall
 
 
@@ -14,9 +17,19 @@ class RestAgent:
         self._service = service
 
     async def do(self, call: AgentCall) -> Json:
-        """Make the resource of this task be as the request says; repeated, it is made once."""
+        """Create this task's resource as the request says; a repeated call creates nothing more."""
         return await self._service.put(call.task, call.request, call.effect_key, call.complete_by)
 
     async def undo(self, call: AgentCall) -> None:
-        """Take the resource away, and keep it from being made by a request that is still on its way."""
+        """Delete the resource, and prevent a request that is still in flight from creating it."""
         await self._service.delete(call.task, call.effect_key, call.complete_by)
+
+
+def read_answer[Answer: BaseModel](expected: type[Answer], answer: Json) -> Answer:
+    """Check the answer. Raises `PermanentError` when it does not fit: a retry would get the same answer."""
+    try:
+        return expected.model_validate(answer)
+    except ValidationError as error:
+        fault = error.errors(include_url=False, include_input=False)[0]
+        field = ".".join(map(str, fault["loc"]))
+        raise PermanentError(f"the answer does not fit ({field}: {fault['msg'].lower()})") from None

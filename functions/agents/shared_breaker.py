@@ -1,7 +1,7 @@
-"""What one process knows of a breaker: its own view, kept close to the row that all instances share.
+"""What one process knows of a circuit: its own view, kept close to the row that all instances share.
 
-A call costs no request of its own: the row is read at most once a second. When the state store is away,
-the process goes on with what it knows, and tells the others once the store is back.
+A call costs no extra request: the row is read at most once a second. While the state store is unavailable,
+the process goes on with what it knows, and writes the row once the store is back.
 """
 
 from __future__ import annotations
@@ -14,29 +14,29 @@ from datetime import datetime, timedelta
 
 from functions.pattern.breaker import BreakerRecord, new_record
 from functions.pattern.errors import TransientError
-from functions.pattern.ports import Clock
-from functions.pattern.store_ports import BreakerRows, StoredBreaker
+from functions.pattern.ports import Ports
+from functions.pattern.store_ports import StoredBreaker
 
 _log = logging.getLogger(__name__)
 
-#: How long a row that was read is good enough.
+#: How long a row that was read counts as current.
 _GOOD_FOR = timedelta(seconds=1)
 
-#: Seconds that a call may lose to a state store that does not answer.
+#: Seconds for which a call waits for a state store that does not answer.
 _STORE_SECONDS = 1.0
 
 
 class SharedRecord:
-    """A breaker's record, of which failures that open nothing are this process's own matter."""
+    """A breaker's record. Failures that open nothing are counted in this process only."""
 
-    def __init__(self, service: str, *, rows: BreakerRows, clock: Clock) -> None:
+    def __init__(self, service: str, ports: Ports) -> None:
         self._service = service
-        self._rows = rows
-        self._clock = clock
-        self._mine = self._there = new_record(service, clock.now())
+        self._rows = ports.breakers
+        self._clock = ports.clock
+        self._mine = self._there = new_record(service, self._clock.now())
         self._version: str | None = None
         self._read_at: datetime | None = None
-        self._store_is_away = False
+        self._store_is_down = False
         self._lock = asyncio.Lock()
 
     @property
@@ -45,17 +45,17 @@ class SharedRecord:
         return self._mine
 
     def remember(self, record: BreakerRecord) -> None:
-        """Take a record over which is nobody else's concern."""
+        """Keep a record that other instances need not know."""
         self._mine = record
 
     async def publish(self, record: BreakerRecord) -> None:
-        """Take a record over and tell the others, or learn what another instance has made of the row."""
+        """Keep a record and write it, or adopt the row that another instance has written meanwhile."""
         self._mine = record
         async with self._lock:
             await self._write()
 
     async def refresh(self) -> None:
-        """Learn what other instances have found out. Only the first time do callers wait for each other."""
+        """Learn what other instances have found out. Callers wait for each other the first time only."""
         if self._lock.locked() and self._read_at is not None:
             return
         async with self._lock:
@@ -77,7 +77,7 @@ class SharedRecord:
         self._read_at = self._clock.now()
 
     async def _write(self) -> None:
-        """Write what the row does not tell yet; failures that are merely counted are not told."""
+        """Write what the row does not say yet; failures that are merely counted are not written."""
         mine = self._mine
         if (mine.state, mine.probe_at) == (self._there.state, self._there.probe_at):
             return
@@ -95,14 +95,18 @@ class SharedRecord:
 
     @asynccontextmanager
     async def _asking_the_store(self) -> AsyncIterator[None]:
-        """Bound the time that the block takes, and survive that the store fails or is silent."""
+        """Bound the time that the block takes; a store that fails or does not answer raises nothing."""
         try:
             async with asyncio.timeout(_STORE_SECONDS):
                 yield
         except (TransientError, TimeoutError) as fault:
-            if not self._store_is_away:
+            if not self._store_is_down:
                 reason = str(fault) or "no answer"
-                _log.warning("breaker of %s: alone with what it knows (%s)", self._service, reason)
-            self._store_is_away = True
+                _log.warning(
+                    "circuit of %s: not shared, the state store is unavailable (%s)",
+                    self._service,
+                    reason,
+                )
+            self._store_is_down = True
         else:
-            self._store_is_away = False
+            self._store_is_down = False

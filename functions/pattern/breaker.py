@@ -14,32 +14,32 @@ _MOST_ERROR_CHARACTERS = 500
 
 
 class BreakerState(StrEnum):
-    """Whether a remote service is called."""
+    """The state of a circuit: whether a remote service is called."""
 
-    #: It is called.
+    #: Every call goes through.
     CLOSED = "closed"
-    #: It is left alone.
+    #: No call goes through: each fails fast.
     OPEN = "open"
-    #: It is left alone but for one call, the probe, which shows whether it is back.
+    #: One call, the probe, goes through and shows whether the service is back; the others fail fast.
     HALF_OPEN = "half-open"
 
 
 class Verdict(Enum):
-    """What may be done about a remote service now."""
+    """What may be done with a call of a remote service now."""
 
     #: Call it.
     CALL = "call"
-    #: Call it if nobody else does: it is time for a probe.
+    #: Call it as the probe, unless another instance does.
     PROBE = "probe"
-    #: Fail fast.
-    LEAVE_ALONE = "leave alone"
+    #: Do not call it: the call fails at once.
+    FAIL_FAST = "fail fast"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BreakerPolicy:
-    """After how many `failures` in a row a service is left alone, and for how long.
+    """After how many `failures` in a row a circuit opens, and for how long.
 
-    A prober that has not told the outcome after as long a time has lost its right.
+    A probe whose outcome is not known after the same time is given up, and another may follow.
     """
 
     failures: int
@@ -50,9 +50,8 @@ class BreakerPolicy:
 class BreakerRecord:
     """How one remote service is doing; times are UTC.
 
-    `since` is when it began to be left alone, however many probes have failed meanwhile, or when it was
-    well again. `failures` are those in a row. Unless the breaker is closed, anybody may probe from
-    `probe_at` on.
+    `since` is when the circuit opened, however many probes have failed since, or when it closed. `failures`
+    are those in a row. Unless the circuit is closed, any instance may probe from `probe_at` on.
     """
 
     service: str
@@ -66,28 +65,28 @@ class BreakerRecord:
         """Tell what may be done at `now`."""
         if self.probe_at is None:
             return Verdict.CALL
-        return Verdict.PROBE if now >= self.probe_at else Verdict.LEAVE_ALONE
+        return Verdict.PROBE if now >= self.probe_at else Verdict.FAIL_FAST
 
 
 def new_record(service: str, now: datetime) -> BreakerRecord:
-    """Make the record of a service of which nothing is known: it is called."""
+    """Make the record of a service of which nothing is known: its circuit is closed."""
     return BreakerRecord(service=service, state=BreakerState.CLOSED, since=now)
 
 
 def as_probe(record: BreakerRecord, now: datetime, policy: BreakerPolicy) -> BreakerRecord:
-    """Let one call through, which must come to its end in time."""
+    """Let one call through; it must end in time."""
     return replace(record, state=BreakerState.HALF_OPEN, probe_at=now + policy.open_for)
 
 
 def after_success(record: BreakerRecord, now: datetime) -> BreakerRecord:
-    """Count a call that the service answered, be it with a refusal."""
+    """Count a call that the service answered, even with a refusal."""
     if record.state is not BreakerState.CLOSED:
         return replace(record, state=BreakerState.CLOSED, since=now, failures=0, probe_at=None)
     return replace(record, failures=0) if record.failures else record
 
 
 def after_failure(record: BreakerRecord, error: str, now: datetime, policy: BreakerPolicy) -> BreakerRecord:
-    """Count a call that failed: one too many in a row, or the probe, makes the service be left alone."""
+    """Count a call that failed: the last of too many in a row opens the circuit, and so does a probe."""
     failures = record.failures + 1
     counted = replace(record, failures=failures, last_error=error[:_MOST_ERROR_CHARACTERS])
     closed = record.state is BreakerState.CLOSED

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from datetime import timedelta
 from typing import assert_never
 
-from functions.agents.carry_out import carry_out
+from functions.agents.steps import carry_out
 from functions.pattern.agent_messages import AgentRequest
 from functions.pattern.errors import PermanentError, TransientError
 from functions.pattern.events import Refused, StepStarted

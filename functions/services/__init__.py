@@ -1,1 +1,1 @@
-"""Sample remote services, so that the workflows have somebody to talk to; never for production."""
+"""What the workflows' sample services share; sample services are not for production."""

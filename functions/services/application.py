@@ -1,43 +1,71 @@
-"""The FastAPI application of all sample services, with their fault switches."""
+"""The FastAPI application of the sample services, with their fault switches, behind one function."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Collection
+from http import HTTPStatus
+from typing import Annotated
 
 from azure.data.tables.aio import TableClient
-from fastapi import FastAPI
+from fastapi import APIRouter, FastAPI, Path
 
+from functions.pattern.identity import TASK_ID_PATTERN
 from functions.pattern.ports import Clock
-from functions.services.accounts import ACCOUNTS, ACCOUNTS_TABLE, account_routes
-from functions.services.deliveries import DELIVERIES
-from functions.services.drones import DRONES
-from functions.services.fault_routes import fault_routes
 from functions.services.fault_table import FAULTS_TABLE, Faults
+from functions.services.faults import Fault, FaultView
 from functions.services.faulty_calls import FaultyCalls
-from functions.services.packages import PACKAGES
-from functions.services.payments import PAYMENTS
-from functions.services.resources import Resources
-from functions.services.service import SampleService, service_routes
-from functions.services.transports import TRANSPORTS
+from functions.services.service import SERVICES_PATH, Resources, SampleService
 from functions.web.application import bare_application
-from functions.web.problems import install_problems
+from functions.web.problems import ProblemError, install_problems
 
-_SERVICES: tuple[SampleService[Any], ...] = (PAYMENTS, PACKAGES, TRANSPORTS, DRONES, DELIVERIES)
-_NAMES = (ACCOUNTS, *(service.name for service in _SERVICES))
-
-#: The tables that have to be there for `services_application`.
-SERVICE_TABLES = (ACCOUNTS_TABLE, FAULTS_TABLE, *(service.table for service in _SERVICES))
+#: A resource's id, or `*` for every resource of the service.
+FaultyId = Annotated[str, Path(pattern=rf"^\*$|{TASK_ID_PATTERN}")]
 
 
-def services_application(table: Callable[[str], TableClient], clock: Clock) -> FastAPI:
+def service_tables(services: Collection[SampleService]) -> tuple[str, ...]:
+    """Name the tables that must exist for `services_application`."""
+    return (FAULTS_TABLE, *(service.table for service in services))
+
+
+def services_application(
+    services: Collection[SampleService], table: Callable[[str], TableClient], clock: Clock
+) -> FastAPI:
     """Serve the sample services; `table` gives the client of the table of that name."""
     app = bare_application("Sample services")
-    faults = Faults(table(FAULTS_TABLE), clock=clock)
-    app.add_middleware(FaultyCalls, services=_NAMES, faults=faults)
+    names = [service.name for service in services]
+    faults = Faults(table(FAULTS_TABLE), clock)
+    app.add_middleware(FaultyCalls, services=names, faults=faults)
     install_problems(app)
-    app.include_router(fault_routes(_NAMES, faults))
-    app.include_router(account_routes(Resources(table(ACCOUNTS_TABLE), clock=clock)))
-    for service in _SERVICES:
-        app.include_router(service_routes(service, Resources(table(service.table), clock=clock)))
+    app.include_router(_fault_routes(names, faults))
+    for service in services:
+        router = APIRouter(prefix=f"{SERVICES_PATH}/{service.name}")
+        service.add_routes(router, Resources(table(service.table), clock))
+        app.include_router(router)
     return app
+
+
+def _fault_routes(services: Collection[str], faults: Faults) -> APIRouter:
+    router = APIRouter(prefix=SERVICES_PATH)
+
+    def check(service: str) -> None:
+        if service not in services:
+            raise ProblemError(HTTPStatus.NOT_FOUND, f"The services are {', '.join(services)}.")
+
+    @router.get("/faults")
+    async def show() -> list[FaultView]:
+        """Show the faults that are set."""
+        return await faults.standing()
+
+    @router.put("/{service}/faults/{resource_id}", status_code=HTTPStatus.NO_CONTENT)
+    async def put(service: str, resource_id: FaultyId, fault: Fault) -> None:
+        """Set the fault, replacing the one that is set, if any."""
+        check(service)
+        await faults.set(service, resource_id, fault)
+
+    @router.delete("/{service}/faults/{resource_id}", status_code=HTTPStatus.NO_CONTENT)
+    async def delete(service: str, resource_id: FaultyId) -> None:
+        """End the fault."""
+        check(service)
+        await faults.end(service, resource_id)
+
+    return router

@@ -1,4 +1,4 @@
-"""The HTTP-triggered function in front of the sample remote services."""
+"""The HTTP-triggered function in front of the sample services."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from functions.web.asgi import handler_of
 
 
 def services_blueprint(application: FastAPI) -> df.Blueprint:
-    """Register the sample services; as all that changes something, they need a function key."""
+    """Register the sample services; like everything that changes state, they need a function key."""
     blueprint = df.Blueprint()
     handle = handler_of(application)
 

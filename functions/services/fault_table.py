@@ -1,4 +1,4 @@
-"""The fault switches that are set, in a table: every process that serves the sample services reads them."""
+"""The fault switches that are set, in a table that every process with the sample services reads."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from functions.services.faults import EVERY_ID, Fault, FaultView
 
 FAULTS_TABLE = "ServiceFaults"
 
-#: For so long a process takes it that a service has no faults; those set through itself hold at once.
+#: How long a process relies on having seen no faults of a service; a fault set through itself counts at once.
 _QUIET = timedelta(seconds=1)
 _NEVER = datetime.min.replace(tzinfo=UTC)
 _MOST_SHOWN = 1_000
@@ -26,26 +26,26 @@ _CONFLICTS = frozenset({HTTPStatus.NOT_FOUND, HTTPStatus.PRECONDITION_FAILED})
 
 
 class Faults:
-    """Sets faults, ends them, and counts the calls that meet them."""
+    """Sets faults, ends them, and counts the calls to which they apply."""
 
-    def __init__(self, table: TableClient, *, clock: Clock) -> None:
+    def __init__(self, table: TableClient, clock: Clock) -> None:
         self._table = table
         self._clock = clock
         self._set_at: dict[str, datetime] = {}
         self._quiet_at: dict[str, datetime] = {}
 
     async def set(self, service: str, resource_id: str, fault: Fault) -> None:
-        """Let the calls for a resource, or for `EVERY_ID`, meet the fault from now on."""
+        """Apply the fault to the calls for a resource, or for `EVERY_ID`, from now on."""
         row = _key(service, resource_id) | fault.model_dump(mode="json", exclude_none=True)
         await self._table.upsert_entity(row, mode=UpdateMode.REPLACE)
         self._set_at[service] = self._clock.now()
 
     async def end(self, service: str, resource_id: str) -> None:
-        """Let calls be taken as usual; harmless when they are."""
+        """End the fault of a resource, if there is one."""
         await self._table.delete_entity(_key(service, resource_id))
 
     async def standing(self) -> list[FaultView]:
-        """Show the faults that are set, of all services: the first thousand of them."""
+        """Show the faults that are set, of all services, at most a thousand."""
         shown: list[FaultView] = []
         async for row in self._table.list_entities():
             shown.append(
@@ -56,7 +56,7 @@ class Faults:
         return shown
 
     async def take(self, service: str, resource_id: str, method: str) -> Fault | None:
-        """Give the fault that this call meets, and count it; the resource's own comes before `EVERY_ID`'s."""
+        """Give the fault for this call, and count it; the resource's own comes before `EVERY_ID`'s."""
         while not await self._is_quiet(service):
             row = await self._find(service, resource_id, method)
             if row is None:
@@ -66,7 +66,7 @@ class Faults:
         return None
 
     async def _is_quiet(self, service: str) -> bool:
-        """Tell whether the service has no faults at all, as is usual: then no call waits for the table."""
+        """Tell whether the service has no faults; then, as usual, no call waits for the table."""
         now = self._clock.now()
         quiet_at = self._quiet_at.get(service, _NEVER)
         if self._set_at.get(service, _NEVER) < quiet_at <= now < quiet_at + _QUIET:
@@ -88,7 +88,7 @@ class Faults:
         return None
 
     async def _count(self, row: TableEntity) -> bool:
-        """Count a call by compare-and-swap: False when another call was counted at this moment."""
+        """Count a call by compare-and-swap; False when another call was counted at the same moment."""
         if "times" not in row:
             return True
         change = "update" if row["times"] > 1 else "delete"

@@ -1,4 +1,4 @@
-"""What can be made wrong with the calls of one resource of a sample service."""
+"""The faults that can be set for the calls of one resource of a sample service."""
 
 from __future__ import annotations
 
@@ -7,29 +7,29 @@ from typing import Annotated, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-#: In place of a resource's id: every resource of the service.
+#: Instead of a resource's id: every resource of the service.
 EVERY_ID = "*"
 
 
 class FaultKind(StrEnum):
     """How a call goes wrong."""
 
-    #: It is held first, and its work is done late.
+    #: It is delayed, and its work is done late.
     SLOW = "slow"
     #: Nothing is done, and the answer is 503.
     FAIL = "fail"
     #: Nothing is done, and the answer is 504.
     HANG = "hang"
-    #: The work is done, but the caller gets 504 in place of its answer.
+    #: The work is done, but the caller gets 504 instead of the answer.
     LOSE_ANSWER = "lose-answer"
-    #: Nothing is done, and all but an undo is refused for good with 422.
+    #: Nothing is done, and all but an undo is refused with 422, which is permanent.
     REFUSE = "refuse"
-    #: Nothing is done, and an undo (`DELETE`) is refused for good with 422.
+    #: Nothing is done, and an undo (`DELETE`) is refused with 422, which is permanent.
     REFUSE_UNDO = "refuse-undo"
 
 
 class Fault(BaseModel):
-    """One fault switch: what goes wrong, for how many calls (null: for all), held for how many seconds."""
+    """One fault switch: what goes wrong, for how many calls (null: for all), after a delay in seconds."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -44,14 +44,14 @@ class Fault(BaseModel):
         return self
 
     def concerns(self, method: str) -> bool:
-        """Tell whether a call with this HTTP method meets the fault."""
+        """Tell whether the fault applies to a call with this HTTP method."""
         if self.kind is FaultKind.REFUSE:
             return method != "DELETE"
         return self.kind is not FaultKind.REFUSE_UNDO or method == "DELETE"
 
 
 class FaultView(Fault):
-    """A fault switch that is set; `times` is how many calls will still meet it."""
+    """A fault switch that is set; `times` is the number of calls that it still applies to."""
 
     service: str
     id: str

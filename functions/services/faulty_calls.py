@@ -1,4 +1,4 @@
-"""Lets calls of the sample services go wrong, as the fault switches say."""
+"""Makes calls of the sample services fail as the fault switches say."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ _RESOURCE = re.compile(rf"{SERVICES_PATH}/(?P<service>[^/]+)/(?P<id>{TASK_ID_PAT
 
 
 class FaultyCalls:
-    """Stands before the services that are named, and takes each call as the fault set for it says.
+    """Handles each call of the named services as the fault set for it says.
 
-    An HTTP-triggered function can't cut a connection. So an answer is lost as a gateway loses it: the
+    An HTTP-triggered function can't cut a connection. So an answer is lost the way a gateway loses it: the
     caller gets 504, and can't know whether the work was done.
     """
 
@@ -32,12 +32,12 @@ class FaultyCalls:
         self._faults = faults
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Let the call through, unless it meets a fault."""
+        """Let the call through, unless a fault applies to it."""
         fault = await self._fault_of(scope)
         if fault is None:
             await self._app(scope, receive, send)
         else:
-            await self._meet(fault, scope, receive, send)
+            await self._fail(fault, scope, receive, send)
 
     async def _fault_of(self, scope: Scope) -> Fault | None:
         called = _RESOURCE.fullmatch(scope["path"]) if scope["type"] == "http" else None
@@ -45,7 +45,7 @@ class FaultyCalls:
             return None
         return await self._faults.take(called["service"], called["id"], scope["method"])
 
-    async def _meet(self, fault: Fault, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _fail(self, fault: Fault, scope: Scope, receive: Receive, send: Send) -> None:
         match fault.kind:
             case FaultKind.SLOW:
                 await asyncio.sleep(fault.seconds)
@@ -67,4 +67,4 @@ class FaultyCalls:
 
 
 async def _lose(_message: Message) -> None:
-    """Take a part of an answer, and send it to nobody."""
+    """Drop a part of an answer."""

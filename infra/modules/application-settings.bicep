@@ -25,11 +25,11 @@ type ApplicationSettings = {
   @maxLength(1000)
   agentsElsewhere: string?
 
-  @description('Failed calls in a row after which a remote service is left alone.')
+  @description('Failed calls in a row after which the circuit of a remote service opens.')
   @minValue(1)
   breakerFailures: int?
 
-  @description('The time for which a failing remote service is left alone.')
+  @description('The time for which the circuit of a failing remote service stays open.')
   @minValue(1)
   breakerOpenSeconds: int?
 

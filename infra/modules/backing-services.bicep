@@ -36,7 +36,7 @@ param alertWebhookUrl string
 
 var packageContainer = 'app-package'
 
-// The application makes these too, when they are missing: functions/store/tables.py, functions/services/application.py.
+// The application makes these too, when they are missing: functions/store/tables.py, functions/services/service.py.
 var stateTables = ['Tasks', 'Rejected']
 var sampleTables = ['Accounts', 'ServiceFaults', 'Payments', 'Packages', 'Transports', 'Drones', 'Deliveries']
 

@@ -3,29 +3,29 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from functools import cache
 from itertools import chain
 from pathlib import Path
 from runpy import run_path
 from typing import Any
 from unittest.mock import patch
+from urllib.parse import urlsplit
 
-from functions.agent_keys import agent_key_setting, load_agent_keys
+from functions.agents.catalog import load_endpoints, url_setting
 from functions.pattern.agent_messages import AGENT_REPLIES_QUEUE, requests_queue
 from functions.pattern.messages import OPERATOR_ALERTS_QUEUE, SCHEDULER_REQUESTS_QUEUE, SUBMISSIONS_QUEUE
 from functions.pattern.states import Way
-from functions.services.application import SERVICE_TABLES
-from functions.settings import Settings, agent_url_setting, load_agent_urls, load_settings
+from functions.services.service import SERVICES_PATH
+from functions.settings import Settings, load_settings
 from functions.store.tables import REJECTED_TABLE, TASKS_TABLE
 from functions.wiring import Wiring
-from functions.workflows.registry import WORKFLOWS
+from functions.workflows.registry import load_registrations
 
-AGENTS = frozenset(step.agent for workflow in WORKFLOWS for step in workflow.steps)
-AGENT_SETTINGS = frozenset(map(agent_url_setting, AGENTS))
-AGENT_KEY_SETTINGS = frozenset(map(agent_key_setting, AGENTS))
+REGISTRATIONS = load_registrations()
+_STEPS = [step for each in REGISTRATIONS for step in each.workflow.steps]
 STATE_TABLES = frozenset({TASKS_TABLE, REJECTED_TABLE})
-SAMPLE_TABLES = frozenset(SERVICE_TABLES)
 
 #: These hold keys; in Azure, an address and an identity stand in their place.
 CONNECTION_STRINGS = frozenset({"StateStore", "ServiceBusConnection"})
@@ -41,8 +41,32 @@ _ENVIRONMENT = {
     "StateStore__tableServiceUri": "https://state.table.example.com/",
     "ServiceBusConnection__fullyQualifiedNamespace": "bus.example.com",
     "SAMPLE_SERVICES": "1",
-    **dict.fromkeys(AGENT_SETTINGS, "https://service.example.com/things"),
+    **{url_setting(step.agent): "https://service.example.com/things" for step in _STEPS},
 }
+
+
+@dataclass(frozen=True, slots=True)
+class SampledAgent:
+    """An Agent that calls a sample service: the settings with the service's address and key, and its path."""
+
+    url_setting: str
+    key_setting: str
+    path: str
+
+    @property
+    def table(self) -> str:
+        """Name the service's table."""
+        return self.path.rpartition("/")[2].capitalize()
+
+
+def sampled_agents(sample: Mapping[str, str]) -> list[SampledAgent]:
+    """Find the Agents that call sample services in the sample settings, whatever workflows are registered."""
+    paths = {name: urlsplit(value).path for name, value in sorted(sample.items())}
+    return [
+        SampledAgent(name, f"{name.removesuffix('_URL')}_KEY", path)
+        for name, path in paths.items()
+        if name.endswith("_URL") and path.startswith(SERVICES_PATH)
+    ]
 
 
 def setting_names() -> dict[str, str]:
@@ -55,13 +79,11 @@ def default_of(field: str) -> object:
     return Settings.model_fields[field].get_default(call_default_factory=True)
 
 
-def start(values: Mapping[str, str]) -> Settings:
+def start(values: Mapping[str, str], agents: Iterable[SampledAgent]) -> Settings:
     """Read settings as the application does when it starts. Raises `SettingsError`."""
     with patch.dict(os.environ, values, clear=True):
-        settings = load_settings()
-        load_agent_urls(AGENTS - settings.agents_elsewhere)
-        load_agent_keys(AGENTS - settings.agents_elsewhere)
-        return settings
+        load_endpoints(agent.url_setting.removesuffix("_URL").lower() for agent in agents)
+        return load_settings()
 
 
 @cache
@@ -98,7 +120,7 @@ def queues_received() -> set[str]:
 
 def queues_sent(reply_queues: set[str]) -> set[str]:
     """Name the queues that the application sends to, when callers may name `reply_queues`."""
-    queued = {step.agent for workflow in WORKFLOWS for step in workflow.steps if step.via is Way.QUEUE}
+    queued = {step.agent for step in _STEPS if step.via is Way.QUEUE}
     own = {SUBMISSIONS_QUEUE, SCHEDULER_REQUESTS_QUEUE, OPERATOR_ALERTS_QUEUE, AGENT_REPLIES_QUEUE}
     return own | set(map(requests_queue, queued)) | reply_queues
 

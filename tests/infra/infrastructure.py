@@ -9,7 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from tests.infra.application import AGENT_KEY_SETTINGS, AGENT_SETTINGS
+from tests.infra.application import SampledAgent, sampled_agents
 from tests.infra.bicep.deployment import Deployment, Library, Planned
 from tests.infra.bicep.template import Template
 from tests.infra.bicep.values import Value, properties_of
@@ -20,10 +20,6 @@ REPOSITORY = Path(__file__).parents[2]
 CANARY = "https://canary.example.com/secret"
 
 _NAMED: dict[str, Value] = {"environmentName": "test", "location": "westeurope"}
-_OWN_AGENTS: dict[str, Value] = {
-    **dict.fromkeys(AGENT_SETTINGS, "https://service.example.com/things"),
-    **dict.fromkeys(AGENT_KEY_SETTINGS, "@Microsoft.KeyVault(SecretUri=https://vault.example.com/key)"),
-}
 _EVERYTHING: dict[str, Value] = {
     "durableBackend": "scheduler",
     "privateNetwork": True,
@@ -32,11 +28,6 @@ _EVERYTHING: dict[str, Value] = {
     "alertWebhookUrl": CANARY,
     "monthlyBudget": 100,
     "budgetStart": "2026-11-01",
-}
-_ENVIRONMENTS: dict[str, dict[str, Value]] = {
-    "as it comes": _NAMED,
-    "with everything": _NAMED | _EVERYTHING,
-    "without samples": _NAMED | {"sampleServices": False, "agentSettings": _OWN_AGENTS},
 }
 
 
@@ -84,10 +75,24 @@ class Infrastructure:
     def environments(self) -> list[Environment]:
         """Plan what is deployed as it comes, with everything, and without sample services."""
         main = self.folder / "infra" / "main.bicep"
+        own_agents: dict[str, Value] = {}
+        for agent in self.sampled_agents:
+            own_agents[agent.url_setting] = "https://service.example.com/things"
+            own_agents[agent.key_setting] = "@Microsoft.KeyVault(SecretUri=https://vault.example.com/key)"
+        chosen: dict[str, dict[str, Value]] = {
+            "as it comes": _NAMED,
+            "with everything": _NAMED | _EVERYTHING,
+            "without samples": _NAMED | {"sampleServices": False, "agentSettings": own_agents},
+        }
         return [
             Environment(name, parameters, Deployment(main, parameters, self.library))
-            for name, parameters in _ENVIRONMENTS.items()
+            for name, parameters in chosen.items()
         ]
+
+    @cached_property
+    def sampled_agents(self) -> list[SampledAgent]:
+        """Give the Agents that call sample services."""
+        return sampled_agents(self.json("local.settings.sample.json")["Values"])
 
     def each(self, kind: str) -> Iterator[Planned]:
         """Give the resources of a type in all environments."""

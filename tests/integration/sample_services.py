@@ -1,52 +1,57 @@
-"""The sample services on tables of their own, and an order for each of them."""
+"""Sample services on tables of their own: those of a workflow, or parcels, which are the tests' own."""
 
 from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Collection
+from typing import Annotated, Any
 
 from azure.data.tables.aio import TableClient, TableServiceClient
+from pydantic import BaseModel, ConfigDict, Field
 
-from functions.services.application import SERVICE_TABLES, services_application
+from functions.pattern.definition import Json
+from functions.services.application import service_tables, services_application
+from functions.services.service import SampleService, booking_service
 from tests.fakes.asgi import AsgiClient
 from tests.fakes.clock import FakeClock
 
 TablesOf = Callable[[str], TableClient]
 
 SERVICES = "/api/services"
-PACKAGE = f"{SERVICES}/packages/task-1"
-SWITCH = f"{SERVICES}/packages/faults/task-1"
+PARCEL = f"{SERVICES}/parcels/task-1"
+SWITCH = f"{SERVICES}/parcels/faults/task-1"
 
-#: What each service takes.
-ORDERS: dict[str, dict[str, Any]] = {
-    "payments": {"customer": "C-1042", "amount": "9.80", "currency": "EUR"},
-    "packages": {"weight_kg": 2.5, "size": "small", "tag": "fragile"},
-    "transports": {"weight_kg": 2.5, "distance_km": "41.2"},
-    "drones": {
-        "weight_kg": 2.5,
-        "pickup": {"latitude": 47.6, "longitude": -122.3},
-        "pickup_at": "2026-11-21T12:00:00Z",
-    },
-    "deliveries": {
-        "account": "A-7",
-        "tracking_number": "PK1",
-        "drone": "drone-01",
-        "carrier": None,
-        "pickup": {"latitude": 47.6, "longitude": -122.3},
-        "pickup_at": "2026-11-21T12:00:00Z",
-        "dropoff": {"latitude": 47.7, "longitude": -122.2},
-        "expedited": False,
-    },
-}
+#: What the service of parcels takes, and what it confirms.
+ORDER: dict[str, Any] = {"weight_kg": 2.5}
+CONFIRMED: dict[str, Any] = {"number": "P-task-1"}
 
 
-async def make_tables(service: TableServiceClient) -> TablesOf:
+class Parcel(BaseModel):
+    """What is to be sent."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    weight_kg: Annotated[float, Field(gt=0)]
+
+
+def _number(parcel_id: str, _parcel: Parcel) -> Json:
+    return {"number": f"P-{parcel_id}"}
+
+
+PARCELS = (booking_service("parcels", Parcel, _number), booking_service("letters", Parcel))
+
+
+async def make_tables(service: TableServiceClient, services: Collection[SampleService] = PARCELS) -> TablesOf:
     """Make the services' tables under names that nobody else uses, and give the way to them."""
     prefix = f"S{uuid.uuid4().hex}"
-    await asyncio.gather(*(service.create_table(prefix + name) for name in SERVICE_TABLES))
+    await asyncio.gather(*(service.create_table(prefix + name) for name in service_tables(services)))
     return lambda name: service.get_table_client(prefix + name)
+
+
+async def serve(service: TableServiceClient, services: Collection[SampleService] = PARCELS) -> AsgiClient:
+    """Serve sample services on tables of their own."""
+    return AsgiClient(services_application(services, await make_tables(service, services), FakeClock()))
 
 
 class Bench:
@@ -54,20 +59,20 @@ class Bench:
 
     def __init__(self, tables: TablesOf) -> None:
         self.clock = FakeClock()
-        self.client = AsgiClient(services_application(tables, self.clock))
+        self.client = AsgiClient(services_application(PARCELS, tables, self.clock))
 
     async def set(self, fault: dict[str, Any], switch: str = SWITCH) -> None:
         """Set a fault."""
         assert (await self.client.put(switch, fault)).status == 204
 
-    async def put(self, path: str = PACKAGE) -> int:
-        """Order a package, and give the status."""
-        return (await self.client.put(path, ORDERS["packages"])).status
+    async def put(self, path: str = PARCEL) -> int:
+        """Order a parcel to be sent, and give the status."""
+        return (await self.client.put(path, ORDER)).status
 
-    async def get(self, path: str = PACKAGE) -> int:
-        """Look at a package, and give the status."""
+    async def get(self, path: str = PARCEL) -> int:
+        """Look at a parcel, and give the status."""
         return (await self.client.get(path)).status
 
-    async def delete(self, path: str = PACKAGE) -> int:
-        """Undo a package, and give the status."""
+    async def delete(self, path: str = PARCEL) -> int:
+        """Undo a parcel, and give the status."""
         return (await self.client.delete(path)).status

@@ -13,12 +13,13 @@ import pytest
 from azure.core.exceptions import ServiceRequestError
 from azure.data.tables.aio import TableClient
 
-from functions.agents.breaker import Breaker, ServiceLeftAloneError
+from functions.agents.breaker import Breaker, CircuitOpenError
 from functions.pattern.breaker import BreakerPolicy, BreakerRecord, BreakerState
 from functions.pattern.errors import TransientError
 from functions.pattern.store_ports import StoredBreaker
 from functions.store.breakers import TableBreakerRows
 from tests.fakes.clock import START, FakeClock
+from tests.fakes.ports import fake_ports
 from tests.fakes.tasks import after
 from tests.integration.conftest import MakeProcess
 from tests.integration.processes import Process
@@ -44,7 +45,7 @@ class Instance:
     def __init__(self, process: Process) -> None:
         self.process = process
         self.clock: FakeClock = process.clock
-        self.breaker = Breaker("drone", rows=_rows(process), policy=POLICY, clock=process.clock)
+        self.breaker = Breaker("drone", fake_ports(clock=process.clock, breakers=_rows(process)), POLICY)
         self.calls = 0
         self.service_fails = True
 
@@ -52,8 +53,8 @@ class Instance:
         """Call the service once; tell what came of it."""
         try:
             return await self.breaker.call(self._attempt)
-        except ServiceLeftAloneError:
-            return "left alone"
+        except CircuitOpenError:
+            return "circuit open"
         except TransientError:
             return "failed"
 
@@ -109,9 +110,9 @@ async def _told(instances: list[Instance], seconds: float) -> list[str]:
 async def test_instances_share_what_they_know(instances: list[Instance]) -> None:
     """One opens, both leave alone; one probes, both go on."""
     one, two = instances
-    assert [await one.call() for _ in range(3)] == ["failed", "failed", "left alone"]
-    assert await two.call() == "left alone"
-    assert await _told(instances, 10) == ["failed", "left alone"]
+    assert [await one.call() for _ in range(3)] == ["failed", "failed", "circuit open"]
+    assert await two.call() == "circuit open"
+    assert await _told(instances, 10) == ["circuit open", "failed"]
     assert one.calls + two.calls == 3
     one.service_fails = two.service_fails = False
     assert await _told([one], 10) == ["delivered"]
@@ -127,7 +128,7 @@ async def test_instances_that_open_at_once_agree(instances: list[Instance]) -> N
     assert await _told(instances, 0) == ["failed"] * 2
     assert await _told(instances, 0) == ["failed"] * 2
     for _ in range(5):
-        assert await _told(instances, 10) == ["failed", "left alone"]
+        assert await _told(instances, 10) == ["circuit open", "failed"]
     stored = await _rows(instances[0].process).read("drone")
     assert stored is not None
     assert (stored.record.since, stored.record.failures) == (START, 7)
@@ -137,7 +138,7 @@ async def test_new_instance_knows_what_is_down(instances: list[Instance], make_p
     """From its first call on."""
     assert [await instances[0].call() for _ in range(2)] == ["failed"] * 2
     new = Instance(make_process())
-    assert (await new.call(), new.calls) == ("left alone", 0)
+    assert (await new.call(), new.calls) == ("circuit open", 0)
 
 
 async def test_traffic_costs_one_read_a_second(process: Process) -> None:
@@ -209,7 +210,7 @@ async def test_damaged_row_makes_no_call_fail(process: Process, damage: Mapping[
     with pytest.raises(TransientError, match=r"row breaker\|drone can't be read"):
         await _rows(process).read("drone")
     instance = Instance(process)
-    assert [await instance.call() for _ in range(3)] == ["failed", "failed", "left alone"]
+    assert [await instance.call() for _ in range(3)] == ["failed", "failed", "circuit open"]
 
 
 async def test_failing_store_is_a_transient_fault(process: Process) -> None:

@@ -8,7 +8,7 @@ import pytest
 from azure.data.tables.aio import TableServiceClient
 
 from functions.services.fault_table import FAULTS_TABLE
-from tests.integration.sample_services import ORDERS, SERVICES, SWITCH, Bench, TablesOf, make_tables
+from tests.integration.sample_services import ORDER, SERVICES, SWITCH, Bench, TablesOf, make_tables
 
 pytestmark = pytest.mark.process
 
@@ -90,21 +90,15 @@ async def test_refusal_of_the_undo_is_for_nothing_else(bench: Bench) -> None:
 async def test_fault_is_for_its_resource_alone(bench: Bench) -> None:
     """Neither for another id, nor for the same id of another service."""
     await bench.set({"kind": "fail"})
-    assert await bench.put(f"{SERVICES}/packages/task-2") == 201
-    assert (await bench.client.put(f"{SERVICES}/payments/task-1", ORDERS["payments"])).status == 201
+    assert await bench.put(f"{SERVICES}/parcels/task-2") == 201
+    assert (await bench.client.put(f"{SERVICES}/letters/task-1", ORDER)).status == 201
 
 
 async def test_fault_of_all_is_for_every_resource_that_has_none_of_its_own(bench: Bench) -> None:
     """The id's own comes first."""
-    await bench.set({"kind": "fail"}, f"{SERVICES}/packages/faults/*")
+    await bench.set({"kind": "fail"}, f"{SERVICES}/parcels/faults/*")
     await bench.set({"kind": "refuse"})
-    assert [await bench.put(), await bench.put(f"{SERVICES}/packages/task-2")] == [422, 503]
-
-
-async def test_account_can_be_unreachable(bench: Bench) -> None:
-    """Every service has its switches."""
-    await bench.set({"kind": "fail"}, f"{SERVICES}/accounts/faults/A-7")
-    assert await bench.get(f"{SERVICES}/accounts/A-7") == 503
+    assert [await bench.put(), await bench.put(f"{SERVICES}/parcels/task-2")] == [422, 503]
 
 
 async def test_calls_at_the_same_moment_are_counted_one_by_one(tables: TablesOf) -> None:
@@ -145,11 +139,11 @@ async def test_quiet_service_reads_no_faults(
 async def test_faults_that_are_set_can_be_seen(bench: Bench) -> None:
     """`times` is how many calls will still meet it."""
     await bench.set({"kind": "fail", "times": 2})
-    await bench.set({"kind": "slow", "seconds": 1.5}, f"{SERVICES}/drones/faults/*")
+    await bench.set({"kind": "slow", "seconds": 1.5}, f"{SERVICES}/letters/faults/*")
     await bench.put()
     assert (await bench.client.get(f"{SERVICES}/faults")).json == [
-        {"service": "drones", "id": "*", "kind": "slow", "times": None, "seconds": 1.5},
-        {"service": "packages", "id": "task-1", "kind": "fail", "times": 1, "seconds": 0},
+        {"service": "letters", "id": "*", "kind": "slow", "times": None, "seconds": 1.5},
+        {"service": "parcels", "id": "task-1", "kind": "fail", "times": 1, "seconds": 0},
     ]
 
 
@@ -171,7 +165,7 @@ async def test_fault_without_bounds_is_refused(fault: dict[str, object], bench: 
     assert (await bench.client.put(SWITCH, fault)).status == 422
 
 
-@pytest.mark.parametrize(("switch", "status"), [("nothing/faults/task-1", 404), ("packages/faults/a.b", 422)])
+@pytest.mark.parametrize(("switch", "status"), [("nothing/faults/task-1", 404), ("parcels/faults/a.b", 422)])
 async def test_switch_of_what_is_not_served_is_refused(switch: str, status: int, bench: Bench) -> None:
     """The answer names the services."""
     assert (await bench.client.put(f"{SERVICES}/{switch}", {"kind": "fail"})).status == status

@@ -2,27 +2,38 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 
-from functions.agents.catalog import AGENTS
-from functions.remotes import remotes_of
-from functions.settings import agent_url_setting, load_settings
+from functions.agents.catalog import url_setting
+from functions.settings import load_settings
 from functions.wiring import Wiring
-from functions.workflows.registry import WORKFLOWS
+from functions.workflows.registration import Registration
+from functions.workflows.registry import load_registrations
 
+REGISTRATIONS = load_registrations()
 SETTINGS = {
     "StateStore": "UseDevelopmentStorage=true",
     "ServiceBusConnection": "Endpoint=sb://127.0.0.1;SharedAccessKeyName=local;SharedAccessKey=local",
     "SAMPLE_SERVICES": "1",
-    **{agent_url_setting(agent): "https://service.example" for agent in AGENTS},
+    **{
+        url_setting(step.agent): "https://service.example"
+        for each in REGISTRATIONS
+        for step in each.workflow.steps
+    },
 }
+
+
+def wired(registrations: Sequence[Registration]) -> Wiring:
+    """Wire these workflows and all else, the sample services too. Nothing connects before it is used."""
+    with pytest.MonkeyPatch.context() as environment:
+        for name, value in SETTINGS.items():
+            environment.setenv(name, value)
+        return Wiring(load_settings(), registrations)
 
 
 @pytest.fixture(scope="session")
 def wiring() -> Wiring:
-    """Wire everything, the sample services too. Nothing connects before it is used."""
-    with pytest.MonkeyPatch.context() as environment:
-        for name, value in SETTINGS.items():
-            environment.setenv(name, value)
-        settings = load_settings()
-        return Wiring(settings, WORKFLOWS, remotes_of(settings, WORKFLOWS))
+    """Wire every workflow that is registered."""
+    return wired(REGISTRATIONS)

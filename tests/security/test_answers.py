@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from functions.agents.catalog import load_endpoints
 from functions.pattern.errors import TransientError
-from functions.remotes import remotes_of
 from functions.settings import load_settings
-from functions.workflows.registry import WORKFLOWS
 from tests.fakes.asgi import AsgiClient
 from tests.fakes.workflows import TASK
 from tests.security.conftest import SETTINGS
@@ -64,14 +63,15 @@ def test_secrets_stay_out_of_representations(monkeypatch: pytest.MonkeyPatch) ->
         "ServiceBusConnection": f"Endpoint=sb://a.example;SharedAccessKeyName=a;SharedAccessKey={CANARY}",
         "ALERT_WEBHOOK_URL": "https://hooks.example/canary",
         "APPLICATIONINSIGHTS_CONNECTION_STRING": "InstrumentationKey=canary",
+        "PAYMENT_URL": "https://pay.example",
         "PAYMENT_KEY": "canary",
     }
     for name, value in {**SETTINGS, **secrets}.items():
         monkeypatch.setenv(name, value)
     settings = load_settings()
-    remotes = remotes_of(settings, WORKFLOWS)
-    key = remotes["payment"].key
+    endpoints = load_endpoints(["payment"])
+    key = endpoints["payment"].key
     assert key is not None
     assert key.get_secret_value() == "canary"
-    shown = [settings, remotes, settings.state_store_connection, settings.service_bus_connection]
+    shown = [settings, endpoints, settings.state_store_connection, settings.service_bus_connection]
     assert [text for text in map(repr, [*shown, settings.application_insights]) if "canary" in text] == []

@@ -5,7 +5,6 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
-from filecmp import cmp, dircmp
 from pathlib import Path
 from typing import Self
 
@@ -16,6 +15,9 @@ _SERVICES_FILE = "trip_services.py"
 _SETTINGS_FILE = "local.settings.json"
 _SERVICES_ADDRESS = "http://127.0.0.1:8090"
 _COPIED = ("function_app.py", "host.json", "infra/queues.json", "local.settings.sample.json")
+REGISTRY = "functions/workflows/registry.py"
+WORKFLOW = "functions/workflows/trips"
+_LIST = "FOLDERS: Sequence[str] = [\n"
 _HEADING = "\n## "
 
 
@@ -55,30 +57,28 @@ class TripServices:
 
 def follow_tutorial(folder: Path, services: str) -> None:
     """Copy the application to `folder`, and write what the tutorial shows; `services` is their address."""
-    shutil.copytree(ROOT / "functions", folder / "functions", ignore=shutil.ignore_patterns("__pycache__"))
+    copied = shutil.ignore_patterns("__pycache__")
+    shutil.copytree(ROOT / "functions", folder / "functions", ignore=copied)
     for name in _COPIED:
         (folder / name).parent.mkdir(exist_ok=True)
         shutil.copy(ROOT / name, folder / name)
+    add_workflow(folder)
+    settings = folder / _SETTINGS_FILE
+    [shown_settings] = [block.text for block in shown() if block.file == _SETTINGS_FILE]
+    settings.write_text(shown_settings.replace(_SERVICES_ADDRESS, services), encoding="utf-8")
+
+
+def add_workflow(folder: Path) -> None:
+    """Write the tutorial's workflow and its line of the registry, whether or not they are there already."""
     for block in shown():
-        if block.file is not None and block.file != _SERVICES_FILE:
+        if block.file is not None and block.file.startswith(f"{WORKFLOW}/"):
             path = folder / block.file
             path.parent.mkdir(exist_ok=True)
             path.write_text(block.text, encoding="utf-8")
-    settings = folder / _SETTINGS_FILE
-    settings.write_text(settings.read_text(encoding="utf-8").replace(_SERVICES_ADDRESS, services))
-
-
-def changed_files(folder: Path) -> set[str]:
-    """Name what differs between the copy and the project."""
-    functions = dircmp(ROOT / "functions", folder / "functions", ignore=["__pycache__"])
-    copied = {name for name in _COPIED if not cmp(ROOT / name, folder / name, shallow=False)}
-    return copied | _changed(functions, "functions")
-
-
-def _changed(compared: dircmp[str], path: str) -> set[str]:
-    below = (_changed(each, f"{path}/{name}") for name, each in compared.subdirs.items())
-    here = (*compared.left_only, *compared.right_only, *compared.diff_files)
-    return {f"{path}/{name}" for name in here}.union(*below)
+    [line] = [block.text for block in shown() if block.file == REGISTRY]
+    registry = folder / REGISTRY
+    before = registry.read_text(encoding="utf-8").replace(line, "")
+    registry.write_text(before.replace(_LIST, _LIST + line), encoding="utf-8")
 
 
 def scene(number: int) -> tuple[list[str], list[list[str]]]:

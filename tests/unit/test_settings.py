@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from functions.settings import Connection, Settings, SettingsError, load_agent_urls, load_settings
+from functions.settings import Connection, Settings, SettingsError, load_settings
 
 COMPLETE = {
     "StateStore": "UseDevelopmentStorage=true",
@@ -127,32 +127,6 @@ def test_services_can_be_reached_by_identity(monkeypatch: pytest.MonkeyPatch) ->
         None, "https://account.table.core.windows.net", "client"
     )
     assert settings.service_bus_connection == Connection(None, "bus.servicebus.windows.net", None)
-
-
-def test_each_agent_has_the_address_of_its_service(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The setting is named after the Agent."""
-    monkeypatch.setenv("PAYMENT_URL", "https://pay.example.com/payments")
-    monkeypatch.setenv("CAR_RENTAL_URL", "https://cars.example.com")
-    assert load_agent_urls(["payment", "car-rental"]) == {
-        "payment": "https://pay.example.com/payments",
-        "car-rental": "https://cars.example.com/",
-    }
-
-
-@pytest.mark.parametrize("value", ["", None, "pay.example.com", "ftp://pay.example.com"])
-def test_missing_or_wrong_address_is_named_with_its_fix(
-    value: str | None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """One line names the setting, and what an address looks like."""
-    monkeypatch.delenv("PAYMENT_URL", raising=False)
-    if value is not None:
-        monkeypatch.setenv("PAYMENT_URL", value)
-    with pytest.raises(SettingsError) as refusal:
-        load_agent_urls(["payment"])
-    text = str(refusal.value)
-    assert text.startswith("setting PAYMENT_URL is ")
-    assert "set it to the address of the service, such as https://pay.example.com/payments" in text
-    assert "\n" not in text
 
 
 def test_callers_are_known_by_keys_unless_told_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,8 +9,9 @@ from typing import Literal
 
 from playwright.async_api import Browser, ConsoleMessage, Page, Route, async_playwright
 
-from tests.e2e.deliveries.services import STEPS, DeliveryServices
-from tests.e2e.recovery.bench import Bench, bench_with
+from tests.e2e.fleet import bench as fleet
+from tests.e2e.fleet.services import STEPS
+from tests.e2e.recovery.bench import Bench
 
 #: Debian's own; Playwright brings none.
 _CHROMIUM = "/usr/bin/chromium"
@@ -29,11 +30,6 @@ _APP = Path(__file__).parent / "app"
 
 SHARDS = 2
 _SETTINGS = {
-    "SUPERVISOR_SCHEDULE": "* * * * * *",
-    "SUPERVISOR_THRESHOLD": "1",
-    "EXTENDED_WAITS": "2",
-    "SKEW_SECONDS": "0.5",
-    "PICK_UP_SECONDS": "8",
     "STEP_SECONDS": ",".join(["orders.payment=4", *(f"delivery.{step}=4" for step in STEPS)]),
     "BREAKER_FAILURES": "8",
     "STATE_SHARDS": str(SHARDS),
@@ -48,12 +44,8 @@ type Scheme = Literal["light", "dark"]
 @asynccontextmanager
 async def running(data: Path) -> AsyncIterator[Bench]:
     """Run a platform whose Supervisor sweeps every second."""
-    async with DeliveryServices().serving() as services:
-        addresses = {f"{step.upper()}_URL": f"{services.url}/{step}" for step in STEPS}
-        settings = {**_SETTINGS, **addresses, "PAYMENT_URL": f"{services.url}/payments"}
-        async with bench_with(services, data, settings, app=_APP) as bench:
-            services.payments_url = f"{bench.platform.addresses.services}/payments"
-            yield bench
+    async with fleet.running(data, _SETTINGS, app=_APP) as bench:
+        yield bench
 
 
 @asynccontextmanager

@@ -1,4 +1,4 @@
-"""What an hour brought: orders paid, deliveries made, undone, recovered, stuck, and a service left alone."""
+"""What an hour brought: orders paid, deliveries made, undone, recovered, stuck, and a circuit open."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import random
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from azure.data.tables.aio import TableClient
@@ -16,16 +16,13 @@ from functions.clock import SystemClock
 from functions.operations.counters import StoreFigures
 from functions.pattern.breaker import BreakerRecord, BreakerState
 from functions.pattern.definition import Workflow
-from functions.pattern.states import Remedy
 from functions.store.breakers import TableBreakerRows
 from functions.store.lease import TableLeaseRow
 from functions.supervisor.lease import Lease
+from functions.workflows.orders.definition import ORDERS
 from tests.e2e.console.story import Story
-from tests.e2e.console.workflows import WORKFLOWS
+from tests.e2e.fleet.workflows import HOLDING, UNDOING
 from tests.e2e.recovery.bench import PATIENCE
-
-DELIVERIES, ORDERS = WORKFLOWS
-UNDOING = replace(DELIVERIES, on_failure=Remedy.COMPENSATE)
 
 #: The delivery of which a picture is made.
 STUCK = "delivery-7f3a9c41"
@@ -72,14 +69,14 @@ async def order_refused(stage: Stage, chance: random.Random) -> None:
 
 async def delivery_made(stage: Stage, chance: random.Random) -> None:
     """Five services in turn, two of them side by side."""
-    story = await stage.begin(DELIVERIES, "delivery", chance.uniform(30, 3_500))
+    story = await stage.begin(HOLDING, "delivery", chance.uniform(30, 3_500))
     await _packed(story)
     await _flown(story, 1.2, chance.lognormvariate(0.3, 0.5))
 
 
 async def delivery_recovered(stage: Stage, chance: random.Random) -> None:
     """Its drone's answer was lost; the Supervisor had it run again."""
-    story = await stage.begin(DELIVERIES, "delivery", chance.uniform(600, 3_000))
+    story = await stage.begin(HOLDING, "delivery", chance.uniform(600, 3_000))
     await _packed(story)
     await story.begun("drone", 1.2)
     await story.recovered(27)
@@ -101,7 +98,7 @@ async def delivery_undone(stage: Stage, chance: random.Random) -> None:
 
 async def delivery_stuck(stage: Stage, _chance: random.Random) -> None:
     """Lost once, refused, resubmitted in vain: it waits for an operator."""
-    story = await stage.begin(DELIVERIES, STUCK, 240, reply_to="notices-demo")
+    story = await stage.begin(HOLDING, STUCK, 240, reply_to="notices-demo")
     await _packed(story)
     await story.begun("drone", 1.2)
     await story.recovered(26.7)
@@ -116,7 +113,7 @@ async def delivery_stuck(stage: Stage, _chance: random.Random) -> None:
 
 async def delivery_given_up(stage: Stage, chance: random.Random) -> None:
     """Its drone never answered, through all recoveries."""
-    story = await stage.begin(DELIVERIES, "delivery", chance.uniform(300, 3_000))
+    story = await stage.begin(HOLDING, "delivery", chance.uniform(300, 3_000))
     await _packed(story)
     await story.begun("drone", 1.2)
     await story.recovered(27)
@@ -127,7 +124,7 @@ async def delivery_given_up(stage: Stage, chance: random.Random) -> None:
 
 async def delivery_in_recovery(stage: Stage, chance: random.Random) -> None:
     """Its Scheduler was lost, and the Supervisor has taken it from there."""
-    story = await stage.begin(DELIVERIES, "delivery", chance.uniform(28, 32))
+    story = await stage.begin(HOLDING, "delivery", chance.uniform(28, 32))
     await _packed(story)
     await story.begun("drone", 1.2)
     await story.recovered(27)

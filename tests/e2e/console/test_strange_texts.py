@@ -8,7 +8,7 @@ import pytest
 from playwright.async_api import expect
 
 from tests.e2e.console.bench import Console
-from tests.e2e.deliveries.bench import submit
+from tests.e2e.fleet.bench import submit
 from tests.e2e.recovery.bench import Bench
 from tests.e2e.recovery.remote import Turn
 

@@ -1,11 +1,9 @@
-"""The product's workflows, of which deliveries wait for an operator instead of undoing themselves."""
+"""The tests' deliveries, which wait for an operator instead of undoing themselves, and orders."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from functions.workflows import orders
+from functions.workflows.registration import Registration
+from tests.e2e.fleet.workflows import AGENTS, HOLDING
 
-from functions.pattern.states import Remedy
-from functions.workflows.deliveries.definition import DELIVERIES
-from functions.workflows.orders.definition import ORDERS
-
-WORKFLOWS = (replace(DELIVERIES, on_failure=Remedy.HOLD, on_exhausted=Remedy.HOLD), ORDERS)
+REGISTRATIONS = (Registration(HOLDING, AGENTS), orders.REGISTRATION)

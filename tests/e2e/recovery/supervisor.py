@@ -18,10 +18,9 @@ from typing import NoReturn
 
 from functions.bus.scheduler_requests import QueuedSchedulerRequests
 from functions.clock import SystemClock
-from functions.remotes import remotes_of
 from functions.settings import load_settings
 from functions.wiring import Wiring
-from tests.e2e.recovery.workflows import WORKFLOWS
+from tests.e2e.recovery.workflows import REGISTRATIONS
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +45,7 @@ async def sweep(settings: Mapping[str, str], *options: str) -> Swept:
 
 async def _sweep_once() -> None:
     settings = load_settings()
-    wiring = Wiring(settings, WORKFLOWS, remotes_of(settings, WORKFLOWS))
+    wiring = Wiring(settings, REGISTRATIONS)
     figures = await wiring._sweep()._sweep()
     sys.stdout.write(str(figures.recovered))
     sys.stdout.flush()

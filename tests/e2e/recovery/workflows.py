@@ -9,7 +9,8 @@ from pydantic import BaseModel, ConfigDict
 from functions.pattern.definition import Json, Step, Workflow
 from functions.pattern.identity import StepName
 from functions.pattern.states import Remedy
-from functions.workflows.orders.definition import ORDERS
+from functions.workflows import orders
+from functions.workflows.registration import Registration
 
 STEPS = ("a", "b", "c")
 
@@ -55,4 +56,4 @@ def _chain(name: str, resource: str, remedy: Remedy) -> Workflow:
 
 UNDONE = _chain("undone", "undone", Remedy.COMPENSATE)
 HELD = _chain("held", "held", Remedy.HOLD)
-WORKFLOWS = (UNDONE, HELD, ORDERS)
+REGISTRATIONS = (Registration(UNDONE), Registration(HELD), orders.REGISTRATION)

@@ -15,8 +15,8 @@ from azure.servicebus import ServiceBusMessage
 from azure.servicebus.aio import ServiceBusClient
 
 from tests.e2e.caller import ORDER
-from tests.e2e.deliveries.bench import APP, SETTINGS
-from tests.e2e.deliveries.services import STEPS, DeliveryServices, asking
+from tests.e2e.fleet.bench import APP, SETTINGS
+from tests.e2e.fleet.services import STEPS, FleetServices, asking
 from tests.e2e.recovery.bench import Bench, bench_with, until
 from tests.e2e.recovery.remote import Turn
 from tests.e2e.telemetry.conftest import EXPORT_SETTINGS
@@ -48,7 +48,7 @@ _SECRETS = {
 }
 
 
-class _Services(DeliveryServices):
+class _Services(FleetServices):
     """Tells secrets in what it confirms, and once something that is no confirmation."""
 
     def __init__(self) -> None:
@@ -62,9 +62,8 @@ class _Services(DeliveryServices):
 
     def shown(self, step: str, task: str) -> Mapping[str, Any] | None:
         """Show what no log may hold."""
-        shown = super().shown(step, task)
-        if shown is None or step != "package":
-            return shown
+        if super().shown(step, task) is None:
+            return None
         number = {_CANARY: f"{_CANARY}-confirmation"} if task == "confused" else f"{_CANARY}-number"
         return {"tracking_number": number}
 

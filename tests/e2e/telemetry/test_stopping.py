@@ -12,7 +12,7 @@ from time import monotonic
 import pytest
 
 from local.platform import ANY_PORTS, PartName, Platform, PlatformOptions
-from tests.e2e.deliveries.bench import running, submit
+from tests.e2e.fleet.bench import running, submit
 from tests.e2e.recovery.bench import until
 from tests.e2e.telemetry.receiver import Receiver
 

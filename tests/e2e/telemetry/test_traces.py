@@ -8,8 +8,8 @@ import pytest
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
 from tests.e2e.caller import ORDER
-from tests.e2e.deliveries.bench import submit
-from tests.e2e.deliveries.services import STEPS, asking
+from tests.e2e.fleet.bench import submit
+from tests.e2e.fleet.services import STEPS, asking
 from tests.e2e.recovery.bench import Bench, until
 from tests.e2e.recovery.remote import Turn
 from tests.e2e.telemetry.receiver import Receiver, SeenSpan
@@ -25,7 +25,7 @@ async def test_delivery_is_one_trace(bench: Bench, receiver: Receiver) -> None:
     """From the HTTP request to the calls of all five services, every span hangs below the request's."""
     await submit(bench, "traced")
     await bench.until_state("traced", "Processed")
-    spans = await _trace_of(receiver, "traced", calls=8)
+    spans = await _trace_of(receiver, "traced", calls=6)
     root = _only_root(spans)
     assert (root.kind, root.name) == (_SERVER, "PUT /api/deliveries/{order_id}")
     assert {call.facts["peer.service"] for call in _calls(spans)} == set(STEPS)
@@ -51,7 +51,7 @@ async def test_recovery_is_linked_to_what_it_recovers(bench: Bench, receiver: Re
     bench.remote.script(asking("recovered", "drone"), Turn.HANGS, Turn.ANSWERS)
     await submit(bench, "recovered")
     await bench.until_state("recovered", "Processed")
-    spans = await _trace_of(receiver, "recovered", calls=9)
+    spans = await _trace_of(receiver, "recovered", calls=7)
     root = _only_root(spans)
     recovery = _one(receiver.of_task("recovered"), "recover")
     assert recovery.trace != root.trace
@@ -113,7 +113,7 @@ async def test_nobody_else_makes_telemetry(bench: Bench, receiver: Receiver) -> 
         assert answer.status == 422
     await submit(bench, "ours")
     await bench.until_state("ours", "Processed")
-    await _trace_of(receiver, "ours", calls=8)
+    await _trace_of(receiver, "ours", calls=6)
     assert {scope.partition(".")[0] for scope in receiver.scopes} == {"functions"}
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from itertools import product
-from urllib.parse import urlsplit
 
 from functions.settings import SettingsError
 from tests.infra import application
@@ -49,7 +48,7 @@ _GIVEN = {
 def every_known_setting_is_set(infrastructure: Infrastructure) -> Iterator[str]:
     """Require all that the code reads but connection strings, and all that the host needs."""
     for environment in infrastructure.environments:
-        wanted = _known(environment) - application.TELEMETRY_ELSEWHERE
+        wanted = _known(infrastructure, environment) - application.TELEMETRY_ELSEWHERE
         for name in sorted(wanted - environment.settings.keys()):
             yield f"{environment.name}: setting {name} is not set"
 
@@ -57,7 +56,7 @@ def every_known_setting_is_set(infrastructure: Infrastructure) -> Iterator[str]:
 def no_unknown_setting_is_set(infrastructure: Infrastructure) -> Iterator[str]:
     """Require that nothing is set that nobody reads, and no connection string."""
     for environment in infrastructure.environments:
-        for name in sorted(environment.settings.keys() - _known(environment)):
+        for name in sorted(environment.settings.keys() - _known(infrastructure, environment)):
             if not name.startswith(_OVERRIDE):
                 yield f"{environment.name}: setting {name} is read by nobody, or holds a key"
 
@@ -66,7 +65,8 @@ def application_starts_with_its_settings(infrastructure: Infrastructure) -> Iter
     """Require that the code accepts its settings, and that those that nobody chose have its defaults."""
     for environment in infrastructure.environments:
         try:
-            read = application.start({name: _text(value) for name, value in environment.settings.items()})
+            values = {name: _text(value) for name, value in environment.settings.items()}
+            read = application.start(values, infrastructure.sampled_agents)
         except SettingsError as error:
             yield f"{environment.name}: {error}"
             continue
@@ -78,15 +78,13 @@ def application_starts_with_its_settings(infrastructure: Infrastructure) -> Iter
 
 def agents_call_the_samples(infrastructure: Infrastructure) -> Iterator[str]:
     """Require that with the samples each Agent calls the path that it calls locally, at the app itself."""
-    local = infrastructure.json("local.settings.sample.json")["Values"]
     for environment in infrastructure.environments:
         if not environment.parameters.get("sampleServices", True):
             continue
-        for name in sorted(application.AGENT_SETTINGS):
-            wanted = urlsplit(local[name]).path
-            address = _text_of(environment.settings.get(name))
-            if address != f"https://${{app.properties.defaultHostName}}{wanted}":
-                yield f"{environment.name}: {name} must lead to {wanted} of the app itself"
+        for agent in infrastructure.sampled_agents:
+            address = _text_of(environment.settings.get(agent.url_setting))
+            if address != f"https://${{app.properties.defaultHostName}}{agent.path}":
+                yield f"{environment.name}: {agent.url_setting} must lead to {agent.path} of the app itself"
 
 
 def agents_show_the_key_of_the_samples(infrastructure: Infrastructure) -> Iterator[str]:
@@ -99,7 +97,7 @@ def agents_show_the_key_of_the_samples(infrastructure: Infrastructure) -> Iterat
         keys = [secret.symbol for secret in secrets if str(secret.at("name")).startswith(prefix)]
         if bool(keys) is not environment.parameters.get("sampleServices", True):
             yield f"{environment.name}: the vault must have a key {prefix}… exactly where the samples are"
-        for name, key in product(sorted(application.AGENT_KEY_SETTINGS), keys):
+        for name, key in product((agent.key_setting for agent in infrastructure.sampled_agents), keys):
             reference = f"@Microsoft.KeyVault(SecretUri=${{{key}.properties.secretUriWithVersion}})"
             if _text_of(environment.settings.get(name)) != reference:
                 yield f"{environment.name}: {name} must refer to the key of the samples, and to its version"
@@ -161,10 +159,11 @@ def host_json_fits_the_durable_backend(infrastructure: Infrastructure) -> Iterat
                 yield f"{environment.name}: host.json has no place for {name}"
 
 
-def _known(environment: Environment) -> set[str]:
+def _known(infrastructure: Infrastructure, environment: Environment) -> set[str]:
     durable = {_DURABLE_CONNECTION} if _scheduled(environment) else set()
     own = set(application.setting_names()) - application.CONNECTION_STRINGS
-    agents = application.AGENT_SETTINGS | application.AGENT_KEY_SETTINGS
+    sampled = infrastructure.sampled_agents
+    agents = {name for agent in sampled for name in (agent.url_setting, agent.key_setting)}
     return own | agents | _HOST | durable
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tests.infra.application import DUPLICATE_DETECTION, SAMPLE_TABLES, STATE_TABLES
+from functions.services.fault_table import FAULTS_TABLE
+from tests.infra.application import DUPLICATE_DETECTION, STATE_TABLES
 from tests.infra.infrastructure import Infrastructure
 
 _TABLES = "Microsoft.Storage/storageAccounts/tableServices/tables"
@@ -45,9 +46,9 @@ def queues_bound_their_messages(infrastructure: Infrastructure) -> Iterator[str]
 
 def tables_are_declared(infrastructure: Infrastructure) -> Iterator[str]:
     """Require the application's tables, and the samples' only where the samples are."""
+    samples = {FAULTS_TABLE, *(agent.table for agent in infrastructure.sampled_agents)}
     for environment in infrastructure.environments:
-        samples = environment.parameters.get("sampleServices", True)
-        wanted = STATE_TABLES | SAMPLE_TABLES if samples else STATE_TABLES
+        wanted = STATE_TABLES | (samples if environment.parameters.get("sampleServices", True) else set())
         declared = {str(table.at("name")) for table in environment.of(_TABLES)}
         if declared != wanted:
             yield f"{environment.name}: tables {sorted(declared ^ wanted)} differ from the code's"

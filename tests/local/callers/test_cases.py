@@ -4,12 +4,8 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-import pytest
-
-from functions.workflows.deliveries.definition import DELIVERIES, crosses_service_area
-from functions.workflows.deliveries.models import Delivery
 from functions.workflows.orders.definition import ORDERS
-from local.callers.cases import SUSPENDED_ACCOUNT, Case, Submission, submissions
+from local.callers.cases import Case, Submission, submissions
 from local.callers.client import SAMPLE_DELIVERY, Order, OrderState, Step
 
 
@@ -17,24 +13,6 @@ def _order(state: OrderState, steps: dict[str, str], last_error: str | None = No
     shown = tuple(Step(name=name, state=of_step) for name, of_step in steps.items())
     at = datetime(2026, 11, 21, tzinfo=UTC)
     return Order(id="a", state=state, submitted_at=at, steps=shown, last_error=last_error)
-
-
-def _delivery(case: Case) -> Delivery:
-    body = Submission("demo-1", case).delivery(reply_to=None)
-    return Delivery.model_validate({name: value for name, value in body.items() if name != "id"})
-
-
-def test_the_sample_delivery_is_one_that_the_application_takes() -> None:
-    """It needs no transport."""
-    assert not crosses_service_area(Delivery.model_validate(SAMPLE_DELIVERY), {})
-
-
-def test_each_case_is_what_it_is_called() -> None:
-    """By the workflow's own rule, and by the account that the services are told of."""
-    assert not crosses_service_area(_delivery(Case.NEAR), {})
-    assert crosses_service_area(_delivery(Case.FAR), {})
-    assert _delivery(Case.SUSPENDED).account == SUSPENDED_ACCOUNT
-    assert _delivery(Case.NO_DRONE).account != SUSPENDED_ACCOUNT
 
 
 def test_a_delivery_names_its_id_and_its_reply_queue() -> None:
@@ -47,11 +25,9 @@ def test_a_delivery_names_its_id_and_its_reply_queue() -> None:
     assert submission.delivery(None) == SAMPLE_DELIVERY | {"id": "demo-1"}
 
 
-@pytest.mark.parametrize("case", Case)
-def test_expected_steps_are_those_of_the_workflow(case: Case) -> None:
+def test_expected_step_of_an_order_is_that_of_the_workflow() -> None:
     """A step that is renamed fails here, before any demo."""
-    workflow = {each.resource: each for each in (ORDERS, DELIVERIES)}[case.resource]
-    assert case.expectation.steps.keys() <= {step.name for step in workflow.steps}
+    assert Case.ORDER.expectation.steps.keys() == {step.name for step in ORDERS.steps}
 
 
 def test_a_few_deliveries_try_every_case() -> None:

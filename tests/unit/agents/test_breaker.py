@@ -1,4 +1,4 @@
-"""A service that fails too often is left alone for a while."""
+"""The circuit of a service that fails too often opens for a while."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from datetime import timedelta
 
 import pytest
 
-from functions.agents.breaker import ServiceLeftAloneError
+from functions.agents.breaker import CircuitOpenError
 from functions.agents.remote import RemoteService
 from functions.pattern.errors import PermanentError, TransientError
 from functions.pattern.identity import EffectKey
 from tests.fakes.clock import FakeClock
 from tests.fakes.remote_service import Answer, RemoteServiceFake
 from tests.fakes.tasks import after
-from tests.unit.agents.conftest import MakeRemote
+from tests.unit.conftest import MakeRemote
 
 
 async def _put(remote: RemoteService, clock: FakeClock, *, within: float = 60) -> None:
@@ -22,20 +22,20 @@ async def _put(remote: RemoteService, clock: FakeClock, *, within: float = 60) -
         await remote.put("task-1", {}, EffectKey("key"), clock.now() + timedelta(seconds=within))
 
 
-async def _is_left_alone(remote: RemoteService, clock: FakeClock) -> None:
-    with pytest.raises(ServiceLeftAloneError, match=r"^payment: left alone until "):
+async def _fails_fast(remote: RemoteService, clock: FakeClock) -> None:
+    with pytest.raises(CircuitOpenError, match=r"^payment: circuit open until "):
         await _put(remote, clock)
 
 
-async def test_failing_service_is_left_alone(
+async def test_failing_service_fails_fast(
     service: RemoteServiceFake, make_remote: MakeRemote, clock: FakeClock
 ) -> None:
     """After the threshold no call reaches it, neither of this task nor of another, and none waits."""
     service.answers = [Answer(503)]
     remote = make_remote(threshold=2)
-    await _is_left_alone(remote, clock)
+    await _fails_fast(remote, clock)
     for _ in range(3):
-        await _is_left_alone(remote, clock)
+        await _fails_fast(remote, clock)
     assert len(service.received) == 2
 
 
@@ -48,7 +48,7 @@ async def test_hanging_service_counts_as_failing(
     for _ in range(2):
         with pytest.raises(TransientError, match="payment did not do it by complete-by"):
             await _put(remote, clock, within=0.1)
-    await _is_left_alone(remote, clock)
+    await _fails_fast(remote, clock)
     assert len(service.received) == 2
 
 
@@ -58,7 +58,7 @@ async def test_service_is_tried_again_when_its_time_is_over(
     """One call that succeeds closes the breaker, and transient faults are tried again as before."""
     service.answers = [Answer(503), Answer(503), Answer(200), Answer(503), Answer(200)]
     remote = make_remote(threshold=2, open_seconds=10)
-    await _is_left_alone(remote, clock)
+    await _fails_fast(remote, clock)
     clock.advance(10)
     await _put(remote, clock)
     await _put(remote, clock)
@@ -68,13 +68,13 @@ async def test_service_is_tried_again_when_its_time_is_over(
 async def test_half_open_breaker_opens_at_the_first_failure(
     service: RemoteServiceFake, make_remote: MakeRemote, clock: FakeClock
 ) -> None:
-    """The probe fails: the service is left alone again, and the probe is not tried again."""
+    """The probe fails: the circuit is open again, and the probe is not retried."""
     service.answers = [Answer(503)]
     remote = make_remote(threshold=3, open_seconds=10)
-    await _is_left_alone(remote, clock)
+    await _fails_fast(remote, clock)
     assert len(service.received) == 3
     clock.advance(10)
-    await _is_left_alone(remote, clock)
+    await _fails_fast(remote, clock)
     assert len(service.received) == 4
 
 

@@ -1,36 +1,74 @@
-"""Steps that no Agent can do are refused at start, with the step's name and the fix."""
+"""Each remote service has its address and its key in settings named after its Agent."""
 
 from __future__ import annotations
 
+from typing import NoReturn
+
 import pytest
 
-from functions.agents.catalog import check_agents
-from functions.pattern.errors import DefinitionError
-from functions.pattern.states import Way
-from tests.fakes.workflows import step, workflow
-from tests.unit.agents.test_queued import OneWayAgent
-from tests.unit.scheduler.test_step_runner import ScriptedAgent
+from functions.agents.catalog import load_endpoints, make_agents
+from functions.agents.rest import RestAgent
+from functions.settings import SettingsError
+from tests.fakes.ports import fake_ports
+from tests.unit.agents.breaker.instances import POLICY
 
 
-def test_undo_without_an_agent_that_can_is_named() -> None:
-    """The definition promises what the Agent lacks."""
-    with pytest.raises(DefinitionError) as refusal:
-        check_agents([workflow(step("fly", undo=True), name="trips")], {"fly": OneWayAgent()})
-    assert str(refusal.value) == "workflow 'trips': step 'fly': it has undo, but its Agent 'fly' can't undo"
+@pytest.fixture(autouse=True)
+def _addresses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PAYMENT_URL", "https://pay.example.com/payments")
+    monkeypatch.setenv("CAR_RENTAL_URL", "https://cars.example.com")
+    monkeypatch.setenv("HOTEL_URL", "https://hotels.example.com")
 
 
-def test_step_without_an_agent_is_named() -> None:
-    """Nobody could ever do it."""
-    with pytest.raises(DefinitionError, match=r"step 'fly': no remote service is known for its Agent 'fly'"):
-        check_agents([workflow(step("fly"), name="trips")], {})
+def test_each_agent_has_the_address_of_its_service() -> None:
+    """The setting is named after the Agent."""
+    endpoints = load_endpoints(["payment", "car-rental"])
+    assert {name: each.address for name, each in endpoints.items()} == {
+        "payment": "https://pay.example.com/payments",
+        "car-rental": "https://cars.example.com/",
+    }
 
 
-def test_agent_behind_a_queue_may_be_served_elsewhere() -> None:
-    """By another team's process, for one."""
-    check_agents([workflow(step("fly", undo=True, via=Way.QUEUE))], {})
+def test_each_agent_has_the_key_of_its_service(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A service that asks for none needs no setting; one that is empty is not set."""
+    monkeypatch.setenv("PAYMENT_KEY", "pay")
+    monkeypatch.setenv("CAR_RENTAL_KEY", "car")
+    monkeypatch.setenv("HOTEL_KEY", "")
+    endpoints = load_endpoints(["payment", "car-rental", "hotel"])
+    assert {name: each.key and each.key.get_secret_value() for name, each in endpoints.items()} == {
+        "payment": "pay",
+        "car-rental": "car",
+        "hotel": None,
+    }
+    assert "'pay'" not in repr(endpoints["payment"])
 
 
-def test_agents_that_can_are_taken() -> None:
-    """With undo and without."""
-    of = workflow(step("fly", undo=True), step("sleep"))
-    check_agents([of], {"fly": ScriptedAgent(), "sleep": OneWayAgent()})
+@pytest.mark.parametrize("value", ["", None, "pay.example.com", "ftp://pay.example.com"])
+def test_missing_or_wrong_address_is_named_with_its_fix(
+    value: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One line names the setting, and what an address looks like."""
+    monkeypatch.delenv("PAYMENT_URL")
+    if value is not None:
+        monkeypatch.setenv("PAYMENT_URL", value)
+    with pytest.raises(SettingsError) as refusal:
+        load_endpoints(["payment"])
+    text = str(refusal.value)
+    assert text.startswith("setting PAYMENT_URL is ")
+    assert "set it to the address of the service, such as https://pay.example.com/payments" in text
+    assert "\n" not in text
+
+
+def test_agents_without_a_maker_are_rest_agents() -> None:
+    """A workflow names only those that call their services in a way of their own."""
+
+    class OwnAgent(RestAgent):
+        pass
+
+    endpoints = load_endpoints(["payment", "hotel"])
+    agents = make_agents(endpoints, {"hotel": OwnAgent}, fake_ports(), POLICY, _no_session)
+    assert {name: type(agent) for name, agent in agents.items()} == {"payment": RestAgent, "hotel": OwnAgent}
+
+
+def _no_session() -> NoReturn:
+    raise AssertionError("nothing is called")

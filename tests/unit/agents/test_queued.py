@@ -14,6 +14,7 @@ from functions.pattern.errors import PermanentError, TransientError
 from functions.pattern.identity import EffectKey, TaskId
 from functions.pattern.ports import AgentCall
 from tests.fakes.clock import FakeClock
+from tests.fakes.ports import fake_ports
 from tests.fakes.queues import RecordedRejections
 from tests.fakes.runners import RecordedReplies
 from tests.fakes.tasks import after
@@ -49,13 +50,8 @@ class Bench:
         self.script = ScriptedAgent()
         self.replies = RecordedReplies()
         self.rejections = RecordedRejections()
-        self.agent = QueuedAgent(
-            "payment",
-            agent or self.script,
-            replies=self.replies,
-            rejected=self.rejections,
-            clock=self.clock,
-        )
+        ports = fake_ports(clock=self.clock, agent_replies=self.replies, rejected=self.rejections)
+        self.agent = QueuedAgent("payment", agent or self.script, ports)
 
     async def take(self, **changes: Any) -> None:
         """Take a request."""
@@ -108,7 +104,7 @@ async def test_undo_by_an_agent_that_cannot_is_refused() -> None:
     assert [reply.error for reply in bench.replies.sent] == ["its Agent can't undo"]
 
 
-async def test_passing_failure_is_silent(bench: Bench) -> None:
+async def test_transient_fault_gets_no_reply(bench: Bench) -> None:
     """Late work is silent: the Supervisor finds the step by its complete-by."""
     bench.script.behaviour = _raising(TransientError("no answer"))
     await bench.take()
@@ -146,7 +142,7 @@ async def test_reply_that_cannot_be_sent_brings_the_request_again(bench: Bench) 
     [{"token": "short"}, {"complete_by": "2026-11-21T10:00:00"}, {"direction": "sideways"}, {"more": 1}],
     ids=["token", "time without a zone", "direction", "unknown field"],
 )
-async def test_message_that_is_no_request_is_kept_aside(bench: Bench, changes: dict[str, Any]) -> None:
+async def test_message_that_is_no_request_is_rejected(bench: Bench, changes: dict[str, Any]) -> None:
     """Nothing is done, and nothing else is lost."""
     await bench.take(**changes)
     [rejection] = bench.rejections.all

@@ -7,15 +7,15 @@ import socket
 
 import pytest
 
-from functions.agents.payment import PaymentAgent
 from functions.agents.remote import RemoteService
+from functions.agents.rest import RestAgent
 from functions.pattern.definition import Json
 from functions.pattern.errors import PermanentError, TransientError
 from functions.pattern.identity import EffectKey, TaskId
 from functions.pattern.ports import AgentCall
 from tests.fakes.remote_service import Answer, RemoteServiceFake
 from tests.fakes.tasks import after
-from tests.unit.agents.conftest import MakeRemote
+from tests.unit.conftest import MakeRemote
 
 KEY = EffectKey("task-1/payment/do")
 MOST = 24 * 1024
@@ -44,11 +44,11 @@ async def test_service_is_shown_the_key_that_it_asks_for(
     assert [request.headers.get("x-functions-key") for request in service.received] == ["canary", None]
 
 
-async def test_payment_agent_pays_under_the_tasks_id(
+async def test_rest_agent_puts_under_the_tasks_id(
     service: RemoteServiceFake, make_remote: MakeRemote
 ) -> None:
     """A repeated call is the same payment."""
-    agent = PaymentAgent(make_remote())
+    agent = RestAgent(make_remote())
     call = AgentCall(task=TaskId("t-9"), effect_key=KEY, request={"amount": "1"}, complete_by=after(5))
     assert await agent.do(call) == {"paid": True}
     assert service.received[0].path == "/payments/t-9"

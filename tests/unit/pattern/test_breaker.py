@@ -51,14 +51,14 @@ def test_success_after_success_changes_nothing() -> None:
 
 def test_open_breaker_leaves_the_service_alone_for_its_time() -> None:
     """Then it is time for a probe."""
-    assert OPEN.verdict(after(10.999)) is Verdict.LEAVE_ALONE
+    assert OPEN.verdict(after(10.999)) is Verdict.FAIL_FAST
     assert OPEN.verdict(after(11)) is Verdict.PROBE
 
 
 def test_probe_keeps_others_away_for_as_long_a_time() -> None:
     """A prober that died has lost its right then."""
     assert PROBED.state is BreakerState.HALF_OPEN
-    assert PROBED.verdict(after(20.999)) is Verdict.LEAVE_ALONE
+    assert PROBED.verdict(after(20.999)) is Verdict.FAIL_FAST
     assert PROBED.verdict(after(21)) is Verdict.PROBE
 
 
@@ -99,5 +99,5 @@ def test_service_is_left_alone_exactly_while_the_breaker_is_not_closed(
             record = as_probe(record, now, policy)
         closed = record.state is BreakerState.CLOSED
         assert closed is (record.probe_at is None) is (record.verdict(now) is Verdict.CALL)
-        assert record.verdict(now + policy.open_for) is not Verdict.LEAVE_ALONE
+        assert record.verdict(now + policy.open_for) is not Verdict.FAIL_FAST
         assert not closed or record.failures < failures

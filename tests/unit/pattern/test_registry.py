@@ -10,7 +10,6 @@ from functions.pattern.errors import DefinitionError
 from functions.pattern.identity import StepName
 from functions.pattern.registry import Registry
 from functions.pattern.states import Way
-from functions.workflows.registry import WORKFLOWS
 from tests.fakes.workflows import DIAMOND, LINE, step, workflow
 
 
@@ -50,8 +49,3 @@ def test_agents_behind_queues_are_named() -> None:
     fly, pay = step("fly"), step("pay", via=Way.QUEUE)
     registry = Registry((workflow(fly, pay), workflow(pay, name="bills", resource="bills")), {})
     assert registry.queued_agents == {"pay"}
-
-
-def test_served_workflows_can_be_registered() -> None:
-    """What is deployed is sound."""
-    assert "orders" in {each.name for each in Registry(WORKFLOWS, {"orders.payment": 5})}

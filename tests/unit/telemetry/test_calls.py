@@ -21,6 +21,7 @@ from functions.telemetry.spans import span
 from tests.fakes.breaker_rows import MemoryBreakerRows
 from tests.fakes.chance import Least
 from tests.fakes.clock import FakeClock
+from tests.fakes.ports import fake_ports
 from tests.fakes.remote_service import Answer, RemoteServiceFake
 from tests.unit.agents.breaker.instances import OPEN_FOR, Instances
 from tests.unit.telemetry.conftest import Measured, Spans, parent_of, series, traceparent_of
@@ -36,15 +37,15 @@ async def service() -> AsyncIterator[RemoteServiceFake]:
 @pytest.fixture
 async def remote(service: RemoteServiceFake) -> AsyncIterator[RemoteService]:
     """Make the Agent's side of it."""
-    clock = FakeClock()
+    ports = fake_ports(breakers=MemoryBreakerRows())
     policy = BreakerPolicy(failures=100, open_for=timedelta(seconds=60))
     async with aiohttp.ClientSession() as session:
         yield RemoteService(
             "drone",
             f"{service.address}/s3cret",
+            ports,
             session=lambda: session,
-            breaker=Breaker("drone", rows=MemoryBreakerRows(), policy=policy, clock=clock),
-            clock=clock,
+            breaker=Breaker("drone", ports, policy),
             random=Least(),
         )
 

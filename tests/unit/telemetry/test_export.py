@@ -12,6 +12,7 @@ from time import thread_time
 import pytest
 from opentelemetry.trace import INVALID_SPAN
 
+from functions.agents.catalog import url_setting
 from functions.pattern.definition import Json
 from functions.pattern.identity import StepName, TaskId
 from functions.pattern.ports import AgentCall
@@ -19,6 +20,7 @@ from functions.pattern.registry import Registry
 from functions.scheduler import step_runner as runner_module
 from functions.telemetry import outgoing, tasks
 from functions.telemetry.outgoing import call_span
+from functions.workflows.registry import load_registrations
 from tests.fakes.clock import FakeClock
 from tests.fakes.runners import make_runner
 from tests.fakes.store import MemoryStateStore
@@ -30,8 +32,9 @@ _SETTINGS = {
     "StateStore": "UseDevelopmentStorage=true",
     "ServiceBusConnection": "Endpoint=sb://127.0.0.1;SharedAccessKeyName=k;SharedAccessKey=a2V5",
     **{
-        f"{name}_URL": "https://service.example.com/things"
-        for name in ("PAYMENT", "ACCOUNT", "PACKAGE", "TRANSPORT", "DRONE", "DELIVERY")
+        url_setting(step.agent): "https://service.example.com/things"
+        for each in load_registrations()
+        for step in each.workflow.steps
     },
 }
 #: Starts the application as the host does, but for the tables, and names what was imported for telemetry.

@@ -5,13 +5,12 @@ from __future__ import annotations
 import azure.durable_functions as df
 import azure.functions as func
 
-from functions.remotes import remotes_of
 from functions.settings import load_settings
 from functions.wiring import Wiring
-from tests.e2e.console.workflows import WORKFLOWS
+from tests.e2e.console.workflows import REGISTRATIONS
 
 settings = load_settings()
-wiring = Wiring(settings, WORKFLOWS, remotes_of(settings, WORKFLOWS))
+wiring = Wiring(settings, REGISTRATIONS)
 wiring.prepare()
 
 app = df.DFApp(http_auth_level=func.AuthLevel.FUNCTION)

@@ -1,3 +1,3 @@
-"""Circuit breakers: what leaves a service alone, for how long, and how instances learn of it."""
+"""Circuit breakers: what opens a circuit, for how long, and how instances learn of it."""
 
 from __future__ import annotations

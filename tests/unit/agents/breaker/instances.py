@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 from datetime import timedelta
 
-from functions.agents.breaker import Breaker, ServiceLeftAloneError
+from functions.agents.breaker import Breaker, CircuitOpenError
 from functions.pattern.breaker import BreakerPolicy
 from functions.pattern.errors import TransientError
 from tests.fakes.breaker_rows import MemoryBreakerRows
 from tests.fakes.clock import FakeClock
+from tests.fakes.ports import fake_ports
 
 #: The breaker opens at the third failure in a row, for ten seconds.
 POLICY = BreakerPolicy(failures=3, open_for=timedelta(seconds=10))
@@ -55,10 +56,10 @@ class Instances:
 
     def start(self) -> Breaker:
         """Start one more instance."""
-        return Breaker("drone", rows=self.rows, policy=POLICY, clock=self.clock)
+        return Breaker("drone", fake_ports(clock=self.clock, breakers=self.rows), POLICY)
 
     async def call(self, *breakers: Breaker) -> list[str]:
-        """Call the service once from each, at once; tell what came of it."""
+        """Call the service once from each, at once; give the outcomes."""
         return list(await asyncio.gather(*(self._call(breaker) for breaker in breakers)))
 
     async def call_in_turn(self, breaker: Breaker, times: int = FAILURES) -> list[str]:
@@ -76,7 +77,7 @@ class Instances:
         return call, hold
 
     async def open_breaker(self, breaker: Breaker | None = None) -> Breaker:
-        """Let the service fail until an instance leaves it alone, a new one unless one is given."""
+        """Let the service fail until the circuit opens, in a new instance unless one is given."""
         breaker = breaker or self.start()
         self.drones.fault = TransientError("drone answered 503")
         await self.call_in_turn(breaker)
@@ -86,7 +87,7 @@ class Instances:
     async def _call(self, breaker: Breaker) -> str:
         try:
             return await breaker.call(self.drones.attempt)
-        except ServiceLeftAloneError:
-            return "left alone"
+        except CircuitOpenError:
+            return "circuit open"
         except TransientError:
             return "failed"

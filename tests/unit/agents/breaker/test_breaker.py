@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from functions.agents.breaker import ServiceLeftAloneError
+from functions.agents.breaker import CircuitOpenError
 from functions.pattern.breaker import BreakerState
 from functions.pattern.errors import PermanentError, TransientError
 from tests.unit.agents.breaker.instances import FAILURES, OPEN_FOR, Instances
@@ -18,11 +18,11 @@ async def test_service_that_answers_is_called(instances: Instances) -> None:
     assert instances.rows.written == []
 
 
-async def test_service_that_keeps_failing_is_left_alone(instances: Instances) -> None:
+async def test_circuit_of_a_service_that_keeps_failing_opens(instances: Instances) -> None:
     """At the third failure in a row; the fourth call does not happen."""
     breaker = instances.start()
     instances.drones.fault = TransientError("drone answered 503")
-    assert await instances.call_in_turn(breaker, 4) == ["failed"] * 3 + ["left alone"]
+    assert await instances.call_in_turn(breaker, 4) == ["failed"] * 3 + ["circuit open"]
     assert instances.drones.calls == FAILURES
 
 
@@ -40,16 +40,16 @@ async def test_caller_is_told_why_and_for_how_long(instances: Instances) -> None
     """For the log: the service, the time and the last error."""
     breaker = await instances.open_breaker()
     instances.clock.advance(4)
-    with pytest.raises(ServiceLeftAloneError) as refusal:
+    with pytest.raises(CircuitOpenError) as refusal:
         await breaker.call(instances.drones.attempt)
-    told = "drone: left alone until 10:00:10 UTC, 3 failures in a row (drone answered 503)"
+    told = "drone: circuit open until 10:00:10 UTC, 3 failures in a row (drone answered 503)"
     assert (str(refusal.value), refusal.value.retry_after) == (told, 6)
 
 
 async def test_new_instance_does_not_call_a_service_that_is_known_to_be_down(instances: Instances) -> None:
     """It reads first, however many of its calls come at once."""
     await instances.open_breaker()
-    assert await instances.call(*[instances.start()] * 5) == ["left alone"] * 5
+    assert await instances.call(*[instances.start()] * 5) == ["circuit open"] * 5
     assert instances.drones.calls == 0
 
 
@@ -59,7 +59,7 @@ async def test_other_instances_stop_within_a_second(instances: Instances) -> Non
     assert await instances.call(other) == ["delivered"]
     await instances.open_breaker()
     instances.clock.advance(1)
-    assert await instances.call(other) == ["left alone"]
+    assert await instances.call(other) == ["circuit open"]
 
 
 @pytest.mark.parametrize("count", [1, 2, 5])
@@ -69,17 +69,17 @@ async def test_one_of_many_calls_is_the_probe(instances: Instances, count: int) 
     instances.clock.advance(OPEN_FOR)
     breakers = [instances.start() for _ in range(count)]
     outcomes = await instances.call(*breakers * 3)
-    assert sorted(outcomes) == ["failed"] + ["left alone"] * (3 * count - 1)
+    assert sorted(outcomes) == ["circuit open"] * (3 * count - 1) + ["failed"]
     assert instances.drones.calls == 1
 
 
-async def test_failed_probe_leaves_the_service_alone_for_another_interval(instances: Instances) -> None:
+async def test_failed_probe_opens_the_circuit_for_another_interval(instances: Instances) -> None:
     """Everywhere."""
     breaker, other = await instances.open_breaker(), instances.start()
     instances.clock.advance(OPEN_FOR)
     assert await instances.call(breaker) == ["failed"]
     instances.clock.advance(OPEN_FOR - 0.1)
-    assert await instances.call(breaker, other) == ["left alone"] * 2
+    assert await instances.call(breaker, other) == ["circuit open"] * 2
     instances.clock.advance(0.1)
     assert await instances.call(other) == ["failed"]
 
@@ -89,7 +89,7 @@ async def test_probe_that_succeeds_closes_for_all_within_a_second(instances: Ins
     breaker, other = await instances.open_breaker(), instances.start()
     instances.drones.fault = None
     instances.clock.advance(OPEN_FOR - 0.5)
-    assert await instances.call(other) == ["left alone"]
+    assert await instances.call(other) == ["circuit open"]
     instances.clock.advance(0.5)
     assert await instances.call_in_turn(breaker, 2) == ["delivered"] * 2
     instances.clock.advance(0.5)
@@ -116,7 +116,7 @@ async def test_call_that_is_cut_short_has_failed(instances: Instances) -> None:
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(0.01):
                 await breaker.call(instances.drones.attempt)
-    assert await instances.call(breaker) == ["left alone"]
+    assert await instances.call(breaker) == ["circuit open"]
     assert instances.rows.written[0].last_error == "no answer by complete-by"
 
 
@@ -137,7 +137,7 @@ async def test_prober_that_dies_loses_its_right(instances: Instances) -> None:
     instances.clock.advance(OPEN_FOR)
     dead, end = await instances.call_held(breaker)
     instances.clock.advance(OPEN_FOR - 0.1)
-    assert await instances.call(other, breaker) == ["left alone"] * 2
+    assert await instances.call(other, breaker) == ["circuit open"] * 2
     instances.clock.advance(0.1)
     instances.drones.fault = None
     assert await instances.call(other) == ["delivered"]
@@ -154,7 +154,7 @@ async def test_right_of_the_dead_goes_to_one(instances: Instances) -> None:
     instances.clock.advance(OPEN_FOR)
     dead, end = await instances.call_held(breaker)
     instances.clock.advance(OPEN_FOR)
-    assert sorted(await instances.call(*others)) == ["failed", "left alone"]
+    assert sorted(await instances.call(*others)) == ["circuit open", "failed"]
     end.set()
     await dead
 
@@ -167,7 +167,7 @@ async def test_probe_that_was_taken_for_dead_does_not_end_the_next_one(instances
     instances.clock.advance(OPEN_FOR)
     instances.drones.fault = None
     probe, end_of_probe = await instances.call_held(other)
-    assert await instances.call(breaker) == ["left alone"]
+    assert await instances.call(breaker) == ["circuit open"]
     end_of_late.set()
     assert await late == ["failed"]
     end_of_probe.set()
@@ -183,7 +183,7 @@ async def test_success_from_before_the_breaker_opened_does_not_close_it(instance
     await instances.open_breaker(breaker)
     end.set()
     assert await late == ["delivered"]
-    assert await instances.call(breaker) == ["left alone"]
+    assert await instances.call(breaker) == ["circuit open"]
 
 
 async def test_failure_from_before_the_breaker_opened_does_not_end_the_probe(instances: Instances) -> None:
@@ -222,6 +222,6 @@ async def test_opening_and_closing_are_logged(instances: Instances, caplog: pyte
         instances.drones.fault = None
         await instances.call(breaker)
     assert [(line.levelname, line.getMessage()) for line in caplog.records] == [
-        ("WARNING", "breaker of drone: open for 10 s, 3 failures in a row (drone answered 503)"),
-        ("INFO", "breaker of drone: closed, the service is back"),
+        ("WARNING", "circuit of drone: open for 10 s, 3 failures in a row (drone answered 503)"),
+        ("INFO", "circuit of drone: closed, the service is back"),
     ]

@@ -25,7 +25,7 @@ async def test_thousand_calls_in_a_second_cost_one_read(instances: Instances) ->
 
 @pytest.mark.parametrize("is_open", [False, True], ids=["closed", "open"])
 async def test_traffic_costs_one_read_a_second(instances: Instances, *, is_open: bool) -> None:
-    """Whether the service is called or left alone."""
+    """Whether the circuit is closed or open."""
     breaker = await instances.open_breaker() if is_open else instances.start()
     for _ in range(5):
         instances.clock.advance(1)
@@ -42,7 +42,7 @@ async def test_each_instance_counts_its_own_failures(instances: Instances) -> No
         instances.clock.advance(1)
     assert instances.rows.written == []
     assert await instances.call(one) == ["failed"]
-    assert await instances.call(two) == ["left alone"]
+    assert await instances.call(two) == ["circuit open"]
 
 
 async def test_slower_of_two_adopts_what_is_there(instances: Instances) -> None:
@@ -68,7 +68,7 @@ async def test_failures_of_before_are_forgotten_when_another_instance_closed(ins
     instances.drones.fault = None
     assert await instances.call(one) == ["delivered"]
     instances.drones.fault = TransientError("drone answered 503")
-    assert await instances.call_in_turn(two, 4) == ["failed"] * 3 + ["left alone"]
+    assert await instances.call_in_turn(two, 4) == ["failed"] * 3 + ["circuit open"]
 
 
 async def test_row_that_was_deleted_closes(instances: Instances) -> None:
@@ -88,13 +88,16 @@ async def test_store_that_is_away_makes_no_call_fail(
     breaker = instances.start()
     assert await instances.call(breaker) == ["delivered"]
     await instances.open_breaker(breaker)
-    assert await instances.call(breaker) == ["left alone"]
+    assert await instances.call(breaker) == ["circuit open"]
     instances.clock.advance(OPEN_FOR)
-    assert sorted(await instances.call(breaker, breaker)) == ["failed", "left alone"]
+    assert sorted(await instances.call(breaker, breaker)) == ["circuit open", "failed"]
     instances.clock.advance(OPEN_FOR)
     instances.drones.fault = None
     assert await instances.call_in_turn(breaker, 2) == ["delivered"] * 2
-    assert caplog.text.count("alone with what it knows (Table Storage: ServiceRequestError)") == 1
+    assert (
+        caplog.text.count("not shared, the state store is unavailable (Table Storage: ServiceRequestError)")
+        == 1
+    )
 
 
 async def test_store_that_comes_back_is_told(instances: Instances) -> None:
@@ -103,8 +106,8 @@ async def test_store_that_comes_back_is_told(instances: Instances) -> None:
     breaker = await instances.open_breaker()
     instances.rows.failure = None
     instances.clock.advance(1)
-    assert await instances.call(breaker) == ["left alone"]
-    assert await instances.call(instances.start()) == ["left alone"]
+    assert await instances.call(breaker) == ["circuit open"]
+    assert await instances.call(instances.start()) == ["circuit open"]
     instances.rows.failure = AWAY
     instances.clock.advance(OPEN_FOR)
     instances.drones.fault = None
@@ -129,7 +132,7 @@ async def test_store_that_does_not_answer_is_not_waited_for(
             instances.clock.advance(1)
             assert await instances.call(*[breaker] * 3) == ["delivered"] * 3
         await instances.open_breaker(breaker)
-        assert await instances.call(breaker) == ["left alone"]
+        assert await instances.call(breaker) == ["circuit open"]
     assert instances.rows.reads == 1 + FAILURES
 
 

@@ -1,0 +1,112 @@
+"""The sample services of a delivery: accounts, packages, transports, drones and deliveries."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from decimal import Decimal
+from hashlib import sha256
+from typing import Annotated
+from zlib import crc32
+
+from fastapi import APIRouter, Response
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
+
+from functions.pattern.definition import Json
+from functions.services.service import ResourceId, Resources, SampleService, booking_service
+from functions.workflows.deliveries.models import Location, Package, Text
+
+_CARRIERS = ("Harbour Freight Lines", "Northway Couriers", "Valley Express")
+_BASE_PRICE = Decimal("7.50")
+_PRICE_PER_KM = Decimal("0.35")
+_FLEET = 40
+#: The heaviest package that a drone can carry; a heavier one is refused with 422, which is permanent.
+_MAX_DRONE_KG = 25
+_USUAL_TIME = timedelta(minutes=90)
+_EXPEDITED_TIME = timedelta(minutes=40)
+
+
+class _Request(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+
+class Standing(_Request):
+    """The state of an account."""
+
+    suspended: bool
+
+
+class AccountView(Standing):
+    """An account."""
+
+    id: str
+
+
+class Transport(_Request):
+    """What is to be transported, and how far."""
+
+    weight_kg: Annotated[float, Field(gt=0, le=1_000)]
+    distance_km: Annotated[Decimal, Field(gt=0, le=25_000, decimal_places=1)]
+
+
+class Mission(_Request):
+    """What a drone is needed for."""
+
+    weight_kg: Annotated[float, Field(gt=0, le=_MAX_DRONE_KG)]
+    pickup: Location
+    pickup_at: AwareDatetime
+
+
+class Flight(_Request):
+    """What to deliver, by whom, from where to where; `carrier` takes over outside our service area."""
+
+    account: Text
+    tracking_number: Text
+    drone: Text
+    carrier: Text | None
+    pickup: Location
+    pickup_at: AwareDatetime
+    dropoff: Location
+    expedited: bool
+
+
+def _add_account_routes(router: APIRouter, accounts: Resources) -> None:
+    """Serve the accounts. An account that nobody has created exists and is active."""
+
+    @router.put("/{account_id}")
+    async def put(account_id: ResourceId, standing: Standing) -> Response:
+        """Suspend the account, or make it active again."""
+        return Response(status_code=await accounts.put(account_id, standing.model_dump()))
+
+    @router.get("/{account_id}")
+    async def get(account_id: ResourceId) -> AccountView:
+        """Show the account."""
+        found = await accounts.find(account_id)
+        return AccountView(id=account_id, suspended=found is not None and found["suspended"])
+
+
+def _label(package_id: str, _package: Package) -> Json:
+    return {"tracking_number": f"PK{sha256(package_id.encode()).hexdigest()[:10].upper()}"}
+
+
+def _quote(transport_id: str, transport: Transport) -> Json:
+    price = _BASE_PRICE + transport.distance_km * _PRICE_PER_KM
+    carrier = _CARRIERS[crc32(transport_id.encode()) % len(_CARRIERS)]
+    return {"carrier": carrier, "price": f"{price:.2f}", "currency": "EUR"}
+
+
+def _assign(assignment_id: str, _mission: Mission) -> Json:
+    return {"drone": f"drone-{crc32(assignment_id.encode()) % _FLEET + 1:02d}"}
+
+
+def _schedule(_delivery_id: str, flight: Flight) -> Json:
+    expected_at = flight.pickup_at + (_EXPEDITED_TIME if flight.expedited else _USUAL_TIME)
+    return {"expected_at": expected_at.isoformat()}
+
+
+SERVICES = (
+    SampleService("accounts", _add_account_routes),
+    booking_service("packages", Package, _label),
+    booking_service("transports", Transport, _quote),
+    booking_service("drones", Mission, _assign),
+    booking_service("deliveries", Flight, _schedule),
+)

@@ -1,0 +1,23 @@
+"""The sample payment service: it charges once for each id."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from functions.services.service import booking_service
+
+
+class Payment(BaseModel):
+    """What is to be paid."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    customer: Annotated[str, Field(min_length=1, max_length=100)]
+    amount: Annotated[Decimal, Field(gt=0)]
+    currency: Annotated[str, Field(pattern=r"^[A-Z]{3}$")]
+
+
+SERVICES = (booking_service("payments", Payment),)

@@ -1,0 +1,64 @@
+"""What the application needs of a workflow, and how it is loaded from the workflow's folder."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from importlib import import_module
+from importlib.util import find_spec
+
+from functions.agents.catalog import AgentMaker
+from functions.pattern.definition import Workflow
+from functions.pattern.errors import DefinitionError
+from functions.services.service import SampleService
+
+_PACKAGE = "functions.workflows"
+
+
+@dataclass(frozen=True, slots=True)
+class Registration:
+    """A workflow with the parts that are its own.
+
+    `agents` makes the Agents that talk to their services in a way of their own; any other Agent that the
+    steps name is a REST Agent. `services` are sample services, served only where `SAMPLE_SERVICES` is set.
+    """
+
+    workflow: Workflow
+    agents: Mapping[str, AgentMaker] = field(default_factory=dict)
+    services: tuple[SampleService, ...] = ()
+
+
+def load_registration(folder: str, package: str = _PACKAGE) -> Registration:
+    """Load the workflow in a folder of `package`. Raises `DefinitionError`, which names the fix."""
+    name = f"{package}.{folder}"
+    place = name.replace(".", "/")
+    if find_spec(name) is None:
+        raise DefinitionError(
+            f"the registry names '{folder}', but there is no {place}/: add it, or remove the line"
+        )
+    registration = getattr(import_module(name), "REGISTRATION", None)
+    if not isinstance(registration, Registration):
+        raise DefinitionError(
+            f"{place}/__init__.py has no REGISTRATION: add `REGISTRATION = Registration(WORKFLOW)`"
+        )
+    return registration
+
+
+def agent_makers(registrations: Iterable[Registration]) -> dict[str, AgentMaker]:
+    """Give the makers of all workflows' own Agents. Raises `DefinitionError` when two differ for one name."""
+    return _merged("the Agent", (each.agents for each in registrations))
+
+
+def sample_services(registrations: Iterable[Registration]) -> tuple[SampleService, ...]:
+    """Give the sample services of all workflows. Raises `DefinitionError` when two share a name."""
+    by_name = ({service.name: service for service in each.services} for each in registrations)
+    return tuple(_merged("the sample service", by_name).values())
+
+
+def _merged[Part](kind: str, parts_of_workflows: Iterable[Mapping[str, Part]]) -> dict[str, Part]:
+    merged: dict[str, Part] = {}
+    for parts in parts_of_workflows:
+        for name, part in parts.items():
+            if merged.setdefault(name, part) is not part:
+                raise DefinitionError(f"two workflows define {kind} '{name}': give one of them another name")
+    return merged

@@ -1,0 +1,3 @@
+"""The application with the tests' deliveries."""
+
+from __future__ import annotations

@@ -1,0 +1,44 @@
+"""The application with the tests' deliveries, whose five services are ours."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from tests.e2e.fleet.services import STEPS, FleetServices
+from tests.e2e.recovery.bench import Bench, bench_with
+
+#: Seconds that a step may take: long enough for a busy machine, and the rhythm of the tests.
+COMPLETE_WITHIN = 4
+
+APP = Path(__file__).parent / "app"
+#: A rhythm for tests: a sweep each second, and as long as need be.
+SETTINGS = {
+    "SUPERVISOR_SCHEDULE": "* * * * * *",
+    "SUPERVISOR_THRESHOLD": "1",
+    "EXTENDED_WAITS": "2",
+    "SKEW_SECONDS": "0.5",
+    "PICK_UP_SECONDS": "8",
+    "STEP_SECONDS": ",".join(f"delivery.{step}={COMPLETE_WITHIN}" for step in STEPS),
+    "BREAKER_FAILURES": "100000",
+    "STATE_SHARDS": "2",
+}
+
+#: What a test has delivered.
+PARCEL: Mapping[str, Any] = {"account": "A-1042", "package": {"weight_kg": 2.5, "tag": "spare parts"}}
+
+
+@asynccontextmanager
+async def running(data: Path, settings: Mapping[str, str], *, app: Path = APP) -> AsyncIterator[Bench]:
+    """Run a platform whose Supervisor sweeps every second."""
+    async with FleetServices().serving() as services:
+        addresses = {f"{step.upper()}_URL": f"{services.url}/{step}" for step in STEPS}
+        async with bench_with(services, data, {**SETTINGS, **addresses, **settings}, app=app) as bench:
+            yield bench
+
+
+async def submit(bench: Bench, task: str) -> None:
+    """Have a package delivered."""
+    await bench.submit(task, "deliveries", PARCEL)

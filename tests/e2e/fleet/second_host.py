@@ -1,0 +1,36 @@
+"""A second instance of the application, as Azure runs several: on the same storage and broker."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import aiohttp
+
+from local.platform import ANY_PORTS, Addresses, PartName, Platform, PlatformOptions
+from local.platform.blueprint import Stages, whole_platform
+from tests.e2e.fleet.bench import APP
+from tests.e2e.recovery.bench import Bench
+
+
+@asynccontextmanager
+async def second_host(
+    bench: Bench, data: Path, settings: Mapping[str, str]
+) -> AsyncIterator[aiohttp.ClientSession]:
+    """Run another host beside that of a bench, and give its callers' session.
+
+    It takes from the same queues and has the same tables, but its Schedulers are its own: the local
+    Durable engine lives in one process, where Azure's instances share a task hub.
+    """
+    options = PlatformOptions(ports=ANY_PORTS, data=data, app=APP, settings={**bench.settings, **settings})
+    async with (
+        Platform(options, blueprint=_host_only) as platform,
+        aiohttp.ClientSession(platform.addresses.host) as session,
+    ):
+        yield session
+
+
+def _host_only(options: PlatformOptions, addresses: Addresses) -> Stages:
+    parts = (part for stage in whole_platform(options, addresses) for part in stage)
+    return [[part for part in parts if part.name is PartName.HOST]]

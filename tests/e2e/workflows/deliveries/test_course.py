@@ -1,0 +1,49 @@
+"""The course of a delivery: what is side by side, what comes after what, what is there once."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+
+from tests.e2e.recovery.bench import Bench, step, until
+from tests.e2e.recovery.remote import Turn
+from tests.e2e.workflows.deliveries.bench import submit
+from tests.e2e.workflows.deliveries.services import asking
+
+pytestmark = [pytest.mark.process, pytest.mark.asyncio(loop_scope="session")]
+
+
+@pytest.mark.parametrize(("first", "second"), [("package", "transport"), ("transport", "package")])
+async def test_package_and_transport_overlap_and_the_drone_waits_for_both(
+    bench: Bench, first: str, second: str
+) -> None:
+    """Both calls are under way at once; with one of them answered, no drone is asked for yet."""
+    task, another = f"overlap-{first}", f"passes-{first}"
+    calls = {name: asking(task, name) for name in (first, second)}
+    for effect in calls.values():
+        bench.remote.script(effect, Turn.WAITS)
+    await submit(bench, task)
+    await until(lambda: all(bench.remote.waiting(effect) == 1 for effect in calls.values()))
+    bench.remote.release(calls[first], 0)
+    await bench.until(task, lambda found: step(found, first)["state"] == "Completed")
+    await submit(bench, another)
+    await bench.until_state(another, "Processed")  # so a drone would have been asked for by now
+    released_at = datetime.now(UTC)
+    bench.remote.release(calls[second], 0)
+    await bench.until_state(task, "Processed")
+    asked_at = [call.at for call in bench.remote.calls if call.effect == asking(task, "drone")]
+    assert len(asked_at) == 1
+    assert asked_at[0] > released_at
+
+
+async def test_lost_answer_of_the_delivery_makes_no_second_one(bench: Bench) -> None:
+    """The delivery is scheduled and the connection breaks: asked again, there is one, and one drone."""
+    bench.remote.script("cut/delivery/do", Turn.BREAKS_OFF, Turn.ANSWERS)
+    await submit(bench, "cut")
+    task = await bench.until_state("cut", "Processed")
+    assert (task["epoch"], task["failure_count"]) == (1, 0)
+    assert [bench.remote.called(f"cut/{name}/do") for name in ("drone", "delivery")] == [1, 2]
+    effects = bench.remote.effects("cut")
+    assert sorted(effects[:2]) == ["package/do", "transport/do"]
+    assert effects[2:] == ["drone/do", "delivery/do"]

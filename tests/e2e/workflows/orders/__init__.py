@@ -1,0 +1,3 @@
+"""The workflow `orders` end to end."""
+
+from __future__ import annotations

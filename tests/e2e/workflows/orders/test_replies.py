@@ -1,0 +1,127 @@
+"""Replies on the queue pair of `orders`: what counts, and what counts for nothing. The Agent is the test."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+import pytest_asyncio
+from azure.servicebus import ServiceBusMessage
+from azure.servicebus.aio import ServiceBusClient, ServiceBusReceiver, ServiceBusSender
+
+from functions.pattern.agent_messages import (
+    AGENT_REPLIES_QUEUE,
+    AgentReply,
+    AgentRequest,
+    reply_to,
+    requests_queue,
+)
+from functions.pattern.states import Outcome
+from tests.e2e.caller import ORDER
+from tests.e2e.fleet.bench import running
+from tests.e2e.recovery.bench import PATIENCE, Bench, events
+
+pytestmark = [pytest.mark.process, pytest.mark.asyncio(loop_scope="module")]
+
+#: Nobody of the application serves the queue. From complete-by on, a reply is late; the Supervisor acts
+#: `SKEW_SECONDS` after that, which leaves the time to bring a late reply of the epoch that still is.
+_SETTINGS = {"AGENTS_ELSEWHERE": "payment", "STEP_SECONDS": "orders.payment=6", "SKEW_SECONDS": "5"}
+
+
+@dataclass(frozen=True, slots=True)
+class PaymentAgent:
+    """The Agent behind the queue pair, which replies as it is told to."""
+
+    bench: Bench
+    requests: ServiceBusReceiver
+    replies: ServiceBusSender
+
+    async def next_request(self) -> AgentRequest:
+        """Wait for a request, and take it off the queue."""
+        (message,) = await self.requests.receive_messages(max_message_count=1, max_wait_time=PATIENCE)
+        await self.requests.complete_message(message)
+        return AgentRequest.model_validate_json(b"".join(message.body))
+
+    async def reply(self, *replies: AgentReply) -> None:
+        """Send replies, and wait until they are taken off the queue for good."""
+        await self.replies.send_messages([ServiceBusMessage(each.model_dump_json()) for each in replies])
+        await self.bench.until_empty(AGENT_REPLIES_QUEUE)
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def agent(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[PaymentAgent]:
+    """Run the application without its payment Agent, and be it."""
+    async with running(tmp_path_factory.mktemp("replies"), _SETTINGS) as bench:
+        connection = bench.platform.addresses.service_bus_connection
+        async with (
+            ServiceBusClient.from_connection_string(connection) as client,
+            client.get_queue_receiver(requests_queue("payment")) as requests,
+            client.get_queue_sender(AGENT_REPLIES_QUEUE) as replies,
+        ):
+            yield PaymentAgent(bench, requests, replies)
+
+
+async def test_forged_reply_counts_for_nothing(agent: PaymentAgent) -> None:
+    """Without the request's token nothing is paid or refused, nor with it in an epoch that is not yet."""
+    request = await _requested(agent, "forged")
+    before = await _standing(agent, "forged")
+    forged = request.model_copy(update={"token": "0" * len(request.token)})
+    early = request.model_copy(update={"epoch": 2})
+    await agent.reply(_paid(forged), _refused(forged), _paid(early))
+    assert await _standing(agent, "forged") == before
+    await agent.reply(_paid(request))
+    assert events(await agent.bench.until_state("forged", "Processed")) == ["submitted"]
+
+
+async def test_doubled_reply_counts_once(agent: PaymentAgent) -> None:
+    """What a reply brought is neither brought again nor taken back."""
+    request = await _requested(agent, "doubled")
+    await agent.reply(_paid(request), _paid(request))
+    await agent.bench.until_state("doubled", "Processed")
+    before = await _standing(agent, "doubled")
+    await agent.reply(_paid(request), _refused(request))
+    assert await _standing(agent, "doubled") == before
+
+
+async def test_reply_that_is_late_or_of_an_old_epoch_counts_for_nothing(agent: PaymentAgent) -> None:
+    """Past complete-by it is too late; in the next epoch it is, too, and its token opens nothing there."""
+    old = await _requested(agent, "late")
+    before = await _standing(agent, "late")
+    await asyncio.sleep((old.complete_by - datetime.now(UTC)).total_seconds())
+    await agent.reply(_paid(old), _refused(old))
+    assert await _standing(agent, "late") == before
+    new = await agent.next_request()
+    assert (new.task_id, new.epoch, new.effect_key) == ("late", 2, old.effect_key)
+    before = await _standing(agent, "late")
+    await agent.reply(_paid(old), _refused(old), _paid(new.model_copy(update={"token": old.token})))
+    assert await _standing(agent, "late") == before
+    await agent.reply(_paid(new))
+    task = await agent.bench.until_state("late", "Processed")
+    assert events(task) == ["submitted", "recovered"]
+
+
+async def _requested(agent: PaymentAgent, task: str) -> AgentRequest:
+    """Submit an order, and take the request for its payment."""
+    await agent.bench.submit(task, "orders", ORDER)
+    request = await agent.next_request()
+    assert (request.task_id, request.epoch) == (task, 1)
+    return request
+
+
+async def _standing(agent: PaymentAgent, task: str) -> Mapping[str, Any]:
+    """Tell how a task stands, but for when the Supervisor looks at it next."""
+    found = await agent.bench.look_at(task)
+    assert found is not None
+    return {name: value for name, value in found.items() if name not in {"due_at", "updated_at"}}
+
+
+def _paid(request: AgentRequest) -> AgentReply:
+    return reply_to(request, Outcome.COMPLETED, result={"receipt": request.task_id})
+
+
+def _refused(request: AgentRequest) -> AgentReply:
+    return reply_to(request, Outcome.FAILED, error="no such customer")

@@ -1,0 +1,136 @@
+"""The sample services of a delivery: what they take and confirm, and that workflow and Agents fit them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from azure.data.tables.aio import TableServiceClient
+from pydantic import BaseModel
+
+from functions.pattern.definition import Json
+from functions.pattern.identity import StepName
+from functions.workflows.deliveries import REGISTRATION
+from functions.workflows.deliveries.agents import Assignment, Label, Quote, Schedule
+from functions.workflows.deliveries.definition import DELIVERIES, DELIVERY, DRONE, PACKAGE, TRANSPORT
+from functions.workflows.deliveries.models import Delivery
+from tests.fakes.asgi import AsgiClient
+from tests.integration.sample_services import serve
+
+pytestmark = pytest.mark.process
+
+BOOKINGS: Mapping[StepName, tuple[str, type[BaseModel]]] = {
+    PACKAGE: ("packages", Label),
+    TRANSPORT: ("transports", Quote),
+    DRONE: ("drones", Assignment),
+    DELIVERY: ("deliveries", Schedule),
+}
+[EXAMPLE] = Delivery.model_json_schema()["examples"]
+
+#: What each service takes, and what it confirms.
+ORDERS: dict[str, dict[str, Any]] = {
+    "packages": {"weight_kg": 2.5, "size": "small", "tag": "fragile"},
+    "transports": {"weight_kg": 2.5, "distance_km": "41.2"},
+    "drones": {
+        "weight_kg": 2.5,
+        "pickup": {"latitude": 47.6, "longitude": -122.3},
+        "pickup_at": "2026-11-21T12:00:00Z",
+    },
+    "deliveries": {
+        "account": "A-7",
+        "tracking_number": "PK1",
+        "drone": "drone-01",
+        "carrier": None,
+        "pickup": {"latitude": 47.6, "longitude": -122.3},
+        "pickup_at": "2026-11-21T12:00:00Z",
+        "dropoff": {"latitude": 47.7, "longitude": -122.2},
+        "expedited": False,
+    },
+}
+CONFIRMED: dict[str, dict[str, Any]] = {
+    "packages": {"tracking_number": "PK7AFAA346B4"},
+    "transports": {"carrier": "Northway Couriers", "price": "21.92", "currency": "EUR"},
+    "drones": {"drone": "drone-32"},
+    "deliveries": {"expected_at": "2026-11-21T13:30:00+00:00"},
+}
+
+
+@pytest.fixture
+async def client(service: TableServiceClient) -> AsgiClient:
+    """Serve the workflow's sample services."""
+    return await serve(service, REGISTRATION.services)
+
+
+@pytest.mark.parametrize("name", ORDERS)
+async def test_booking_is_confirmed(name: str, client: AsgiClient) -> None:
+    """With what the service adds to the order, the same for a repeat."""
+    path = f"/api/services/{name}/task-1"
+    assert [(await client.put(path, ORDERS[name])).status for _ in range(2)] == [201, 204]
+    assert (await client.get(path)).json == ORDERS[name] | CONFIRMED[name] | {"undone_at": None}
+
+
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("packages", {"size": "huge"}),
+        ("packages", {"weight_kg": 0}),
+        ("transports", {"distance_km": "-1"}),
+        ("drones", {"weight_kg": 25.1}),
+        ("drones", {"pickup_at": "2026-11-21T12:00:00"}),
+        ("deliveries", {"dropoff": {"latitude": 91, "longitude": 0}}),
+        *((name, {"tip": 1}) for name in ORDERS),
+    ],
+)
+async def test_wrong_order_is_422(name: str, change: dict[str, object], client: AsgiClient) -> None:
+    """And nothing is made."""
+    path = f"/api/services/{name}/task-1"
+    assert (await client.put(path, ORDERS[name] | change)).status == 422
+    assert (await client.get(path)).status == 404
+
+
+async def test_account_is_active_until_it_is_suspended(client: AsgiClient) -> None:
+    """Also one that nobody has put."""
+    path = "/api/services/accounts/A-7"
+    standings = [(await client.get(path)).json]
+    for suspended in (True, False):
+        await client.put(path, {"suspended": suspended})
+        standings.append((await client.get(path)).json)
+    assert standings == [{"id": "A-7", "suspended": suspended} for suspended in (False, True, False)]
+
+
+async def test_account_can_be_unreachable(client: AsgiClient) -> None:
+    """It has its fault switches, too."""
+    await client.put("/api/services/accounts/faults/A-7", {"kind": "fail"})
+    assert (await client.get("/api/services/accounts/A-7")).status == 503
+
+
+async def _book(
+    client: AsgiClient, delivery: Delivery, step: StepName, results: Mapping[StepName, Json]
+) -> Json:
+    name, confirmation = BOOKINGS[step]
+    path = f"/api/services/{name}/task-1"
+    request = DELIVERIES.step(step).request(delivery, results)
+    assert (await client.put(path, request)).status == 201
+    return confirmation.model_validate((await client.get(path)).json).model_dump(mode="json")
+
+
+@pytest.mark.parametrize("skipped", [{TRANSPORT}, set()], ids=["within the area", "beyond it"])
+async def test_every_request_is_taken_and_every_answer_fits(
+    skipped: set[StepName], client: AsgiClient
+) -> None:
+    """Each step with the results of those before it, in the order of the definition."""
+    delivery = Delivery.model_validate(EXAMPLE)
+    results: dict[StepName, Json] = {}
+    for step in (step for step in BOOKINGS if step not in skipped):
+        results[step] = await _book(client, delivery, step, results)
+    assert results[DELIVERY] == {"expected_at": "2026-11-21T13:30:00Z"}
+
+
+async def test_package_that_no_drone_can_carry_is_refused(client: AsgiClient) -> None:
+    """A delivery that is compensated without any fault switch: ordered, labelled, and too heavy."""
+    package = EXAMPLE["package"] | {"weight_kg": 30.0}
+    delivery = Delivery.model_validate(EXAMPLE | {"package": package})
+    await _book(client, delivery, PACKAGE, {})
+    request = DELIVERIES.step(DRONE).request(delivery, {})
+    assert (await client.put("/api/services/drones/task-1", request)).status == 422

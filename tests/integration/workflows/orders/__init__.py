@@ -1,0 +1,3 @@
+"""Tests of the workflow `orders`."""
+
+from __future__ import annotations

@@ -1,0 +1,47 @@
+"""The sample payment service takes what the workflow asks of it, and nothing else."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from azure.data.tables.aio import TableServiceClient
+
+from functions.workflows.orders import REGISTRATION
+from functions.workflows.orders.definition import ORDERS, PAYMENT
+from functions.workflows.orders.models import OrderPayload
+from tests.fakes.asgi import AsgiClient
+from tests.integration.sample_services import serve
+
+pytestmark = pytest.mark.process
+
+PATH = "/api/services/payments/task-1"
+PAYMENT_ORDER: dict[str, Any] = {"customer": "C-1042", "amount": "9.80", "currency": "EUR"}
+
+
+@pytest.fixture
+async def client(service: TableServiceClient) -> AsgiClient:
+    """Serve the workflow's sample services."""
+    return await serve(service, REGISTRATION.services)
+
+
+async def test_payment_is_made(client: AsgiClient) -> None:
+    """As it was ordered."""
+    assert (await client.put(PATH, PAYMENT_ORDER)).status == 201
+    assert (await client.get(PATH)).json == PAYMENT_ORDER | {"undone_at": None}
+
+
+async def test_the_workflows_request_is_taken(client: AsgiClient) -> None:
+    """What the definition asks for is what the service takes."""
+    [example] = OrderPayload.model_json_schema()["examples"]
+    request = ORDERS.step(PAYMENT).request(OrderPayload.model_validate(example), {})
+    assert (await client.put(PATH, request)).status == 201
+
+
+@pytest.mark.parametrize(
+    "change", [{"amount": "0"}, {"amount": "free"}, {"currency": "euro"}, {"customer": ""}, {"tip": 1}]
+)
+async def test_wrong_payment_is_422(change: dict[str, object], client: AsgiClient) -> None:
+    """And nothing is paid."""
+    assert (await client.put(PATH, PAYMENT_ORDER | change)).status == 422
+    assert (await client.get(PATH)).status == 404

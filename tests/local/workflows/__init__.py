@@ -1,0 +1,3 @@
+"""Tests of the sample workflows, a folder each."""
+
+from __future__ import annotations

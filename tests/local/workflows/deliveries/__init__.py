@@ -1,0 +1,3 @@
+"""The demo and the workflow `deliveries`."""
+
+from __future__ import annotations

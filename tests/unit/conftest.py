@@ -1,0 +1,57 @@
+"""A remote service that the test commands, and the Agent's side of it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from datetime import timedelta
+
+import aiohttp
+import pytest
+from pydantic import SecretStr
+
+from functions.agents.breaker import Breaker
+from functions.agents.remote import RemoteService
+from functions.pattern.breaker import BreakerPolicy
+from tests.fakes.breaker_rows import MemoryBreakerRows
+from tests.fakes.chance import Least
+from tests.fakes.clock import FakeClock
+from tests.fakes.ports import fake_ports
+from tests.fakes.remote_service import RemoteServiceFake
+
+MakeRemote = Callable[..., RemoteService]
+
+
+@pytest.fixture
+async def service() -> AsyncIterator[RemoteServiceFake]:
+    """Run a service for the length of a test."""
+    async with RemoteServiceFake().running() as service:
+        yield service
+
+
+@pytest.fixture
+def clock() -> FakeClock:
+    """Give the time of the test."""
+    return FakeClock()
+
+
+@pytest.fixture
+async def make_remote(service: RemoteServiceFake, clock: FakeClock) -> AsyncIterator[MakeRemote]:
+    """Give a maker of callers of the service, with the breaker's limits as its arguments."""
+    async with aiohttp.ClientSession() as session:
+
+        def make(
+            *, threshold: int = 100, open_seconds: float = 60, address: str = "", key: str | None = None
+        ) -> RemoteService:
+            policy = BreakerPolicy(failures=threshold, open_for=timedelta(seconds=open_seconds))
+            ports = fake_ports(clock=clock, breakers=MemoryBreakerRows())
+            return RemoteService(
+                "payment",
+                address or f"{service.address}/payments/",
+                ports,
+                key=SecretStr(key) if key else None,
+                session=lambda: session,
+                breaker=Breaker("payment", ports, policy),
+                random=Least(),
+            )
+
+        yield make

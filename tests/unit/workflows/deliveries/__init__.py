@@ -1,0 +1,3 @@
+"""Tests of the workflow `deliveries`."""
+
+from __future__ import annotations

@@ -1,0 +1,132 @@
+"""The Agents of a delivery: what each asks of its service, and what it makes of the answer."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from functions.pattern.definition import Json
+from functions.pattern.errors import PermanentError
+from functions.pattern.identity import EffectKey, TaskId
+from functions.pattern.ports import AgentCall, UndoingAgent
+from functions.workflows.deliveries.agents import AGENTS
+from tests.fakes.remote_service import Answer, RemoteServiceFake
+from tests.fakes.tasks import after
+from tests.unit.conftest import MakeRemote
+
+CONFIRMATIONS: dict[str, Json] = {
+    "package": {"tracking_number": "PK1"},
+    "transport": {"carrier": "Northway Couriers", "price": "21.92", "currency": "EUR"},
+    "drone": {"drone": "drone-07"},
+    "delivery": {"expected_at": "2026-11-21T13:30:00Z"},
+}
+CANCELLABLE = ["package", "drone", "delivery"]
+
+each_booking = pytest.mark.parametrize(("agent", "confirmation"), CONFIRMATIONS.items())
+
+
+def _call(request: Json, key: str = "task-1/step/do") -> AgentCall:
+    return AgentCall(task=TaskId("task-1"), effect_key=EffectKey(key), request=request, complete_by=after(10))
+
+
+def _undoing(agent: str, make_remote: MakeRemote) -> UndoingAgent:
+    made = AGENTS[agent](make_remote())
+    assert isinstance(made, UndoingAgent)
+    return made
+
+
+def _saying(content: object, status: int = 200) -> Answer:
+    return Answer(status, pieces=(json.dumps(content).encode(),))
+
+
+def _asked(service: RemoteServiceFake) -> list[tuple[str, str, str | None]]:
+    return [(each.method, each.path, each.headers.get("Idempotency-Key")) for each in service.received]
+
+
+@each_booking
+@pytest.mark.parametrize("status", [201, 204], ids=["made", "made before"])
+async def test_booking_gives_what_was_confirmed(
+    agent: str,
+    confirmation: Json,
+    status: int,
+    service: RemoteServiceFake,
+    make_remote: MakeRemote,
+) -> None:
+    """It asks for it, whether it was the first to book or an answer of the service was lost before."""
+    service.answers = [Answer(status, pieces=()), _saying({"order": 1, **confirmation, "undone_at": None})]
+    assert await AGENTS[agent](make_remote()).do(_call({"weight_kg": 3})) == confirmation
+    assert _asked(service) == [
+        ("PUT", "/payments/task-1", "task-1/step/do"),
+        ("GET", "/payments/task-1", None),
+    ]
+    assert json.loads(service.received[0].body) == {"weight_kg": 3}
+
+
+@each_booking
+@pytest.mark.parametrize("emptied", [True, False], ids=["empty", "null"])
+async def test_confirmation_that_does_not_fit_is_for_good(
+    agent: str,
+    confirmation: Json,
+    emptied: bool,  # noqa: FBT001 - a parameter of the test
+    service: RemoteServiceFake,
+    make_remote: MakeRemote,
+) -> None:
+    """The error names the first field that is wrong, and not what was answered."""
+    first, *_ = confirmation
+    service.answers = [Answer(204, pieces=()), _saying({} if emptied else dict.fromkeys(confirmation))]
+    with pytest.raises(PermanentError, match=rf"^the answer does not fit \({first}: .+\)$"):
+        await AGENTS[agent](make_remote()).do(_call({}))
+
+
+@each_booking
+async def test_refused_booking_is_for_good(
+    agent: str, confirmation: Json, service: RemoteServiceFake, make_remote: MakeRemote
+) -> None:
+    """Such as by a tombstone; nothing is asked after it."""
+    service.answers = [Answer(410, pieces=()), _saying(confirmation)]
+    with pytest.raises(PermanentError, match="answered 410"):
+        await AGENTS[agent](make_remote()).do(_call({}))
+    assert len(service.received) == 1
+
+
+@pytest.mark.parametrize("agent", CANCELLABLE)
+async def test_undo_deletes_what_was_booked(
+    agent: str, service: RemoteServiceFake, make_remote: MakeRemote
+) -> None:
+    """Under the key of the undo."""
+    service.answers = [Answer(204, pieces=())]
+    await _undoing(agent, make_remote).undo(_call({}, "task-1/step/undo"))
+    assert _asked(service) == [("DELETE", "/payments/task-1", "task-1/step/undo")]
+
+
+async def test_active_account_may_be_used(service: RemoteServiceFake, make_remote: MakeRemote) -> None:
+    """The account in the request is looked at, and nothing is changed."""
+    service.answers = [_saying({"id": "A-7", "suspended": False})]
+    assert await AGENTS["account"](make_remote()).do(_call({"account": "A-7"})) == {}
+    assert _asked(service) == [("GET", "/payments/A-7", None)]
+
+
+async def test_suspended_account_is_refused_for_good(
+    service: RemoteServiceFake, make_remote: MakeRemote
+) -> None:
+    """The error names the account."""
+    service.answers = [_saying({"id": "A-7", "suspended": True})]
+    with pytest.raises(PermanentError, match=r"^account A-7 is suspended$"):
+        await AGENTS["account"](make_remote()).do(_call({"account": "A-7"}))
+
+
+@pytest.mark.parametrize("answer", [{}, {"suspended": "no"}, {"suspended": 0}])
+async def test_account_that_is_not_clear_is_refused_for_good(
+    answer: object, service: RemoteServiceFake, make_remote: MakeRemote
+) -> None:
+    """Nothing is guessed of it."""
+    service.answers = [_saying(answer)]
+    with pytest.raises(PermanentError, match=r"^the answer does not fit \(suspended: "):
+        await AGENTS["account"](make_remote()).do(_call({"account": "A-7"}))
+
+
+def test_agents_that_cannot_undo_say_so(make_remote: MakeRemote) -> None:
+    """Neither of them changes anything."""
+    for agent in AGENTS.keys() - CANCELLABLE:
+        assert not isinstance(AGENTS[agent](make_remote()), UndoingAgent)

@@ -1,0 +1,100 @@
+"""A workflow is loaded from its folder, and what is missing is said with the fix."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from functions.agents.rest import RestAgent
+from functions.pattern.errors import DefinitionError
+from functions.pattern.registry import Registry
+from functions.services.service import SampleService
+from functions.workflows.registration import Registration, agent_makers, load_registration, sample_services
+from functions.workflows.registry import FOLDERS, load_registrations
+from tests.fakes.workflows import DIAMOND, LINE
+
+_PACKAGE = "workflows_of_this_test"
+
+
+@pytest.fixture
+def folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Make a package of workflows that can be imported."""
+    package = tmp_path / _PACKAGE
+    package.mkdir()
+    (package / "__init__.py").touch()
+    monkeypatch.syspath_prepend(tmp_path)
+    yield package
+    for name in [name for name in sys.modules if name.startswith(_PACKAGE)]:
+        del sys.modules[name]
+
+
+def _write(folders: Path, name: str, code: str) -> None:
+    (folders / name).mkdir()
+    (folders / name / "__init__.py").write_text(code, encoding="utf-8")
+
+
+def test_registered_workflows_are_sound() -> None:
+    """Each folder is loaded, in its order, and no two share a name."""
+    loaded = load_registrations()
+    assert len(loaded) == len(FOLDERS)
+    registry = Registry(tuple(each.workflow for each in loaded), {})
+    assert [each.name for each in registry] == [each.workflow.name for each in loaded]
+    assert agent_makers(loaded).keys() <= {step.agent for each in registry for step in each.steps}
+
+
+def test_registration_is_that_of_the_folder(folders: Path) -> None:
+    """With what it has of its own, and nothing unless it says so."""
+    _write(
+        folders,
+        "lines",
+        "from functions.workflows.registration import Registration\n"
+        "from tests.fakes.workflows import LINE\n"
+        "REGISTRATION = Registration(LINE)\n",
+    )
+    assert load_registration("lines", _PACKAGE) == Registration(LINE, agents={}, services=())
+
+
+@pytest.mark.usefixtures("folders")
+def test_folder_that_is_missing_is_named_with_the_fix() -> None:
+    """As after the folder was deleted, but not its line."""
+    with pytest.raises(DefinitionError) as refusal:
+        load_registration("lines", _PACKAGE)
+    told = f"the registry names 'lines', but there is no {_PACKAGE}/lines/: add it, or remove the line"
+    assert str(refusal.value) == told
+
+
+@pytest.mark.parametrize("code", ["", "REGISTRATION = 'LINE'"])
+def test_folder_without_a_registration_is_named_with_the_fix(folders: Path, code: str) -> None:
+    """As when the tutorial's third file was forgotten."""
+    _write(folders, "lines", code)
+    with pytest.raises(DefinitionError) as refusal:
+        load_registration("lines", _PACKAGE)
+    fix = "add `REGISTRATION = Registration(WORKFLOW)`"
+    assert str(refusal.value) == f"{_PACKAGE}/lines/__init__.py has no REGISTRATION: {fix}"
+
+
+def test_agent_may_be_shared_but_not_made_in_two_ways() -> None:
+    """Its name is that of its service's address."""
+
+    class OtherAgent(RestAgent):
+        pass
+
+    one, same, other = (
+        Registration(DIAMOND, {"open": maker}) for maker in (RestAgent, RestAgent, OtherAgent)
+    )
+    assert agent_makers([one, same]) == {"open": RestAgent}
+    with pytest.raises(DefinitionError, match=r"^two workflows define the Agent 'open'"):
+        agent_makers([one, other])
+
+
+def test_sample_service_may_be_shared_but_not_its_name() -> None:
+    """Its name is that of its path and its table."""
+    parcels, others = (SampleService("parcels", lambda *_: None) for _ in range(2))
+    one, same, other = (Registration(DIAMOND, services=(each,)) for each in (parcels, parcels, others))
+    assert sample_services([one, same]) == (parcels,)
+    assert parcels.table == "Parcels"
+    with pytest.raises(DefinitionError, match=r"^two workflows define the sample service 'parcels'"):
+        sample_services([one, other])
