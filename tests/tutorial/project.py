@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from filecmp import cmp, dircmp
 from pathlib import Path
 from typing import Self
@@ -18,10 +20,23 @@ _SERVICES_ADDRESS = "http://127.0.0.1:8090"
 _COPIED = ("function_app.py", "host.json", "infra/queues.json", "local.settings.sample.json")
 _HEADING = "\n## "
 
+#: What the registry says of each workflow, and the tutorial's own.
+REGISTRY = "functions/workflows/registry.py"
+_NEW = "trips"
+_ENTRY = re.compile(r'^    "(\w+)",\n', re.MULTILINE)
+
 
 def shown() -> list[CodeBlock]:
-    """Give the tutorial's blocks of code."""
-    return code_blocks(_TUTORIAL)
+    """Give the tutorial's blocks of code; its registry names none of the samples that were removed here."""
+    return [
+        replace(block, text=_ENTRY.sub(_if_there, block.text)) if block.file == REGISTRY else block
+        for block in code_blocks(_TUTORIAL)
+    ]
+
+
+def _if_there(entry: re.Match[str]) -> str:
+    there = entry[1] == _NEW or (ROOT / REGISTRY).with_name(entry[1]).is_dir()
+    return entry[0] if there else ""
 
 
 class TripServices:
