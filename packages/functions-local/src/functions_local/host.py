@@ -15,27 +15,22 @@ from functions_local.app import (
     HttpTrigger,
     ServiceBusTrigger,
     TimerTrigger,
-    read_functions,
+    load_functions,
     uses_durable,
 )
-from functions_local.durable import ChaosOptions, DurableEngine, EngineOptions
-from functions_local.errors import StartError
-from functions_local.host_json import load_host_json
+from functions_local.configuration import AppSettings, load_host_json
+from functions_local.diagnostics import LoopWatchdog
+from functions_local.durable import ChaosOptions, DurableEngine, EngineOptions, Synchronous
 from functions_local.http.admin import Admin
-from functions_local.http.keys import Keys
 from functions_local.http.routes import RouteTable
-from functions_local.http.server import HttpFunctions, HttpServer
+from functions_local.http.server import HttpFunctions, HttpServer, Keys
 from functions_local.invocations import Invocations
-from functions_local.messaging.connections import Connections
-from functions_local.messaging.output import Outputs
+from functions_local.messaging.clients import Connections, Outputs
 from functions_local.messaging.trigger import ServiceBusListener
 from functions_local.orchestrations import make_engine, start_engine
-from functions_local.settings import AppSettings
-from functions_local.sqlite_log import Synchronous
 from functions_local.timers.monitor import ScheduleMonitor
 from functions_local.timers.trigger import TimerRunner
-from functions_local.watchdog import LoopWatchdog
-from functions_local.worker.bridge import Worker
+from functions_local.worker import Worker
 
 log = logging.getLogger(__name__)
 
@@ -84,13 +79,8 @@ class Host:
 
         Raises StartError when the app cannot be loaded or its bindings cannot be served.
         """
-        self._settings.export(os.environ, self._options.app)
-        os.environ["WEBSITE_HOSTNAME"] = self._server.address
-        functions = read_functions(await self._worker.start(), self._settings)
-        if not functions:
-            raise StartError(
-                f"{self._options.app} has no functions: is there a function_app.py with a FunctionApp?"
-            )
+        self._settings.export(os.environ, self._options.app, self._server.address)
+        functions = await load_functions(self._worker, self._settings, self._options.app)
         routes = RouteTable(functions, self._host_json.extensions.http.route_prefix)
         timers, self._listeners = self._timers(functions), self._service_bus(functions)
         await self._start_engine(functions)

@@ -11,8 +11,8 @@ from datetime import timedelta
 from typing import Protocol
 
 from functions_local.app import Function, OrchestrationTrigger
-from functions_local.worker.bridge import Call, Failed, Outcome, Succeeded, current_invocation_id
-from functions_local.worker.protos import TypedData
+from functions_local.protos import TypedData
+from functions_local.worker import Call, Failed, Outcome, Succeeded, current_invocation_id
 
 log = logging.getLogger(__name__)
 

@@ -8,19 +8,18 @@ from dataclasses import replace
 from pathlib import Path
 
 from functions_local.app import ActivityTrigger, Function, OrchestrationTrigger
+from functions_local.configuration import DurableOptions, StartError
 from functions_local.durable import (
+    DatabaseRefusedError,
     DurableEngine,
     DurableFunction,
     EngineOptions,
     Raised,
     Returned,
 )
-from functions_local.errors import StartError
-from functions_local.host_json import DurableOptions
 from functions_local.invocations import Invocations
-from functions_local.sqlite_log import LogRefusedError
-from functions_local.worker.bridge import Failed
-from functions_local.worker.protos import TypedData
+from functions_local.protos import TypedData
+from functions_local.worker import Failed
 
 
 def make_engine(
@@ -48,7 +47,7 @@ async def start_engine(engine: DurableEngine) -> None:
     """Start it. Raises StartError when its database is another process's, another version's or damaged."""
     try:
         await engine.start()
-    except LogRefusedError as error:
+    except DatabaseRefusedError as error:
         raise StartError(str(error)) from error
     except sqlite3.DatabaseError as error:
         raise StartError(

@@ -8,6 +8,7 @@ from typing import Any, Self
 
 import azure.durable_functions as df
 
+from functions_local.durable.contract import Raised, Returned
 from functions_local.durable.decisions import Verdict
 from functions_local.durable.event_json import encode, to_json
 from functions_local.durable.events import (
@@ -22,10 +23,9 @@ from functions_local.durable.events import (
     TimerCreated,
     TimerFired,
 )
-from functions_local.durable.functions import Raised, Returned
+from functions_local.durable.protocol import OrchestratorState
 from functions_local.durable.shim import replay
-from functions_local.durable.state import OrchestratorState
-from functions_local.durable.timestamps import to_text
+from functions_local.times import to_text
 from tests.durable.sdk import Orchestrator
 
 _BEGIN = datetime(2026, 11, 21, 10, 0, 0, tzinfo=UTC)

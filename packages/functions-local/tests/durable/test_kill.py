@@ -13,6 +13,7 @@ from typing import Any, Self
 import aiohttp
 import pytest
 
+_ROOT = Path(__file__).parents[2]
 _INSTANCES = [f"k{number}" for number in range(12)]
 _KILLS = 5
 
@@ -31,6 +32,7 @@ class KilledHost:
             "-m",
             "tests.durable.killed_host",
             *self._arguments,
+            cwd=_ROOT,
             stdout=asyncio.subprocess.PIPE,
         )
         assert self._process.stdout is not None

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from pathlib import Path
 
 import pytest
 
@@ -16,9 +15,7 @@ from functions_local.durable import (
     Returned,
     instances,
 )
-from functions_local.durable.database import Database
 from functions_local.durable.events import RuntimeStatus
-from functions_local.sqlite_log import LogRefusedError, Synchronous
 from tests.durable.conftest import StartEngine
 from tests.durable.sdk import SdkApp
 from tests.durable.test_orchestrations import as_client
@@ -98,24 +95,6 @@ async def test_an_activity_that_was_answered_does_not_run_again(
     assert app.calls == ["add_one"]
 
 
-async def test_a_second_engine_is_refused_the_database(
-    app: SdkApp, start_engine: StartEngine, tmp_path: Path
-) -> None:
-    """The text names the file and asks whether the host is running already."""
-    await start_engine()
-    with pytest.raises(LogRefusedError, match="is the host running already"):
-        await app.engine(tmp_path / "durable.sqlite").start()
-
-
-async def test_a_database_of_another_version_is_refused(app: SdkApp, tmp_path: Path) -> None:
-    """A file with another schema is left alone, and can be opened by who wrote it."""
-    path = tmp_path / "durable.sqlite"
-    Database(path, Synchronous.NORMAL, "CREATE TABLE other(x);", 99).close()
-    with pytest.raises(LogRefusedError, match="schema 99"):
-        await app.engine(path).start()
-    Database(path, Synchronous.NORMAL, "", 99).close()
-
-
 async def test_faults_of_the_host_are_tried_again(
     app: SdkApp, start_engine: StartEngine, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -129,7 +108,7 @@ async def test_faults_of_the_host_are_tried_again(
         return await app.invoke(function, parameter, payload)
 
     engine = await start_engine(None, unsteady)
-    with caplog.at_level(logging.CRITICAL, "functions_local.durable.lane"):
+    with caplog.at_level(logging.CRITICAL, "functions_local.durable.scheduling"):
         row = await result(engine, await engine.client.start_new("chain", None, as_client(1)))
     assert row.output == "1"
     assert faults == {"chain": 0, "add_one": 0}

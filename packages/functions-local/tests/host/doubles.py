@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 
 from functions_local.app import Function, Trigger
 from functions_local.invocations import Invocations
-from functions_local.worker.bridge import Call, Outcome, Succeeded
-from functions_local.worker.protos import TypedData
+from functions_local.protos import TypedData
+from functions_local.worker import Call, Outcome, Succeeded
 
 NOTHING = Succeeded(None, {})
 

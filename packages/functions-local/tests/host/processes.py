@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[2]
 APP = Path(__file__).parent / "app"
 
 #: Every process that a test started; what a failed test left is ended after it.

@@ -7,10 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from functions_local.errors import StartError
-from functions_local.host_json import HostJson, load_host_json
-from functions_local.settings import AppSettings
-from functions_local.timespan import parse_timespan
+from functions_local.configuration import AppSettings, HostJson, StartError, load_host_json
+from functions_local.times import parse_timespan
 
 
 def host_json(folder: Path, text: str) -> HostJson:

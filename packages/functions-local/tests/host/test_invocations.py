@@ -10,8 +10,8 @@ import pytest
 
 from functions_local.app import ActivityTrigger, OrchestrationTrigger
 from functions_local.invocations import Counters, Invocations
-from functions_local.worker.bridge import Failed, Succeeded
-from functions_local.worker.protos import TypedData
+from functions_local.protos import TypedData
+from functions_local.worker import Failed, Succeeded
 from tests.host.doubles import FakeOutputs, FakeWorker, function, invocations
 from tests.host.processes import until
 

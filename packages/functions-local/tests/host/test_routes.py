@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from functions_local.app import AuthLevel, HttpTrigger
-from functions_local.errors import StartError
+from functions_local.configuration import StartError
 from functions_local.http.routes import RouteTable, RouteTemplate
 from tests.host.doubles import function
 

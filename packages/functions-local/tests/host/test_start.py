@@ -135,7 +135,7 @@ async def test_trigger_it_cannot_run_is_refused_with_a_way_out(tmp_path: Path) -
         "def q(m: func.QueueMessage): ...\n"
     )
     line = await refusal(write_app(tmp_path, code))
-    assert "function q has a queueTrigger" in line
+    assert "function q has the binding queueTrigger" in line
     assert "AzureWebJobs.q.Disabled=true" in line
 
 

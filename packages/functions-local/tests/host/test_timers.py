@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 
 from functions_local.app import RetryPolicy, RetryStrategy, TimerTrigger
-from functions_local.errors import StartError
+from functions_local.configuration import StartError
 from functions_local.timers.monitor import ScheduleMonitor, ScheduleStatus
 from functions_local.timers.trigger import TimerRunner, retry_delay
-from functions_local.worker.bridge import Call, Failed, Outcome
+from functions_local.worker import Call, Failed, Outcome
 from tests.host.doubles import NOTHING, FakeWorker, function, invocations
 
 NOON = datetime(2026, 11, 21, 12)  # noqa: DTZ001  timers count naive UTC

@@ -10,16 +10,25 @@ rewind (`api`).
 
 from __future__ import annotations
 
+from functions_local.durable.contract import (
+    ChaosOptions,
+    DurableFunction,
+    EngineOptions,
+    Invoke,
+    Raised,
+    Returned,
+)
+from functions_local.durable.database import DatabaseRefusedError, Synchronous
 from functions_local.durable.engine import DurableEngine
-from functions_local.durable.functions import DurableFunction, Invoke, Raised, Returned
-from functions_local.durable.options import ChaosOptions, EngineOptions
 
 __all__ = [
     "ChaosOptions",
+    "DatabaseRefusedError",
     "DurableEngine",
     "DurableFunction",
     "EngineOptions",
     "Invoke",
     "Raised",
     "Returned",
+    "Synchronous",
 ]

@@ -9,12 +9,18 @@ from __future__ import annotations
 import logging
 import random
 
+from functions_local.durable.contract import (
+    ChaosOptions,
+    DurableFunction,
+    FunctionTable,
+    Invoke,
+    Raised,
+    Returned,
+)
+from functions_local.durable.dispatcher import TaskHub
 from functions_local.durable.event_json import to_json
 from functions_local.durable.events import TaskCompleted, TaskFailed
-from functions_local.durable.functions import DurableFunction, FunctionTable, Invoke, Raised, Returned
-from functions_local.durable.hub import TaskHub
-from functions_local.durable.limits import PayloadTooLargeError, check_size
-from functions_local.durable.options import ChaosOptions
+from functions_local.durable.refusals import PayloadTooLargeError, check_size
 from functions_local.durable.store import Changes, PendingActivity
 
 logger = logging.getLogger(__name__)

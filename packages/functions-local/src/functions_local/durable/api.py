@@ -12,8 +12,14 @@ from typing import Any
 from aiohttp import web
 
 from functions_local.durable import requests
-from functions_local.durable.answers import history_events, parsed, status_payload
-from functions_local.durable.binding import PUBLIC_PREFIX, RPC_PREFIX, ManagementUrls
+from functions_local.durable.answers import (
+    PUBLIC_PREFIX,
+    RPC_PREFIX,
+    ManagementUrls,
+    history_events,
+    parsed,
+    status_payload,
+)
 from functions_local.durable.client import DurableClient
 from functions_local.durable.event_json import to_json
 from functions_local.durable.events import RuntimeStatus

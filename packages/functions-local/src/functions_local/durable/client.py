@@ -11,6 +11,8 @@ import re
 import uuid
 from collections.abc import Iterable
 
+from functions_local.durable.contract import FunctionTable
+from functions_local.durable.dispatcher import TaskHub
 from functions_local.durable.episode import execution_started, unknown_orchestrator
 from functions_local.durable.events import (
     Event,
@@ -20,9 +22,6 @@ from functions_local.durable.events import (
     ExecutionTerminated,
     RuntimeStatus,
 )
-from functions_local.durable.functions import FunctionTable
-from functions_local.durable.hub import TaskHub
-from functions_local.durable.limits import PayloadTooLargeError, check_size
 from functions_local.durable.queries import (
     Bodies,
     InstanceFilter,
@@ -37,10 +36,12 @@ from functions_local.durable.refusals import (
     BadRequestError,
     GoneError,
     NotFinishedError,
+    PayloadTooLargeError,
     UnknownInstanceError,
+    check_size,
 )
 from functions_local.durable.store import Changes, InstanceRow
-from functions_local.durable.timestamps import now_text
+from functions_local.times import now_text
 
 #: At most 256 characters, no leading @ (entities have it), none that a URL or a table key can't have.
 _LEGAL_ID = re.compile(r"(?!@)[^/\\#?\x00-\x1f\x7f-\x9f]{1,256}")

@@ -28,9 +28,9 @@ from functions_local.durable.events import (
     TimerFired,
 )
 from functions_local.durable.instances import LiveInstance
-from functions_local.durable.limits import PayloadTooLargeError, check_size
+from functions_local.durable.refusals import PayloadTooLargeError, check_size
 from functions_local.durable.store import Message, PendingActivity
-from functions_local.durable.timestamps import to_text
+from functions_local.times import to_text
 
 
 @dataclass(slots=True)

@@ -10,16 +10,16 @@ import asyncio
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass
 from itertools import count
 
+from functions_local.durable.contract import EngineOptions
 from functions_local.durable.database import Database
 from functions_local.durable.event_json import encode
 from functions_local.durable.events import Event
 from functions_local.durable.instances import LiveInstance, LiveInstances, report_dropped
-from functions_local.durable.lane import Lane
-from functions_local.durable.options import EngineOptions
+from functions_local.durable.scheduling import Lane, Timers
 from functions_local.durable.store import Message, PendingActivity
-from functions_local.durable.timers import Timers
 
 
 class Dispatcher:
@@ -111,3 +111,14 @@ class Dispatcher:
     def _last_number(self, table: str) -> int:
         ((number,),) = self._database.query(f"SELECT coalesce(max(number), 0) FROM {table}")  # noqa: S608 - ours
         return int(number)
+
+
+@dataclass(frozen=True, slots=True)
+class TaskHub:
+    """What the engine's parts share: the database, the live instances and the dispatcher."""
+
+    database: Database
+    instances: LiveInstances
+    dispatcher: Dispatcher
+    #: Counters since the start.
+    figures: Counter[str]

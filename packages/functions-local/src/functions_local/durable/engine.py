@@ -9,16 +9,14 @@ from pathlib import Path
 from aiohttp import web
 
 from functions_local.durable.activities import ActivityRunner
+from functions_local.durable.answers import ManagementUrls
 from functions_local.durable.api import ManagementApi
-from functions_local.durable.binding import ManagementUrls
 from functions_local.durable.client import DurableClient
+from functions_local.durable.contract import DurableFunction, EngineOptions, FunctionTable, Invoke
 from functions_local.durable.database import Database
-from functions_local.durable.dispatcher import Dispatcher
+from functions_local.durable.dispatcher import Dispatcher, TaskHub
 from functions_local.durable.episode import EpisodeRunner
-from functions_local.durable.functions import DurableFunction, FunctionTable, Invoke
-from functions_local.durable.hub import TaskHub
 from functions_local.durable.instances import LiveInstances
-from functions_local.durable.options import EngineOptions
 from functions_local.durable.store import SCHEMA, SCHEMA_VERSION, Changes
 
 
@@ -48,7 +46,7 @@ class DurableEngine:
     async def start(self) -> None:
         """Open the database and go on with whatever is pending in it.
 
-        Raises LogRefusedError if another process has it, and sqlite3.DatabaseError if it is damaged.
+        Raises DatabaseRefusedError if another process has it, and sqlite3.DatabaseError if it is damaged.
         """
         options = self._options
         database = Database(self.path, options.synchronous, SCHEMA, SCHEMA_VERSION)

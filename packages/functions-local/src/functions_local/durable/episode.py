@@ -13,8 +13,9 @@ from collections.abc import Callable, Sequence
 from itertools import chain
 
 from functions_local.durable.conclusion import Conclusion, conclude
-from functions_local.durable.context import ContextWriter
+from functions_local.durable.contract import EngineOptions, FunctionTable, Invoke, Raised
 from functions_local.durable.decisions import Failed, Restarted, Terminated, Verdict
+from functions_local.durable.dispatcher import TaskHub
 from functions_local.durable.event_json import encode, to_json
 from functions_local.durable.events import (
     Event,
@@ -22,15 +23,12 @@ from functions_local.durable.events import (
     ExecutionTerminated,
     OrchestratorStarted,
 )
-from functions_local.durable.functions import FunctionTable, Invoke, Raised
-from functions_local.durable.hub import TaskHub
 from functions_local.durable.instances import History, LiveInstance
-from functions_local.durable.limits import PayloadTooLargeError, check_custom_status
-from functions_local.durable.options import EngineOptions
+from functions_local.durable.protocol import ContextWriter, InvalidAnswerError, OrchestratorState
+from functions_local.durable.refusals import PayloadTooLargeError, check_custom_status
 from functions_local.durable.shim import replay
-from functions_local.durable.state import InvalidAnswerError, OrchestratorState
 from functions_local.durable.store import Changes, Message
-from functions_local.durable.timestamps import now_text
+from functions_local.times import now_text
 
 logger = logging.getLogger(__name__)
 
@@ -108,7 +106,7 @@ class EpisodeRunner:
         function = self._functions.get(instance.name)
         if function is None:
             return Verdict(Failed(unknown_orchestrator(instance.name), raised=True)), instance.custom_status
-        context = self._contexts.write(instance, history.episodes, new_text)
+        context = self._contexts.write(instance.id, instance.input, history.episodes, new_text)
         answer = await self._invoke(function.function, function.parameter, context)
         if isinstance(answer, Raised):
             logger.error(

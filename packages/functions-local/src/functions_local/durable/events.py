@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from enum import Enum, IntEnum
 from typing import ClassVar
 
-from functions_local.durable.timestamps import now_text
+from functions_local.times import now_text
 
 
 class RuntimeStatus(Enum):

@@ -10,7 +10,7 @@ from functions_local.durable.event_json import to_json
 from functions_local.durable.events import RuntimeStatus
 from functions_local.durable.queries import InstanceFilter
 from functions_local.durable.refusals import BadRequestError
-from functions_local.durable.timestamps import from_text, to_text
+from functions_local.times import from_text, to_text
 
 
 def flag(request: web.Request, name: str, *, default: bool) -> bool:

@@ -42,8 +42,8 @@ from functions_local.durable.events import (
     TimerFired,
 )
 from functions_local.durable.future import Future, Steps, drive, settled, when_count
-from functions_local.durable.state import Action, ActionType, InvalidAnswerError, OrchestratorState
-from functions_local.durable.timestamps import from_text
+from functions_local.durable.protocol import Action, ActionType, InvalidAnswerError, OrchestratorState
+from functions_local.times import from_text
 
 _LONGEST_RETRY_DELAY = timedelta(days=6)
 

@@ -12,9 +12,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Self
 
+from functions_local.durable.database import Statement
 from functions_local.durable.event_json import decode
 from functions_local.durable.events import Event, RuntimeStatus
-from functions_local.sqlite_log import Statement
 
 #: Instances that are not finished.
 ALIVE = "status IN ('Pending', 'Running', 'ContinuedAsNew', 'Suspended')"

@@ -19,12 +19,12 @@ from functions_local.app import (
     ServiceBusTrigger,
     TimerTrigger,
 )
-from functions_local.http.keys import Keys
 from functions_local.http.routes import RouteTable
+from functions_local.http.server import Keys
 from functions_local.invocations import Invocations
 from functions_local.messaging.metadata import text_as_delivery
+from functions_local.protos import TypedData
 from functions_local.timers.trigger import timer_input
-from functions_local.worker.protos import TypedData
 
 type _Call = tuple[Mapping[str, TypedData], Mapping[str, TypedData]]
 type _Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]

@@ -11,7 +11,7 @@ from urllib.parse import quote
 from aiohttp import web
 from multidict import CIMultiDict, CIMultiDictProxy
 
-from functions_local.worker.protos import MESSAGES, TypedData
+from functions_local.protos import MESSAGES, TypedData
 
 _SAME_SITE = {1: "Lax", 2: "Strict", 3: "None"}
 

@@ -13,7 +13,7 @@ from enum import IntEnum
 from urllib.parse import unquote
 
 from functions_local.app import Function, HttpTrigger
-from functions_local.errors import StartError
+from functions_local.configuration import StartError
 from functions_local.http.constraints import Constraint, read_constraint
 
 

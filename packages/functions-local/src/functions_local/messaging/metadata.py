@@ -16,7 +16,7 @@ from typing import Any
 from azure.servicebus import ServiceBusReceivedMessage
 from azure.servicebus.amqp import AmqpMessageBodyType
 
-from functions_local.worker.protos import TypedData, byte_strings, strings
+from functions_local.protos import TypedData, byte_strings, strings
 
 
 @dataclass(frozen=True, slots=True)

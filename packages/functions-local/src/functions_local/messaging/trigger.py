@@ -18,11 +18,11 @@ from azure.servicebus import ServiceBusReceivedMessage
 from azure.servicebus.aio import AutoLockRenewer, ServiceBusClient
 
 from functions_local.app import Function, ServiceBusTrigger
-from functions_local.host_json import ServiceBusOptions
+from functions_local.configuration import ServiceBusOptions
 from functions_local.invocations import Invocations
 from functions_local.messaging.link import ReceiverLink
 from functions_local.messaging.metadata import many_delivery, one_delivery
-from functions_local.worker.bridge import Succeeded
+from functions_local.worker import Succeeded
 
 log = logging.getLogger(__name__)
 

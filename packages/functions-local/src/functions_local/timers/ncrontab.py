@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Protocol
 
-from functions_local.timespan import parse_timespan
+from functions_local.times import parse_timespan
 
 #: 29 February on one given weekday comes every 28 years, 40 across a skipped leap year.
 _HORIZON_DAYS = 366 * 41

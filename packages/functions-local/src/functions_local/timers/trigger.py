@@ -10,8 +10,9 @@ from datetime import UTC, datetime, timedelta
 from typing import assert_never
 
 from functions_local.app import Function, RetryPolicy, RetryStrategy, TimerTrigger
-from functions_local.errors import StartError
+from functions_local.configuration import StartError
 from functions_local.invocations import Attempt, Invocations
+from functions_local.protos import TypedData
 from functions_local.timers.monitor import (
     ScheduleMonitor,
     ScheduleStatus,
@@ -20,8 +21,7 @@ from functions_local.timers.monitor import (
     worth_monitoring,
 )
 from functions_local.timers.ncrontab import Schedule, parse_schedule
-from functions_local.worker.bridge import Succeeded
-from functions_local.worker.protos import TypedData
+from functions_local.worker import Succeeded
 
 type Clock = Callable[[], datetime]
 type Sleep = Callable[[float], Awaitable[None]]

@@ -1,17 +1,21 @@
-"""What an orchestrator function answers: its state, with the complete list of actions it has asked for.
+"""What an orchestrator function is given, a context, and what it returns, its state.
 
-The extension calls this the out-of-process protocol; SDK 1.7.0 speaks schema version 2 of it. The action
-list is complete from the begin of the generation and only ever grows.
+The extension calls this the out-of-process protocol; SDK 1.7.0 uses its schema version 2. The state lists
+all actions since the start of the generation, so the list only grows.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from enum import IntEnum
 from typing import Any
 
-from functions_local.durable.functions import Raised, Returned
+from functions_local.durable.contract import EngineOptions, Raised, Returned
+from functions_local.durable.event_json import to_json
+from functions_local.times import to_timespan
 
 #: Characters of a wrong answer that are shown.
 _SHOWN = 200
@@ -95,3 +99,32 @@ class OrchestratorState:
                 "its answer is not the state that an orchestrator of azure-functions-durable 1.x gives "
                 f"({error!r}): {text[:_SHOWN]!r}"
             ) from error
+
+
+class ContextWriter:
+    """Writes contexts, as JSON text, by joining existing texts: a history is never parsed to be written."""
+
+    def __init__(self, options: EngineOptions) -> None:
+        settings = {
+            "parentInstanceId": None,
+            "upperSchemaVersion": 1,
+            # 2 is what SDK 1.7.0 calls V3; without it the SDK returns an older form of action list.
+            "upperSchemaVersionNew": 2,
+            "longRunningTimerIntervalDuration": _timespan(options.long_timer_interval),
+            "maximumShortTimerDuration": _timespan(options.maximum_short_timer),
+            # The extension misspells the name.
+            "defaultHttpAsyncRequestSleepTimeMillseconds": 30000,
+        }
+        self._settings = to_json(settings)[1:]
+
+    def write(self, instance: str, input_text: str | None, old: Sequence[str], new: str) -> str:
+        """Write the context of an episode; `old` and `new` are events as JSON, joined by commas."""
+        input_text = "null" if input_text is None else input_text
+        return (
+            f'{{"history":[{",".join([*old, new])}],"input":{input_text},"instanceId":{to_json(instance)},'
+            f'"isReplaying":{"true" if old else "false"},{self._settings}'
+        )
+
+
+def _timespan(duration: timedelta | None) -> str | None:
+    return None if duration is None else to_timespan(duration)

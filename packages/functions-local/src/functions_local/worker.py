@@ -18,8 +18,8 @@ from typing import Any
 
 import azure_functions_runtime as runtime
 
-from functions_local.errors import StartError
-from functions_local.worker.protos import MESSAGES, Message, ParameterBinding, StatusResult, TypedData
+from functions_local.configuration import StartError
+from functions_local.protos import MESSAGES, Message, ParameterBinding, StatusResult, TypedData
 
 _NO_TRACE = Message(trace_parent="", trace_state="", attributes={})
 
