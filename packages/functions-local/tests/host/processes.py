@@ -7,6 +7,7 @@ import json
 import os
 import re
 import signal
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping
@@ -77,14 +78,24 @@ async def start_host(
     )
 
 
-async def start_broker(folder: Path, port: int = 0) -> Part:
-    """Start the broker with the test app's queues."""
+async def start_broker(folder: Path, port: int = 0, config: Path = APP / "queues.json") -> Part:
+    """Start the broker with the test app's queues, or those of another configuration."""
     return await start(
         "servicebus_local",
-        *("--config", APP / "queues.json", "--port", port, "--admin-port", 0, "--data", folder / "broker"),
+        *("--config", config, "--port", port, "--admin-port", 0, "--data", folder / "broker"),
         environment={},
         log_file=folder / "broker.log",
     )
+
+
+def print_queues(app: Path, **settings: str) -> Any:
+    """Run `--queues` and return what it wrote to stdout, which is JSON and nothing else."""
+    command = [sys.executable, "-m", "functions_local", "--app", str(app), "--queues"]
+    environment = {**os.environ, **settings}
+    run = subprocess.run(
+        command, cwd=app.parent, env=environment, stdout=subprocess.PIPE, check=True, timeout=60
+    )
+    return json.loads(run.stdout)
 
 
 def broker_port(broker: Part) -> int:

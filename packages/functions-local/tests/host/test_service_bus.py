@@ -2,26 +2,35 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 import pytest_asyncio
 from azure.servicebus import ServiceBusMessage
 from azure.servicebus.aio import ServiceBusClient, ServiceBusSender
+from azure.servicebus.exceptions import ServiceBusError
 
 from tests.host.conftest import SETTINGS
 from tests.host.processes import (
+    APP,
     Part,
     broker_port,
     connection_string,
+    print_queues,
     start_broker,
     start_host,
     traces,
     until,
 )
 
-pytestmark = [pytest.mark.process, pytest.mark.asyncio(loop_scope="module")]
+pytestmark = [
+    pytest.mark.process,
+    pytest.mark.asyncio(loop_scope="module"),
+    pytest.mark.skipif(find_spec("servicebus_local") is None, reason="needs the package servicebus-local"),
+]
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -175,4 +184,20 @@ async def test_stop_gives_unfinished_messages_back(tmp_path: Path) -> None:
         async with client.get_queue_receiver("one") as receiver:
             messages = await receiver.receive_messages(2, max_wait_time=1)
     assert [(str(message), message.delivery_count) for message in messages] == [("sleep 60", 1)]
+    await broker.stop()
+
+
+async def test_broker_reads_what_queues_prints(tmp_path: Path) -> None:
+    """With its own defaults for each queue, and no queue besides."""
+    queues = print_queues(APP, TICK="0 0 0 1 1 *", MANY_QUEUE="several", TRACES=str(tmp_path))
+    config = tmp_path / "queues.json"
+    config.write_text(json.dumps(queues))
+    broker = await start_broker(tmp_path, config=config)
+    address = connection_string(broker_port(broker))
+    async with ServiceBusClient.from_connection_string(address, retry_total=0) as client:
+        for queue in ("one", "several", "answers"):
+            async with client.get_queue_sender(queue) as sender:
+                await sender.send_messages(ServiceBusMessage("hello"))
+        with pytest.raises(ServiceBusError):
+            await client.get_queue_sender("other").send_messages(ServiceBusMessage("hello"))
     await broker.stop()

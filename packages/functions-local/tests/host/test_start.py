@@ -26,6 +26,17 @@ def hi(req: func.HttpRequest) -> str:
 """
 
 
+#: Says where the host will listen, and is imported only when the test lets it.
+WAITING_APP = """
+import os, pathlib, time
+here = pathlib.Path(__file__).parent
+(here / "new").write_text(os.environ["WEBSITE_HOSTNAME"])
+(here / "new").rename(here / "address")
+while not (here / "go").exists():
+    time.sleep(0.01)
+"""
+
+
 async def run_to_its_end(app: Path, *arguments: object, **environment: str) -> tuple[int | None, str, str]:
     """Run the host until it ends by itself; give exit code, stdout and stderr."""
     process = await asyncio.create_subprocess_exec(
@@ -102,6 +113,24 @@ async def test_app_that_cannot_be_loaded_gives_its_own_message(
     assert message in await refusal(write_app(tmp_path, code))
 
 
+async def test_status_is_running_from_the_ready_line_on_and_not_before(tmp_path: Path) -> None:
+    """While the app is imported, connections are refused; one HTTP function needs no setting at all."""
+    app = write_app(tmp_path, WAITING_APP + GOOD_APP)
+    starting = asyncio.create_task(start_host(tmp_path, app=app))
+    address = await until(lambda: (file := tmp_path / "address").exists() and file.read_text())
+    async with aiohttp.ClientSession(f"http://{address}") as http:
+        with pytest.raises(aiohttp.ClientConnectorError):
+            await http.get("/admin/host/status")
+        (tmp_path / "go").touch()
+        host = await starting
+        assert host.ready == f"http://{address}"
+        async with http.get("/admin/host/status") as response:
+            assert (response.status, (await response.json())["state"]) == (200, "Running")
+        async with http.get("/api/hi") as response:
+            assert await response.text() == "hi"
+    assert await host.stop() == 0
+
+
 async def test_verbose_shows_the_stack(tmp_path: Path) -> None:
     """With --verbose the developer sees where it happened."""
     app = write_app(tmp_path, "raise ValueError('wrong thing')")
@@ -110,9 +139,9 @@ async def test_verbose_shows_the_stack(tmp_path: Path) -> None:
     assert 'function_app.py", line 1' in err
 
 
-async def test_missing_connection_setting_is_named_with_the_fix() -> None:
+async def test_missing_connection_setting_is_named_with_the_fix(tmp_path: Path) -> None:
     """A trigger's missing connection ends the start."""
-    line = await refusal(APP, TRACES="/nowhere", **SETTINGS)
+    line = await refusal(APP, "--port", 0, "--data", tmp_path, TRACES="/nowhere", **SETTINGS)
     assert line == (
         'function on_one needs the setting Bus: add "Bus" to Values in local.settings.json, '
         "or set it in the environment"
@@ -126,17 +155,6 @@ async def test_missing_setting_in_a_binding_is_named(tmp_path: Path) -> None:
         + '\n@app.timer_trigger(arg_name="t", schedule="%WHEN%")\ndef tick(t: func.TimerRequest): ...\n'
     )
     assert "function tick needs the setting WHEN" in await refusal(write_app(tmp_path, code))
-
-
-async def test_trigger_it_cannot_run_is_refused_with_a_way_out(tmp_path: Path) -> None:
-    """Better than an app that silently does half of its work."""
-    code = GOOD_APP + (
-        '\n@app.queue_trigger(arg_name="m", queue_name="q", connection="S")\n'
-        "def q(m: func.QueueMessage): ...\n"
-    )
-    line = await refusal(write_app(tmp_path, code))
-    assert "function q has the binding queueTrigger" in line
-    assert "AzureWebJobs.q.Disabled=true" in line
 
 
 async def test_it_does_not_run_inside_azure(tmp_path: Path) -> None:
