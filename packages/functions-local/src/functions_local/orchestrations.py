@@ -1,4 +1,4 @@
-"""Joins the Durable engine to the app: which of its functions are Durable, and how the engine runs them."""
+"""Connects the Durable engine to the app: which functions are Durable, and how the engine runs them."""
 
 from __future__ import annotations
 
@@ -44,19 +44,22 @@ def make_engine(
 
 
 async def start_engine(engine: DurableEngine) -> None:
-    """Start it. Raises StartError when its database is another process's, another version's or damaged."""
+    """Start the engine.
+
+    Raises StartError when its database is in use, was written by another version, or is damaged.
+    """
     try:
         await engine.start()
     except DatabaseRefusedError as error:
         raise StartError(str(error)) from error
     except sqlite3.DatabaseError as error:
         raise StartError(
-            f"{engine.path} is damaged ({error}): delete it, or point the host at another folder"
+            f"{engine.path} is damaged ({error}): delete it, or use another folder (--data)"
         ) from error
 
 
 class DurableCalls:
-    """Runs a Durable function for the engine, through the same door as every other invocation."""
+    """Runs Durable functions for the engine, as ordinary invocations of the host."""
 
     def __init__(self, functions: Sequence[Function], invocations: Invocations) -> None:
         self._functions = {function.name: function for function in functions}

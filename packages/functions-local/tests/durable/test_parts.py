@@ -27,7 +27,7 @@ def test_timestamps_have_seven_digits() -> None:
 
 
 def test_events_survive_their_json() -> None:
-    """What is encoded is decoded the same, lone surrogates included."""
+    """Decoding returns what was encoded, lone surrogates included."""
     for event in (
         EventRaised(name="\ud800", input='{"ü": 1}'),
         TimerFired(timer_id=3, fire_at="2026-11-21T10:00:00.0000000Z"),
@@ -42,7 +42,7 @@ def _timer(number: int, due: float) -> Message:
 
 
 async def test_timers_fire_in_the_order_of_their_time() -> None:
-    """Whatever the order they were set in, and none before its time."""
+    """In whatever order they were set, and none early."""
     fired: asyncio.Queue[tuple[int, float]] = asyncio.Queue()
     heap = Timers(lambda message: fired.put_nowait((message.number, time.time())), lambda _: True)
     now = time.time()
@@ -54,11 +54,11 @@ async def test_timers_fire_in_the_order_of_their_time() -> None:
     heap.close()
 
 
-async def test_timers_of_finished_instances_do_not_pile_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The heap is tidied as it grows."""
+async def test_timers_of_finished_instances_do_not_accumulate(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The heap is pruned as it grows."""
     monkeypatch.setattr(scheduling, "_SMALL", 10)
     heap = Timers(lambda _: None, lambda message: message.number % 50 == 0)
-    heap._tidy_at = 10
+    heap._prune_at = 10
     for number in range(500):
         heap.arm(_timer(number, time.time() + 3600))
     assert len(heap._heap) < 50

@@ -1,4 +1,4 @@
-"""What outlives a stop, a fault of the host and a full memory."""
+"""What survives a stop, an error in the host, and a full memory."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from tests.durable.test_orchestrations import as_client
 from tests.durable.workflows import result, until, until_status
 
 
-async def test_timers_and_waiting_instances_go_on_after_a_restart(start_engine: StartEngine) -> None:
-    """A timer set before the stop fires after the next start; an event finds its waiter."""
+async def test_timers_and_waiting_instances_continue_after_a_restart(start_engine: StartEngine) -> None:
+    """A timer set before the stop fires after the next start; an event reaches its waiter."""
     engine = await start_engine()
     timed = await engine.client.start_new("race", None, as_client({"slow": 0, "timer": 0.3, "cancel": False}))
     waiting = await engine.client.start_new("event")
@@ -38,7 +38,7 @@ async def test_timers_and_waiting_instances_go_on_after_a_restart(start_engine: 
 
 
 async def test_activity_cut_off_by_a_stop_runs_again(app: SdkApp, start_engine: StartEngine) -> None:
-    """An activity that did not end within the grace period is run again: at least once."""
+    """An activity that did not end within the grace period runs again: at least once."""
     engine = await start_engine(EngineOptions(stop_grace=0.01))
     instance = await engine.client.start_new(
         "race", None, as_client({"slow": 0.4, "timer": 60, "cancel": True})
@@ -95,10 +95,10 @@ async def test_an_activity_that_was_answered_does_not_run_again(
     assert app.calls == ["add_one"]
 
 
-async def test_faults_of_the_host_are_tried_again(
+async def test_errors_in_the_host_are_retried(
     app: SdkApp, start_engine: StartEngine, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """When the worker itself breaks, neither an episode nor an activity is lost."""
+    """When the worker itself fails, neither an episode nor an activity is lost."""
     faults = {"chain": 2, "add_one": 1}
 
     async def unsteady(function: str, parameter: str, payload: str) -> Returned | Raised:
@@ -117,7 +117,7 @@ async def test_faults_of_the_host_are_tried_again(
 async def test_histories_that_left_memory_are_read_again(
     start_engine: StartEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Idle instances cost no memory for their history, and still go on correctly."""
+    """Idle instances need no memory for their history, and still continue correctly."""
     monkeypatch.setattr(instances, "_HISTORIES_KEPT", 4)
     engine = await start_engine()
     ids = [await engine.client.start_new("event") for _ in range(20)]
@@ -132,7 +132,7 @@ async def test_histories_that_left_memory_are_read_again(
 async def test_activities_run_twice_in_chaos_and_nothing_else_changes(
     app: SdkApp, start_engine: StartEngine
 ) -> None:
-    """Duplicates are what Azure may do, too: the orchestration gets one answer."""
+    """Azure may do the same: the orchestration gets one result."""
     engine = await start_engine(
         EngineOptions(chaos=ChaosOptions(duplicate_activity=1.0, reorder=True, seed=3))
     )

@@ -1,4 +1,4 @@
-"""Starts the host and the broker as a user does, and reads what they say."""
+"""Starts the host and the broker as a user does, and reads their output."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from typing import Any, Literal
 ROOT = Path(__file__).parents[2]
 APP = Path(__file__).parent / "app"
 
-#: Every process that a test started; what a failed test left is ended after it.
+#: Every process that a test started; those that a failed test left are killed after it.
 STARTED: list[asyncio.subprocess.Process] = []
 
-#: Seconds that anything in a test may take before it counts as failed.
+#: Seconds after which something a test waits for counts as failed.
 PATIENCE = 15.0
 
 
@@ -39,14 +39,14 @@ class Part:
         return self.log_file.read_text()
 
     async def stop(self, sent: signal.Signals = signal.SIGTERM) -> int:
-        """Signal it and give its exit code."""
+        """Send it a signal and return its exit code."""
         if self.process.returncode is None:
             self.process.send_signal(sent)
         return await asyncio.wait_for(self.process.wait(), PATIENCE)
 
 
 async def start(module: str, *arguments: object, environment: dict[str, str], log_file: Path) -> Part:
-    """Start `python -m module` and wait for its ready line; AssertionError with its log when it ends."""
+    """Start `python -m module` and wait for its ready line; AssertionError with its log if it exits."""
     with log_file.open("ab") as log:
         process = await asyncio.create_subprocess_exec(
             sys.executable,
@@ -99,20 +99,20 @@ def print_queues(app: Path, **settings: str) -> Any:
 
 
 def broker_port(broker: Part) -> int:
-    """Read the AMQP port off the broker's ready line."""
+    """Read the AMQP port from the broker's ready line."""
     match = re.match(r"sb://127\.0\.0\.1:(\d+)", broker.ready)
     assert match is not None
     return int(match[1])
 
 
 def connection_string(port: int) -> str:
-    """Give what an app has in its settings for the local broker."""
+    """Return the connection string of the local broker for an app's settings."""
     keys = "SharedAccessKeyName=local;SharedAccessKey=local;UseDevelopmentEmulator=true"
     return f"Endpoint=sb://127.0.0.1:{port};{keys}"
 
 
 def traces(folder: Path, name: str) -> list[dict[str, Any]]:
-    """Read what the app's functions left behind under a name."""
+    """Read the trace that the app's functions wrote under a name."""
     file = folder / f"{name}.jsonl"
     return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
 
@@ -120,7 +120,7 @@ def traces(folder: Path, name: str) -> list[dict[str, Any]]:
 async def until[Found](
     look: Callable[[], Found | Literal[False] | None], *, seconds: float = PATIENCE
 ) -> Found:
-    """Look again and again until something true is found; raise AssertionError when it takes too long."""
+    """Call `look` until it returns something true. Raises AssertionError after `seconds`."""
     deadline = time.monotonic() + seconds
     while not (found := look()):
         assert time.monotonic() < deadline, f"not within {seconds} s"

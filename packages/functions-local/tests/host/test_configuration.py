@@ -1,4 +1,4 @@
-"""Settings and host.json: what is read, what wins, and what an error says."""
+"""Settings and host.json: what is read, what overrides what, and error messages."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ def host_json(folder: Path, text: str) -> HostJson:
 
 
 def test_environment_wins_over_the_file(tmp_path: Path) -> None:
-    """A name in both has the environment's value."""
+    """A setting in both has the environment's value."""
     (tmp_path / "local.settings.json").write_text('{"Values": {"A": "file", "B": "file"}}')
     assert AppSettings.load(tmp_path, {"B": "environment"}).values == {"A": "file", "B": "environment"}
 
 
 @pytest.mark.parametrize("text", ["{", "[]", '{"Values": {"A": 1}}'])
 def test_settings_file_that_cannot_be_used_is_named(tmp_path: Path, text: str) -> None:
-    """No JSON, no object, or a value that is no text."""
+    """Not JSON, not an object, or a value that is not a string."""
     (tmp_path / "local.settings.json").write_text(text)
     with pytest.raises(StartError, match=r"local\.settings\.json"):
         AppSettings.load(tmp_path, {})
 
 
 def test_placeholder_is_replaced_by_its_setting() -> None:
-    """Also amid other text; a missing one names itself and its user."""
+    """Also within other text; the error names a missing setting and what uses it."""
     settings = AppSettings({"Q": "orders"})
     assert settings.resolve("x-%Q%", used_by="f") == "x-orders"
     with pytest.raises(StartError, match="function f needs the setting NO"):
@@ -63,7 +63,7 @@ def test_host_json_defaults_are_the_extensions() -> None:
 
 
 def test_host_json_values_are_read(tmp_path: Path) -> None:
-    """Names in camelCase, durations as TimeSpan; what the host does not know is ignored."""
+    """Names in camelCase, durations as TimeSpan; unknown keys are ignored."""
     text = """{"version": "2.0", "functionTimeout": "00:10:00", "logging": {}, "extensions": {
         "http": {"routePrefix": ""}, "eventHubs": {},
         "serviceBus": {"prefetchCount": 5, "maxAutoLockRenewalDuration": "00:01:00"},
@@ -94,7 +94,7 @@ def test_function_timeout_may_be_off(tmp_path: Path) -> None:
     ],
 )
 def test_wrong_host_json_names_the_place(tmp_path: Path, text: str, place: str) -> None:
-    """With the name as the file spells it."""
+    """With the name as spelled in the file."""
     with pytest.raises(StartError, match=f"host.json: {place}: "):
         host_json(tmp_path, text)
 

@@ -1,4 +1,4 @@
-"""Starting and stopping: what ends a start, in which words, and what a stop keeps."""
+"""Starting and stopping: what prevents a start, and how that is reported, and what a stop waits for."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ while not (here / "go").exists():
 
 
 async def run_to_its_end(app: Path, *arguments: object, **environment: str) -> tuple[int | None, str, str]:
-    """Run the host until it ends by itself; give exit code, stdout and stderr."""
+    """Run the host until it exits by itself; return exit code, stdout and stderr."""
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         *("-m", "functions_local", "--app", str(app), "--data", str(app / "data"), *map(str, arguments)),
@@ -59,7 +59,7 @@ def write_app(folder: Path, code: str) -> Path:
 
 
 async def refusal(app: Path, *arguments: object, **environment: str) -> str:
-    """Give the one line with which the host refuses to start."""
+    """Return the one line with which the host refuses to start."""
     code, out, err = await run_to_its_end(app, *(arguments or ("--port", 0)), **environment)
     assert (code, out) == (2, "")
     [line] = err.splitlines()
@@ -69,7 +69,7 @@ async def refusal(app: Path, *arguments: object, **environment: str) -> str:
 
 @pytest.mark.parametrize("probability", ["-0.1", "1.1", "often", "nan"])
 async def test_chaos_with_a_wrong_probability_is_refused(tmp_path: Path, probability: str) -> None:
-    """Before anything starts, with the option and the range."""
+    """Before anything starts, naming the option and the range."""
     option = f"--chaos-duplicate-activities={probability}"
     code, out, err = await run_to_its_end(tmp_path, option)
     assert (code, out) == (2, "")
@@ -109,7 +109,7 @@ async def test_folder_without_an_app_is_refused(tmp_path: Path) -> None:
 async def test_app_that_cannot_be_loaded_gives_its_own_message(
     tmp_path: Path, code: str, message: str
 ) -> None:
-    """One line with the app's words, no stack."""
+    """One line with the app's message, no stack."""
     assert message in await refusal(write_app(tmp_path, code))
 
 
@@ -165,21 +165,21 @@ async def test_it_does_not_run_inside_azure(tmp_path: Path) -> None:
 
 
 async def test_settings_file_is_used_and_the_environment_wins(tmp_path: Path) -> None:
-    """Values of local.settings.json reach the app; a variable of the same name goes before them."""
+    """Values of local.settings.json reach the app; an environment variable overrides its value."""
     (tmp_path / "local.settings.json").write_text('{"Values": {"FROM_FILE": "file", "BOTH": "file"}}')
     code = GOOD_APP + '\nimport os\nraise SystemExit(os.environ["FROM_FILE"] + " " + os.environ["BOTH"])\n'
     assert (await refusal(write_app(tmp_path, code), BOTH="environment")).endswith("file environment")
 
 
 async def test_host_starts_before_the_broker(tmp_path: Path) -> None:
-    """An absent broker delays nothing and is one warning for each queue."""
+    """An unreachable broker delays nothing and is one warning for each queue."""
     host = await start_host(tmp_path, settings=WITHOUT_BROKER)
-    await until(lambda: "function on_one: queue one is away" in host.log)
+    await until(lambda: "function on_one: queue one is not reachable" in host.log)
     assert await host.stop() == 0
 
 
 async def test_sigterm_lets_a_running_invocation_finish(tmp_path: Path) -> None:
-    """The request that is under way gets its answer, then the host ends with 0."""
+    """The request in flight gets its response, then the host exits with 0."""
     host = await start_host(tmp_path, settings=WITHOUT_BROKER)
     async with aiohttp.ClientSession(host.ready) as http:
         request = asyncio.create_task(http.get("/api/slow/0.5"))
@@ -191,8 +191,8 @@ async def test_sigterm_lets_a_running_invocation_finish(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("function", ["slow", "thread"])
-async def test_sigterm_does_not_wait_for_ever(tmp_path: Path, function: str) -> None:
-    """What does not finish within the grace is left, and named."""
+async def test_sigterm_does_not_wait_without_limit(tmp_path: Path, function: str) -> None:
+    """An invocation that does not finish within the grace period is abandoned, and named in the log."""
     host = await start_host(tmp_path, settings=WITHOUT_BROKER)
     async with aiohttp.ClientSession(host.ready) as http:
         request = asyncio.create_task(http.get(f"/api/{function}/60"))
@@ -200,11 +200,11 @@ async def test_sigterm_does_not_wait_for_ever(tmp_path: Path, function: str) -> 
         assert await host.stop() == 0
         with pytest.raises(aiohttp.ClientError):
             await request
-    assert f"left unfinished after 1 s: {function}" in host.log
+    assert f"stopped after 1 s without waiting for: {function}" in host.log
 
 
 async def test_enforced_keys_guard_functions_and_administration(tmp_path: Path) -> None:
-    """Without the key 401, with it in header or query 200; anonymous functions need none."""
+    """401 without the key, 200 with it in header or query; anonymous functions need none."""
     host = await start_host(tmp_path, "--enforce-auth", settings=WITHOUT_BROKER)
     key = (tmp_path / "data" / "master.key").read_text()
     assert (tmp_path / "data" / "master.key").stat().st_mode & 0o077 == 0

@@ -1,7 +1,7 @@
-"""Runs one activity and puts its answer into the inbox of the orchestration that asked for it.
+"""Runs one activity and puts its result into the inbox of the orchestration that called it.
 
-At least once: the activity's row is deleted in the transaction that records the answer, so whatever a kill
-interrupts runs again.
+At least once: the activity's row is deleted in the transaction that records the result, so an activity that
+a kill interrupts runs again.
 """
 
 from __future__ import annotations
@@ -25,8 +25,6 @@ from functions_local.durable.store import Changes, PendingActivity
 
 logger = logging.getLogger(__name__)
 
-_UNKNOWN = "doesn't exist, is disabled, or is not an activity function"
-
 
 class ActivityRunner:
     """Runs activities for the dispatcher."""
@@ -36,19 +34,19 @@ class ActivityRunner:
         self._functions = functions
         self._invoke = invoke
         self._chaos = chaos
-        self._random = random.Random(chaos.seed)  # noqa: S311 - chaos that can be repeated
+        self._random = random.Random(chaos.seed)  # noqa: S311 - repeatable chaos
 
     async def run(self, activity: PendingActivity) -> None:
-        """Run an activity and commit its answer. An answer for a finished generation is dropped."""
-        answer = await self._answer(activity)
+        """Run an activity and commit its result. A result for a finished generation is dropped."""
+        result = await self._result(activity)
         changes = Changes().take_activity(activity.number)
         messages = []
         if self._hub.instances.get(activity.instance, activity.execution) is not None:
-            messages.append(self._hub.dispatcher.message(activity.instance, activity.execution, answer))
+            messages.append(self._hub.dispatcher.message(activity.instance, activity.execution, result))
             changes.add_message(messages[0])
         await self._hub.database.commit(changes.statements, lambda: self._hub.dispatcher.deliver(messages))
 
-    async def _answer(self, activity: PendingActivity) -> TaskCompleted | TaskFailed:
+    async def _result(self, activity: PendingActivity) -> TaskCompleted | TaskFailed:
         function = self._functions.get(activity.name)
         if function is None:
             reason = (
@@ -75,7 +73,7 @@ class ActivityRunner:
 
 
 def _event_of(outcome: Returned | Raised, activity: PendingActivity) -> TaskCompleted | TaskFailed:
-    """Word an outcome as the extension does; the two blanks and the .NET exception are its own."""
+    """Make the event as the extension does, with its two spaces and its .NET exception."""
     if isinstance(outcome, Returned):
         result = None if outcome.json == "null" else outcome.json
         return TaskCompleted(task_scheduled_id=activity.task, result=result)

@@ -17,7 +17,7 @@ from functions_local.durable.store import InstanceRow
 PUBLIC_PREFIX = "/runtime/webhooks/durabletask"
 #: Prefix of the same API that the SDK's client uses.
 RPC_PREFIX = "/durabletask"
-#: The SDK replaces it by an instance id, as text.
+#: The SDK replaces this text with an instance id.
 _PLACEHOLDER = "INSTANCEID"
 
 _DECISIONS = {EventType.TaskScheduled, EventType.TimerCreated}
@@ -43,7 +43,7 @@ class ManagementUrls:
         self._query = f"taskHub={hub}&connection=Storage&code=local"
 
     def of_instance(self, instance: str) -> dict[str, str]:
-        """Return the URLs with which an instance is managed."""
+        """Return the URLs that manage an instance."""
         base, query = f"{self._base}/instances/{instance}", self._query
         return {
             "id": instance,
@@ -78,7 +78,7 @@ class ManagementUrls:
 
 
 def parsed(text: str | None) -> Any:
-    """Read JSON text; text that is none (an error, a reason) stands for itself."""
+    """Parse JSON text; other text (an error, a reason) is returned as it is."""
     if text is None:
         return None
     try:
@@ -104,7 +104,7 @@ def status_payload(row: InstanceRow, *, show_input: bool) -> dict[str, Any]:
 def history_events(
     bodies: Iterable[dict[str, Any]], *, show_input: bool, show_output: bool
 ) -> list[dict[str, Any]]:
-    """Return history as people read it: an activity is one event, its completion, with both its times."""
+    """Return history for people: an activity is one event, its completion, with both its times."""
     scheduled: dict[int, dict[str, Any]] = {}
     shown = []
     for body in bodies:

@@ -35,13 +35,13 @@ class Returned:
 class Raised:
     """The function raised an exception."""
 
-    #: The worker's text of it, for example "ValueError: boom".
+    #: The worker's text, for example "ValueError: boom".
     message: str
     stack: str
 
 
 class Invoke(Protocol):
-    """Runs one function of the app. It raises only for faults of the host itself; those are tried again."""
+    """Runs one function of the app. It raises only for errors in the host itself, which are retried."""
 
     async def __call__(self, function: str, parameter: str, payload: str) -> Returned | Raised:
         """Run the function with the JSON text `payload` in its parameter."""
@@ -65,7 +65,7 @@ def _default_concurrency() -> int:
 
 @dataclass(frozen=True, slots=True)
 class ChaosOptions:
-    """Legal misfortunes to provoke on purpose, the same ones again for the same seed."""
+    """What the engine does on purpose, within Azure's guarantees, to test an app; repeatable by its seed."""
 
     #: Probability (0 to 1) that an activity runs twice, as it may in Azure after a crash.
     duplicate_activity: float = 0.0
@@ -76,7 +76,7 @@ class ChaosOptions:
 
 @dataclass(frozen=True, slots=True)
 class EngineOptions:
-    """Limits and habits of one engine. The timer values are those of the Azure Storage provider."""
+    """Limits and behaviour of an engine. The timer values are those of the Azure Storage provider."""
 
     #: host.json `extensions.durableTask.maxConcurrentOrchestratorFunctions`
     max_concurrent_orchestrators: int = field(default_factory=_default_concurrency)
@@ -87,6 +87,6 @@ class EngineOptions:
     maximum_short_timer: timedelta | None = timedelta(days=6)
     #: Length of one leg of a split timer; None: never split.
     long_timer_interval: timedelta | None = timedelta(days=3)
-    #: Seconds that `stop` waits for running functions; what still runs then runs again at the next start.
+    #: Seconds that `stop` waits for running functions; the next start runs unfinished ones again.
     stop_grace: float = 5.0
     chaos: ChaosOptions = field(default_factory=ChaosOptions)

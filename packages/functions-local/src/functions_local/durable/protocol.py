@@ -17,23 +17,23 @@ from functions_local.durable.contract import EngineOptions, Raised, Returned
 from functions_local.durable.event_json import to_json
 from functions_local.times import to_timespan
 
-#: Characters of a wrong answer that are shown.
+#: How many characters of a malformed state are shown.
 _SHOWN = 200
 _FAILURE_MARK = "\n\n$OutOfProcData$:"
 
 
 class ActionType(IntEnum):
-    """What an orchestrator can ask for, numbered as the SDK does."""
+    """What an orchestrator can request, numbered as in the SDK."""
 
     #: Run an activity.
     CALL_ACTIVITY = 0
-    #: Run an activity, and again if it fails.
+    #: Run an activity, with retries.
     CALL_ACTIVITY_WITH_RETRY = 1
     #: Run another orchestrator.
     CALL_SUB_ORCHESTRATOR = 2
-    #: Run another orchestrator, and again if it fails.
+    #: Run another orchestrator, with retries.
     CALL_SUB_ORCHESTRATOR_WITH_RETRY = 3
-    #: Start afresh with a new input.
+    #: Restart with a new input and an empty history.
     CONTINUE_AS_NEW = 4
     #: Set a timer.
     CREATE_TIMER = 5
@@ -56,13 +56,13 @@ class ActionType(IntEnum):
 type Action = dict[str, Any]
 
 
-class InvalidAnswerError(Exception):
-    """What an orchestrator function answered is no state, so that no replay will get any further."""
+class InvalidStateError(Exception):
+    """An orchestrator function returned no valid state, and another replay would not change that."""
 
 
 @dataclass(frozen=True, slots=True)
 class OrchestratorState:
-    """One answer of an orchestrator function."""
+    """What one replay of an orchestrator function returned."""
 
     actions: list[Action]
     is_done: bool = False
@@ -71,16 +71,16 @@ class OrchestratorState:
     custom_status: Any = None
 
     @classmethod
-    def from_answer(cls, answer: Returned | Raised) -> OrchestratorState:
-        """Read the worker's answer; one that raised has its state behind a mark in the message.
+    def from_outcome(cls, outcome: Returned | Raised) -> OrchestratorState:
+        """Read what the worker returned; after an exception, the state follows a mark in the message.
 
-        Raises InvalidAnswerError.
+        Raises InvalidStateError.
         """
-        if isinstance(answer, Returned):
-            return cls._from_json(answer.json or "")
-        _, mark, text = answer.message.partition(_FAILURE_MARK)
+        if isinstance(outcome, Returned):
+            return cls._from_json(outcome.json or "")
+        _, mark, text = outcome.message.partition(_FAILURE_MARK)
         if not mark:
-            return cls(actions=[], error=answer.message)
+            return cls(actions=[], error=outcome.message)
         return cls._from_json(text)
 
     @classmethod
@@ -95,8 +95,8 @@ class OrchestratorState:
                 custom_status=body.get("customStatus"),
             )
         except (ValueError, LookupError, TypeError, AttributeError) as error:
-            raise InvalidAnswerError(
-                "its answer is not the state that an orchestrator of azure-functions-durable 1.x gives "
+            raise InvalidStateError(
+                "it did not return the state that an orchestrator of azure-functions-durable 1.x returns "
                 f"({error!r}): {text[:_SHOWN]!r}"
             ) from error
 

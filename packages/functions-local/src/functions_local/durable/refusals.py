@@ -11,16 +11,16 @@ from typing import ClassVar
 
 logger = logging.getLogger(__name__)
 
-#: Bytes from which on a payload is worth a warning; Azure Storage moves those above 60 KB to blobs.
+#: Bytes above which a payload is logged as a warning; Azure Storage moves those above 60 KB to blobs.
 WARNING_SIZE = 48 << 10
-#: Bytes that no payload may exceed; the Durable Task Scheduler's messages end there.
+#: The largest payload in bytes: the limit of messages of the Durable Task Scheduler.
 MAXIMUM_SIZE = 1 << 20
-#: Bytes in UTF-16 that a custom status may have (limit of the Durable extension).
+#: The largest custom status in bytes of UTF-16: the Durable extension's limit.
 MAXIMUM_CUSTOM_STATUS = 16 << 10
 
 
 class RefusedError(Exception):
-    """A request that can't be carried out; the text says why."""
+    """A request that cannot be carried out; the text says why."""
 
     status: ClassVar[int]
 
@@ -41,7 +41,7 @@ class UnknownInstanceError(RefusedError):
 
 
 class AlreadyExistsError(RefusedError):
-    """An instance of that id is alive."""
+    """An instance of that id is live."""
 
     status = 409
 
@@ -53,19 +53,19 @@ class GoneError(RefusedError):
 
 
 class NotFinishedError(RefusedError):
-    """The instance is not finished, so it can't be purged."""
+    """The instance is not finished, so it cannot be purged."""
 
     status = 412
 
 
-class NotBuiltError(RefusedError):
-    """The request belongs to a feature that the local host does not have."""
+class UnsupportedRequestError(RefusedError):
+    """The request belongs to a feature that the local host does not support."""
 
     status = 501
 
 
 class PayloadTooLargeError(Exception):
-    """A payload is larger than any back end takes."""
+    """A payload is larger than any storage provider accepts."""
 
 
 def check_size(text: str | None, what: str) -> None:

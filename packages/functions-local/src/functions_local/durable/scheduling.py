@@ -1,4 +1,4 @@
-"""When work runs, in memory: lanes of workers that retry after a fault of the host, and timers."""
+"""When work runs: lanes of workers, which retry after an error in the host, and timers. All in memory."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from functions_local.durable.store import Message
 
 logger = logging.getLogger(__name__)
 
-#: Seconds before the first new try; doubled for each further one.
+#: Seconds before the first retry; doubled for each further one.
 _FIRST_DELAY = 0.1
-#: Seconds that no delay exceeds.
+#: Seconds of the longest delay before a retry.
 _LONGEST_DELAY = 30.0
-#: Seconds after which the clock is looked at again in any case: it may have been set.
+#: Seconds after which the clock is read again in any case: it may have been set.
 _LONGEST_SLEEP = 30.0
-#: Heaps below this size are not worth tidying.
+#: Heaps below this size are not pruned.
 _SMALL = 1000
 
 
 class Lane[Work]:
-    """A queue in memory with a fixed number of workers. Its work is kept elsewhere, so it may be dropped."""
+    """A queue with a fixed number of workers. The database has its work, too, so that it may be dropped."""
 
     def __init__(self, name: str, workers: int, run: Callable[[Work], Awaitable[None]]) -> None:
         self._name = name
@@ -38,7 +38,7 @@ class Lane[Work]:
             self._queue.put_nowait((work, retry_delay))
 
     async def close(self, grace: float) -> None:
-        """Take no more work and give what runs `grace` seconds to end."""
+        """Accept no more work, and wait `grace` seconds for what is running."""
         self._queue.shutdown(immediate=True)
         _, running = await asyncio.wait(self._workers, timeout=grace)
         for worker in running:
@@ -55,29 +55,31 @@ class Lane[Work]:
         try:
             await self._run(work)
         except Exception:
-            logger.exception("The %s failed inside the host; tried again in %.1f s", self._name, retry_delay)
+            logger.exception(
+                "The %s failed because of an error in the host; retrying in %.1f s", self._name, retry_delay
+            )
             next_delay = min(2 * retry_delay, _LONGEST_DELAY)
             asyncio.get_running_loop().call_later(retry_delay, self.put, work, next_delay)
 
 
 class Timers:
-    """Delivers messages when they are due; never before, perhaps a little later."""
+    """Delivers messages when they are due: never earlier, perhaps a little later."""
 
     def __init__(self, deliver: Callable[[Message], None], is_wanted: Callable[[Message], bool]) -> None:
         self._deliver = deliver
         self._is_wanted = is_wanted
         self._heap: list[tuple[float, int, Message]] = []
-        self._tidy_at = _SMALL
+        self._prune_at = _SMALL
         self._closed = False
         self._wake_up: asyncio.TimerHandle | None = None
 
     def arm(self, message: Message) -> None:
-        """Let a message wait until it is due; after `close` it is dropped."""
+        """Deliver a message when it is due; after `close` it is dropped."""
         if self._closed:
             return
         heapq.heappush(self._heap, (message.due, message.number, message))
-        if len(self._heap) > self._tidy_at:
-            self._tidy()
+        if len(self._heap) > self._prune_at:
+            self._prune()
         if self._heap[0][2] is message:
             self._sleep()
 
@@ -88,11 +90,11 @@ class Timers:
         if self._wake_up is not None:
             self._wake_up.cancel()
 
-    def _tidy(self) -> None:
-        """Drop the timers of finished instances, lest long ones pile up."""
+    def _prune(self) -> None:
+        """Drop the timers of finished instances, so that long ones do not accumulate."""
         self._heap = [entry for entry in self._heap if self._is_wanted(entry[2])]
         heapq.heapify(self._heap)
-        self._tidy_at = max(_SMALL, 2 * len(self._heap))
+        self._prune_at = max(_SMALL, 2 * len(self._heap))
 
     def _sleep(self) -> None:
         if self._wake_up is not None:

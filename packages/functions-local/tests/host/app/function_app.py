@@ -1,4 +1,4 @@
-"""The function app that the host's tests run: every trigger kind, each leaving a trace to read."""
+"""The function app that the host's tests run: every kind of trigger, each writing a trace file."""
 
 from __future__ import annotations
 
@@ -49,20 +49,20 @@ async def echo(req: func.HttpRequest, context: func.Context) -> func.HttpRespons
 
 @app.route(route="echo/{number:int}", methods=["GET"])
 async def echo_number(req: func.HttpRequest) -> str:
-    """Stand before `echo` for whole numbers."""
+    """Take precedence over `echo` for whole numbers."""
     return f"number {req.route_params['number']}"
 
 
 @app.route(route="echo/fixed", methods=["GET"])
 def echo_fixed(req: func.HttpRequest) -> str:  # noqa: ARG001  the binding asks for it
-    """Stand before both, and on a thread."""
+    """Take precedence over both, and run on a thread."""
     logging.getLogger("app").info("fixed is running")
     return "fixed"
 
 
 @app.route(route="bytes", methods=["POST", "HEAD"])
 async def bytes_back(req: func.HttpRequest) -> func.HttpResponse:
-    """Give the body back as it came."""
+    """Return the body unchanged."""
     return func.HttpResponse(req.get_body(), mimetype="application/octet-stream")
 
 
@@ -83,14 +83,14 @@ async def raises(req: func.HttpRequest) -> str:  # noqa: ARG001  the binding ask
 
 @app.route(route="blocks", methods=["GET"])
 async def blocks(req: func.HttpRequest) -> str:  # noqa: ARG001  the binding asks for it
-    """Do what an async function must not: block."""
+    """Block, which an async function must not do."""
     time.sleep(1.8)  # noqa: ASYNC251  blocking is the point
     return "done"
 
 
 @app.route(route="slow/{seconds}", methods=["GET"])
 async def slow(req: func.HttpRequest) -> str:
-    """Take its time without blocking."""
+    """Take some time without blocking."""
     trace("slow", event="began")
     await asyncio.sleep(float(req.route_params["seconds"]))
     trace("slow", event="ended")
@@ -99,7 +99,7 @@ async def slow(req: func.HttpRequest) -> str:
 
 @app.route(route="thread/{seconds}", methods=["GET"])
 def thread(req: func.HttpRequest) -> str:
-    """Take its time on a thread, which nothing can end."""
+    """Take some time on a thread, which cannot be interrupted."""
     trace("thread", event="began")
     time.sleep(float(req.route_params["seconds"]))
     return "done"
@@ -124,7 +124,7 @@ fastapi = func.AsgiMiddleware(web)  # type: ignore[no-untyped-call]  # the SDK l
 
 @web.post("/api/web/items", status_code=202)
 async def create_item(item: Item, response: Response) -> dict[str, object]:
-    """Answer with a header of its own."""
+    """Return a header of its own."""
     response.headers["Location"] = f"/api/web/items/{item.name}"
     return {"name": item.name, "count": item.count}
 
@@ -147,7 +147,7 @@ async def fastapi_app(req: func.HttpRequest, context: func.Context) -> func.Http
 
 @app.timer_trigger(schedule="%TICK%", arg_name="timer", run_on_startup=True)
 def tick(timer: func.TimerRequest) -> None:
-    """Run at the start, then at its times."""
+    """Run at startup, then on schedule."""
     trace("tick", past_due=timer.past_due)
 
 
@@ -166,7 +166,7 @@ def fails_twice(timer: func.TimerRequest, context: func.Context) -> None:  # noq
 @app.service_bus_queue_trigger(arg_name="message", queue_name="one", connection="Bus")
 @app.service_bus_queue_output(arg_name="answer", queue_name="answers", connection="Bus")
 async def on_one(message: func.ServiceBusMessage, answer: func.Out[str]) -> None:
-    """Take one message; what its body says decides how it ends."""
+    """Take one message; its body says what to do."""
     body = message.get_body().decode()
     trace(
         "one",
