@@ -8,6 +8,7 @@ blocks the host (see `diagnostics`); a plain `def` function runs on the library'
 from __future__ import annotations
 
 import importlib
+import logging
 import os
 import sys
 from collections.abc import Mapping, Sequence
@@ -69,6 +70,8 @@ class Worker:
         self._enter_app_folder()
         runtime.start_threadpool_executor()
         init = Message(capabilities={}, function_app_directory=str(self._app_folder))
+        library_log = logging.getLogger("azure.functions")
+        library_log.disabled = True  # it logs a failed import, with two lists of paths; StartError reports it
         try:
             response = await runtime.worker_init_request(
                 _request("worker_init_request", init, host="127.0.0.1")
@@ -77,6 +80,8 @@ class Worker:
             raise StartError(
                 _one_line(f"the app ended the process while it was imported: {error.code}")
             ) from error
+        finally:
+            library_log.disabled = False
         if response.result.status != StatusResult.Success:
             failure = response.result.exception
             raise StartError(
@@ -136,7 +141,8 @@ def _request(kind: str, body: Message, **properties: Any) -> Message:
 
 
 def _one_line(message: str) -> str:
-    lines = [line.strip() for line in message.splitlines()]
+    # The library ends the message of a missing module with a list of paths.
+    lines = [line.strip() for line in message.partition(" For more info, please refer")[0].splitlines()]
     # pydantic ends each of its messages with a link, which would make the line unreadable.
     return "; ".join(line for line in lines if line and not line.startswith("For further information"))
 

@@ -94,6 +94,7 @@ async def test_folder_without_an_app_is_refused(tmp_path: Path) -> None:
     [
         ("raise SystemExit('STATE_SHARDS must be a number')", "STATE_SHARDS must be a number"),
         ("raise ValueError('wrong thing')", "the app cannot be loaded: ValueError: wrong thing"),
+        ("import missing_module", "No module named 'missing_module'. Cannot find module. Please check the"),
         ("import azure.functions", "Could not find top level function app instances"),
         (
             GOOD_APP.replace("req: func", "other: func"),
