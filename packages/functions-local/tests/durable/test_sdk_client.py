@@ -128,7 +128,7 @@ async def test_wait_for_completion(client: df.DurableOrchestrationClient) -> Non
     """The SDK's own wait returns the output, or the management URLs of this origin."""
     request = func.HttpRequest("POST", "http://localhost:9999/api/x", body=b"")
     instance = await client.start_new("chain", None, 1)
-    done = await client.wait_for_completion_or_create_check_status_response(request, instance, 2000, 20)
+    done = await client.wait_for_completion_or_create_check_status_response(request, instance, 20000, 20)
     assert (done.status_code, done.get_body()) == (200, b"1")
     instance = await client.start_new("event")
     pending = await client.wait_for_completion_or_create_check_status_response(request, instance, 40, 20)

@@ -22,7 +22,7 @@ APP = Path(__file__).parent / "app"
 STARTED: list[asyncio.subprocess.Process] = []
 
 #: Seconds after which something a test waits for counts as failed.
-PATIENCE = 15.0
+PATIENCE = 60.0
 
 
 @dataclass(slots=True)

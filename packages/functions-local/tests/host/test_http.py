@@ -59,6 +59,7 @@ async def test_header_that_is_not_utf8_is_refused(host: Part) -> None:
     writer.write(b"GET /api/echo/fixed HTTP/1.1\r\nHost: x\r\nX-Name: J\xf6rg\r\nConnection: close\r\n\r\n")
     assert (await reader.readline()).startswith(b"HTTP/1.1 400 ")
     writer.close()
+    await writer.wait_closed()
 
 
 @pytest.mark.parametrize(

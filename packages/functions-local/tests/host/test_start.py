@@ -12,7 +12,7 @@ import aiohttp
 import pytest
 
 from tests.host.conftest import SETTINGS, WITHOUT_BROKER
-from tests.host.processes import APP, ROOT, start_host, traces, until
+from tests.host.processes import APP, PATIENCE, ROOT, start_host, traces, until
 
 pytestmark = pytest.mark.process
 
@@ -47,7 +47,7 @@ async def run_to_its_end(app: Path, *arguments: object, **environment: str) -> t
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
     )
-    out, err = await asyncio.wait_for(process.communicate(), 15)
+    out, err = await asyncio.wait_for(process.communicate(), PATIENCE)
     return process.returncode, out.decode(), err.decode()
 
 
@@ -65,6 +65,12 @@ async def refusal(app: Path, *arguments: object, **environment: str) -> str:
     [line] = err.splitlines()
     assert line.startswith("error: ")
     return line.removeprefix("error: ")
+
+
+async def status(http: aiohttp.ClientSession, path: str, **headers: str) -> int:
+    """Return the status with which a GET request is answered."""
+    async with http.get(path, headers=headers) as response:
+        return response.status
 
 
 @pytest.mark.parametrize("probability", ["-0.1", "1.1", "often", "nan"])
@@ -180,12 +186,15 @@ async def test_host_starts_before_the_broker(tmp_path: Path) -> None:
 
 
 async def test_sigterm_lets_a_running_invocation_finish(tmp_path: Path) -> None:
-    """The request in flight gets its response, then the host exits with 0."""
+    """The request in flight gets its response, others get 503, then the host exits with 0."""
     host = await start_host(tmp_path, settings=WITHOUT_BROKER)
     async with aiohttp.ClientSession(host.ready) as http:
-        request = asyncio.create_task(http.get("/api/slow/0.5"))
-        await until(lambda: traces(tmp_path, "slow"))
+        request = asyncio.create_task(http.get("/api/hold"))
+        await until(lambda: traces(tmp_path, "hold"))
         code = asyncio.create_task(host.stop())
+        while await status(http, "/api/echo/x") != 503:
+            await asyncio.sleep(0.01)
+        (tmp_path / "release").touch()
         async with await request as response:
             assert await response.text() == "done"
     assert await code == 0
@@ -211,16 +220,11 @@ async def test_enforced_keys_guard_functions_and_administration(tmp_path: Path) 
     assert (tmp_path / "data" / "master.key").stat().st_mode & 0o077 == 0
 
     async with aiohttp.ClientSession(host.ready) as http:
-
-        async def status(path: str, **headers: str) -> int:
-            async with http.get(path, headers=headers) as response:
-                return response.status
-
-        assert await status("/api/echo/x") == 201
-        assert await status("/api/guarded") == 401
-        assert await status("/api/guarded?code=wrong") == 401
-        assert await status(f"/api/guarded?code={key}") == 200
-        assert await status("/api/guarded", **{"x-functions-key": key}) == 200
-        assert await status("/admin/functions") == 401
-        assert await status("/admin/functions", **{"x-functions-key": key}) == 200
+        assert await status(http, "/api/echo/x") == 201
+        assert await status(http, "/api/guarded") == 401
+        assert await status(http, "/api/guarded?code=wrong") == 401
+        assert await status(http, f"/api/guarded?code={key}") == 200
+        assert await status(http, "/api/guarded", **{"x-functions-key": key}) == 200
+        assert await status(http, "/admin/functions") == 401
+        assert await status(http, "/admin/functions", **{"x-functions-key": key}) == 200
     await host.stop()

@@ -139,7 +139,8 @@ async def test_schedule_status_is_given_and_kept(world: World) -> None:
 
 async def test_schedule_of_seconds_keeps_no_record(world: World) -> None:
     """More often than once a minute: no file, and the status is null, as in Azure."""
-    assert len(await world.run_for(timedelta(seconds=31), "*/10 * * * * *")) == 3
+    fired = await world.run_for(timedelta(seconds=31), "*/10 * * * * *")
+    assert fired == ["12:00:10", "12:00:20", "12:00:30"]
     assert world.monitor.load("f") is None
     assert world.runs[0][1]["ScheduleStatus"] is None
 
@@ -194,5 +195,4 @@ async def test_schedule_comes_from_a_setting_and_starts_at_once(tmp_path: Path) 
     host = await start_host(tmp_path, settings={**WITHOUT_BROKER, "TICK": "* * * * * *"})
     seen = await until(lambda: len(found := traces(tmp_path, "tick")) >= 3 and found)
     assert [trace["past_due"] for trace in seen[:3]] == [False, False, False]
-    assert seen[2]["at"] % 1 < 0.5
     await host.stop()

@@ -17,12 +17,23 @@ from pydantic import BaseModel
 app = func.FunctionApp(http_auth_level=func.AuthLevel.ANONYMOUS)
 
 TRACES = Path(os.environ["TRACES"])
+#: One entry for each call that `hold` holds now.
+HELD: list[None] = []
 
 
 def trace(name: str, **facts: object) -> None:
     """Add a line to a trace file; tests read it."""
     with (TRACES / f"{name}.jsonl").open("a") as file:
         file.write(json.dumps({"at": time.time(), **facts}, default=str) + "\n")
+
+
+async def hold() -> None:
+    """Trace how many calls are held now, and wait until the test releases them."""
+    HELD.append(None)
+    trace("hold", running=len(HELD))
+    while not (TRACES / "release").exists():
+        await asyncio.sleep(0.01)
+    HELD.pop()
 
 
 # ---- HTTP ----
@@ -84,7 +95,7 @@ async def raises(req: func.HttpRequest) -> str:  # noqa: ARG001  the binding ask
 @app.route(route="blocks", methods=["GET"])
 async def blocks(req: func.HttpRequest) -> str:  # noqa: ARG001  the binding asks for it
     """Block, which an async function must not do."""
-    time.sleep(1.8)  # noqa: ASYNC251  blocking is the point
+    time.sleep(2.5)  # noqa: ASYNC251  blocking is the point
     return "done"
 
 
@@ -94,6 +105,13 @@ async def slow(req: func.HttpRequest) -> str:
     trace("slow", event="began")
     await asyncio.sleep(float(req.route_params["seconds"]))
     trace("slow", event="ended")
+    return "done"
+
+
+@app.route(route="hold", methods=["GET"])
+async def held(req: func.HttpRequest) -> str:  # noqa: ARG001  the binding asks for it
+    """Wait until the test releases it."""
+    await hold()
     return "done"
 
 
@@ -183,6 +201,8 @@ async def on_one(message: func.ServiceBusMessage, answer: func.Out[str]) -> None
     )
     if body.startswith("fail"):
         raise RuntimeError(body)
+    if body.startswith("hold"):
+        await hold()
     if body.startswith("sleep"):
         await asyncio.sleep(float(body.split()[1]))
         trace("slept", body=body)
