@@ -16,7 +16,7 @@ from collections.abc import Callable
 
 from functions_local.worker import invocation_id_in
 
-log = logging.getLogger(__name__)
+_log = logging.getLogger(__name__)
 
 #: Seconds for which the loop may be blocked before a warning.
 LIMIT = 1.0
@@ -84,10 +84,10 @@ class LoopWatchdog:
             beat = self._last_beat
             if beat != reported and time.monotonic() - beat > self._limit + _BEAT:
                 reported = beat
-                log.warning("%s", self._warning())
+                _log.warning("%s", self._warning())
 
     def _warning(self) -> str:
-        frame = sys._current_frames().get(self._loop_thread)  # noqa: SLF001  the documented way to see another thread
+        frame = sys._current_frames().get(self._loop_thread)  # noqa: SLF001 - the documented way to see another thread
         where = traceback.extract_stack(frame)[-1] if frame else None
         place = f" at {where.filename}:{where.lineno}" if where else ""
         return (

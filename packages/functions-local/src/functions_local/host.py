@@ -32,7 +32,7 @@ from functions_local.timers.monitor import ScheduleMonitor
 from functions_local.timers.trigger import TimerRunner
 from functions_local.worker import Worker
 
-log = logging.getLogger(__name__)
+_log = logging.getLogger(__name__)
 
 #: Seconds that invocations in flight get when the host stops. Triggers deliver unfinished work again.
 STOP_GRACE = 1.0
@@ -184,7 +184,7 @@ async def _end(loops: Sequence[asyncio.Task[None]], *, within: float) -> None:
 
 def _report_failure(task: asyncio.Task[None]) -> None:
     if not task.cancelled() and (error := task.exception()) is not None:
-        log.critical("a trigger stopped because of an error in the host", exc_info=error)
+        _log.critical("a trigger stopped because of an error in the host", exc_info=error)
 
 
 def _list_functions(functions: Sequence[Function], routes: RouteTable, url: str) -> None:
@@ -198,4 +198,4 @@ def _list_functions(functions: Sequence[Function], routes: RouteTable, url: str)
             what = f"{what} {trigger.schedule}"
         elif isinstance(trigger, ServiceBusTrigger):
             what = f"{what} {trigger.queue}{' (many)' if trigger.many else ''}"
-        log.info("%s: %s", function.name, what)
+        _log.info("%s: %s", function.name, what)

@@ -14,7 +14,7 @@ from functions_local.app import Function, OrchestrationTrigger
 from functions_local.protos import TypedData
 from functions_local.worker import Call, Failed, Outcome, Succeeded, current_invocation_id
 
-log = logging.getLogger(__name__)
+_log = logging.getLogger(__name__)
 
 
 class Runs(Protocol):
@@ -117,7 +117,7 @@ class Invocations:
         try:
             await asyncio.wait_for(self._idle.wait(), seconds)
         except TimeoutError:
-            log.warning(
+            _log.warning(
                 "stopped after %g s without waiting for: %s",
                 seconds,
                 ", ".join(sorted(set(self._running.values()))),
@@ -130,7 +130,7 @@ class Invocations:
         if isinstance(outcome, Succeeded) and outcome.outputs:
             try:
                 await self._outputs.send(function, outcome.outputs)
-            except Exception as error:  # noqa: BLE001  an output that is not sent fails the invocation
+            except Exception as error:  # noqa: BLE001 - an output that is not sent fails the invocation
                 return Failed(f"{type(error).__name__}: an output could not be sent: {error}", "")
         return outcome
 
@@ -155,15 +155,15 @@ class Invocations:
             "function %s has run longer than functionTimeout (%g s); Azure would end it here (invocation %s)"
         )
         return asyncio.get_running_loop().call_later(
-            self._timeout, log.error, message, function, self._timeout, invocation_id
+            self._timeout, _log.error, message, function, self._timeout, invocation_id
         )
 
 
 def _report(function: Function, invocation_id: str, failure: Failed) -> None:
     # An orchestrator's failure has its whole state after the first line; the engine reports what it means.
     if isinstance(function.trigger, OrchestrationTrigger):
-        log.error("[%s %s] failed: %s", function.name, invocation_id, failure.message.partition("\n")[0])
+        _log.error("[%s %s] failed: %s", function.name, invocation_id, failure.message.partition("\n")[0])
     else:
-        log.error(
+        _log.error(
             "[%s %s] failed: %s\n%s", function.name, invocation_id, failure.message, failure.stack.rstrip()
         )

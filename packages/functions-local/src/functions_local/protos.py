@@ -49,7 +49,7 @@ class TypedData:
     def __init__(self, **data: Any) -> None:
         self.kind, self.value = next(iter(data.items()), (None, None))  # type: ignore[assignment]  # kwargs are plain str
 
-    def WhichOneof(self, _group: str) -> DataKind | None:  # noqa: N802  protobuf's own name
+    def WhichOneof(self, _group: str) -> DataKind | None:  # noqa: N802 - protobuf's own name
         """Return the name of the field that is set, or None."""
         return self.kind
 
@@ -71,7 +71,7 @@ class ParameterBinding:
         self.name = name
         self.data = data
 
-    def WhichOneof(self, _group: str) -> Literal["data"]:  # noqa: N802  protobuf's own name
+    def WhichOneof(self, _group: str) -> Literal["data"]:  # noqa: N802 - protobuf's own name
         """Return that the value is inline."""
         return "data"
 

@@ -61,7 +61,7 @@ async def start(module: str, *arguments: object, environment: dict[str, str], lo
     STARTED.append(process)
     assert process.stdout is not None
     line = (await asyncio.wait_for(process.stdout.readline(), PATIENCE)).decode().strip()
-    assert line.startswith("ready: "), f"{module} said {line!r}\n{log_file.read_text()}"  # noqa: ASYNC240  the test ends here
+    assert line.startswith("ready: "), f"{module} said {line!r}\n{log_file.read_text()}"  # noqa: ASYNC240 - the test ends here
     return Part(process, line.removeprefix("ready: "), log_file)
 
 

@@ -47,7 +47,7 @@ def test_placeholder_is_replaced_by_its_setting() -> None:
         ("AzureWebJobs.f.Disabled", "0", False),
     ],
 )
-def test_function_is_disabled_by_a_setting(name: str, value: str, disabled: bool) -> None:  # noqa: FBT001  a table's column
+def test_function_is_disabled_by_a_setting(name: str, value: str, disabled: bool) -> None:  # noqa: FBT001 - a table's column
     """In both spellings."""
     assert AppSettings({name: value}).disabled("f") is disabled
     assert not AppSettings({name: value}).disabled("g")

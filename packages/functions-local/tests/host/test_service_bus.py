@@ -50,7 +50,7 @@ async def host(folder: Path, broker: Part) -> AsyncIterator[Part]:
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def client(host: Part, broker: Part) -> AsyncIterator[ServiceBusClient]:  # noqa: ARG001  the app must listen
+async def client(host: Part, broker: Part) -> AsyncIterator[ServiceBusClient]:  # noqa: ARG001 - the app must listen
     """Return a client of the broker."""
     address = connection_string(broker_port(broker))
     async with ServiceBusClient.from_connection_string(address, retry_total=0) as client:

@@ -21,7 +21,7 @@ from tests.host.conftest import WITHOUT_BROKER
 from tests.host.doubles import NOTHING, FakeWorker, function, invocations
 from tests.host.processes import start_host, traces, until
 
-NOON = datetime(2026, 11, 21, 12)  # noqa: DTZ001  timers count naive UTC
+NOON = datetime(2026, 11, 21, 12)  # noqa: DTZ001 - timers count naive UTC
 FIVE_MINUTES = "0 */5 * * * *"
 
 
@@ -180,7 +180,7 @@ def test_wrong_schedule_ends_the_start(world: World) -> None:
 async def test_past_due_timer_runs_with_its_retries(tmp_path: Path) -> None:
     """A missed yearly run is done at start; the retry context counts, the record is updated."""
     monitor = ScheduleMonitor(tmp_path / "data" / "timers")
-    last, due = (datetime(year, 1, 1) for year in (2020, 2021))  # noqa: DTZ001  timers count naive UTC
+    last, due = (datetime(year, 1, 1) for year in (2020, 2021))  # noqa: DTZ001 - timers count naive UTC
     monitor.save("fails_twice", ScheduleStatus(last=last, next=due, updated=last))
     host = await start_host(tmp_path, settings=WITHOUT_BROKER)
     await until(lambda: [trace["retry"] for trace in traces(tmp_path, "fails_twice")] == [0, 1, 2])

@@ -23,7 +23,7 @@ from functions_local.durable.events import TaskCompleted, TaskFailed
 from functions_local.durable.refusals import PayloadTooLargeError, check_size
 from functions_local.durable.store import Changes, PendingActivity
 
-logger = logging.getLogger(__name__)
+_log = logging.getLogger(__name__)
 
 
 class ActivityRunner:
@@ -52,7 +52,7 @@ class ActivityRunner:
             reason = (
                 f"The function '{activity.name}' doesn't exist, is disabled, or is not an activity function"
             )
-            logger.error("Orchestration %s calls an unknown activity. %s", activity.instance, reason)
+            _log.error("Orchestration %s calls an unknown activity. %s", activity.instance, reason)
             return TaskFailed(task_scheduled_id=activity.task, reason=reason, details=None)
         try:
             outcome = await self._call(function, activity)
@@ -65,7 +65,7 @@ class ActivityRunner:
     async def _call(self, function: DurableFunction, activity: PendingActivity) -> Returned | Raised:
         payload = "null" if activity.input is None else activity.input
         if self._random.random() < self._chaos.duplicate_activity:
-            logger.info("Chaos: activity '%s' of %s runs twice", activity.name, activity.instance)
+            _log.info("Chaos: activity '%s' of %s runs twice", activity.name, activity.instance)
             self._hub.figures["activities_run"] += 1
             await self._invoke(function.function, function.parameter, payload)
         self._hub.figures["activities_run"] += 1

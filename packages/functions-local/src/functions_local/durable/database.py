@@ -21,7 +21,7 @@ from typing import Any
 
 from functions_local.durable.checkpoints import CheckpointThread
 
-logger = logging.getLogger(__name__)
+_log = logging.getLogger(__name__)
 
 #: SQL and its parameters.
 type Statement = tuple[str, Sequence[Any]]
@@ -114,8 +114,8 @@ class Database:
         group, self._group = self._group, []
         try:
             self._write([statement for transaction in group for statement in transaction.statements])
-        except Exception:
-            logger.exception("A shared commit failed; committing its %d transactions one by one", len(group))
+        except Exception:  # noqa: BLE001 - logged, and raised where it belongs
+            _log.exception("A shared commit failed; committing its %d transactions one by one", len(group))
             for transaction in group:
                 self._commit_alone(transaction)
         else:

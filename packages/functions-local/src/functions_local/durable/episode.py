@@ -30,7 +30,7 @@ from functions_local.durable.shim import replay
 from functions_local.durable.store import Changes, Message
 from functions_local.times import now_text
 
-logger = logging.getLogger(__name__)
+_log = logging.getLogger(__name__)
 
 
 class EpisodeRunner:
@@ -109,7 +109,7 @@ class EpisodeRunner:
         context = self._contexts.write(instance.id, instance.input, history.episodes, new_text)
         outcome = await self._invoke(function.function, function.parameter, context)
         if isinstance(outcome, Raised):
-            logger.error(
+            _log.error(
                 "Orchestrator '%s' raised in instance %s:\n%s", instance.name, instance.id, outcome.stack
             )
         try:
@@ -117,7 +117,7 @@ class EpisodeRunner:
             check_custom_status(state.custom_status)
             verdict = replay(state, chain(history.events, new))
         except (InvalidStateError, PayloadTooLargeError) as error:
-            logger.error("Orchestrator '%s' of instance %s fails: %s", instance.name, instance.id, error)  # noqa: TRY400 - the host's stack does not help
+            _log.error("Orchestrator '%s' of instance %s fails: %s", instance.name, instance.id, error)
             return Verdict(Failed(str(error), raised=True)), instance.custom_status
         return verdict, None if state.custom_status is None else to_json(state.custom_status)
 

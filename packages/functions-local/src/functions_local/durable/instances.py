@@ -14,7 +14,7 @@ from functions_local.durable.event_json import from_body
 from functions_local.durable.events import Event, EventRaised
 from functions_local.durable.store import ALIVE, COLUMNS, InstanceRow, Message
 
-logger = logging.getLogger(__name__)
+_log = logging.getLogger(__name__)
 
 #: Histories kept in memory. Others are read again when their instance gets a message.
 _HISTORIES_KEPT = 10_000
@@ -131,4 +131,4 @@ def report_dropped(messages: Iterable[Message]) -> None:
         if message.execution is None:
             event = message.event
             what = f"Event '{event.name}'" if isinstance(event, EventRaised) else event.kind.name
-            logger.info("%s for orchestration %s arrived as it ended, and is dropped", what, message.instance)
+            _log.info("%s for orchestration %s arrived as it ended, and is dropped", what, message.instance)

@@ -9,7 +9,7 @@ import json
 import logging
 from typing import ClassVar
 
-logger = logging.getLogger(__name__)
+_log = logging.getLogger(__name__)
 
 #: Bytes above which a payload is logged as a warning; Azure Storage moves those above 60 KB to blobs.
 WARNING_SIZE = 48 << 10
@@ -74,9 +74,7 @@ def check_size(text: str | None, what: str) -> None:
     if size > MAXIMUM_SIZE:
         raise PayloadTooLargeError(f"{what} has {size} bytes; at most {MAXIMUM_SIZE} are allowed")
     if size > WARNING_SIZE:
-        logger.warning(
-            "%s has %d bytes; keep what crosses Durable history below %d", what, size, WARNING_SIZE
-        )
+        _log.warning("%s has %d bytes; keep what crosses Durable history below %d", what, size, WARNING_SIZE)
 
 
 def check_custom_status(status: object) -> None:

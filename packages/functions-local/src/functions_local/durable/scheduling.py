@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable
 
 from functions_local.durable.store import Message
 
-logger = logging.getLogger(__name__)
+_log = logging.getLogger(__name__)
 
 #: Seconds before the first retry; doubled for each further one.
 _FIRST_DELAY = 0.1
@@ -54,8 +54,8 @@ class Lane[Work]:
     async def _try(self, work: Work, retry_delay: float) -> None:
         try:
             await self._run(work)
-        except Exception:
-            logger.exception(
+        except Exception:  # noqa: BLE001 - any error in the host is logged and retried
+            _log.exception(
                 "The %s failed because of an error in the host; retrying in %.1f s", self._name, retry_delay
             )
             next_delay = min(2 * retry_delay, _LONGEST_DELAY)

@@ -17,7 +17,7 @@ from azure.servicebus import ServiceBusReceivedMessage
 from azure.servicebus.aio import ServiceBusClient, ServiceBusReceiver
 from azure.servicebus.exceptions import MessageLockLostError
 
-log = logging.getLogger(__name__)
+_log = logging.getLogger(__name__)
 
 #: Seconds to wait for the first message.
 _LONG_POLL = 60.0
@@ -45,7 +45,7 @@ class ReceiverLink:
     async def open(cls, client: ServiceBusClient, queue: str, *, prefetch: int) -> ReceiverLink:
         """Connect to a queue, which may be a dead-letter queue (`name/$DeadLetterQueue`)."""
         receiver = client.get_queue_receiver(queue, prefetch_count=prefetch)
-        receiver._await_settlement_outcome = False  # noqa: SLF001  no public option; see the module's docstring
+        receiver._await_settlement_outcome = False  # noqa: SLF001 - no public option; see the module's docstring
         # Not `async with`: no block lasts as long as the link.
         await receiver.__aenter__()
         return cls(receiver)
@@ -73,7 +73,7 @@ class ReceiverLink:
             try:
                 await settle(message)
             except MessageLockLostError:
-                log.warning("the lock of message %s expired; it will be redelivered", message.message_id)
+                _log.warning("the lock of message %s expired; it will be redelivered", message.message_id)
 
     async def close(self) -> None:
         """Close the link; messages that were read but not returned go back to the queue. Never raises."""
@@ -81,9 +81,9 @@ class ReceiverLink:
             async with asyncio.timeout(_CLOSING):
                 await self.receiver.close()
         except TimeoutError:
-            log.debug("closing a receiver: its keep-alive task did not end in time")
-        except Exception as error:  # noqa: BLE001  the connection was lost already
-            log.debug("closing a receiver: %s", error)
+            _log.debug("closing a receiver: its keep-alive task did not end in time")
+        except Exception as error:  # noqa: BLE001 - the connection was lost already
+            _log.debug("closing a receiver: %s", error)
 
     async def _buffered(self, limit: int) -> list[ServiceBusReceivedMessage]:
         return await self.receiver.receive_messages(limit, max_wait_time=_NO_WAIT)

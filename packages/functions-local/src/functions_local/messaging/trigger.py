@@ -24,7 +24,7 @@ from functions_local.messaging.link import ReceiverLink
 from functions_local.messaging.metadata import many_delivery, one_delivery
 from functions_local.worker import Succeeded
 
-log = logging.getLogger(__name__)
+_log = logging.getLogger(__name__)
 
 #: Seconds between attempts to connect: the first and the longest.
 _FIRST_DELAY = 0.1
@@ -73,14 +73,14 @@ class ServiceBusListener:
             try:
                 await self._connect()
                 if lost:
-                    log.info(
+                    _log.info(
                         "function %s: queue %s is reachable again", self._function.name, self._trigger.queue
                     )
                 delay, lost = _FIRST_DELAY, False
                 await self._pump()
-            except Exception as error:  # noqa: BLE001  any error of the connection is answered by reconnecting
+            except Exception as error:  # noqa: BLE001 - any error of the connection is answered by reconnecting
                 if not lost:
-                    log.warning(
+                    _log.warning(
                         "function %s: queue %s is not reachable: %s",
                         self._function.name,
                         self._trigger.queue,
@@ -88,7 +88,7 @@ class ServiceBusListener:
                     )
                 lost = True
                 await self._disconnect()
-                await asyncio.sleep(delay * random.uniform(0.5, 1))  # noqa: S311  jitter, not a secret
+                await asyncio.sleep(delay * random.uniform(0.5, 1))  # noqa: S311 - jitter, not a secret
                 delay = min(delay * 2, _LONGEST_DELAY)
 
     def stop(self) -> None:
@@ -106,8 +106,8 @@ class ServiceBusListener:
         self._finished += [(work, False) for work in self._in_process.values()]
         try:
             await self._settle_finished()
-        except Exception as error:  # noqa: BLE001  without the broker, the locks expire by themselves
-            log.debug("function %s: not settled at the end: %s", self._function.name, error)
+        except Exception as error:  # noqa: BLE001 - without the broker, the locks expire by themselves
+            _log.debug("function %s: not settled at the end: %s", self._function.name, error)
         for task in self._in_process:
             task.cancel()
         await self._disconnect()
@@ -188,7 +188,7 @@ class ServiceBusListener:
         while self._finished:
             work, succeeded = self._finished.pop(0)
             if work.link is not self._link:
-                log.debug(
+                _log.debug(
                     "function %s: the link was lost; its messages will be redelivered", self._function.name
                 )
             elif not succeeded or self._options.auto_complete_messages:

@@ -55,7 +55,7 @@ class ScheduleMonitor:
         self._folder.mkdir(parents=True, exist_ok=True)
         fresh = self._file(function).with_suffix(".new")
         fresh.write_text(status.model_dump_json())
-        os.replace(fresh, self._file(function))  # noqa: PTH105  the atomic replacement is the point
+        os.replace(fresh, self._file(function))  # noqa: PTH105 - the atomic replacement is the point
 
     def _file(self, function: str) -> Path:
         return self._folder / f"{function}.json"

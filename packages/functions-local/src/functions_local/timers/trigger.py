@@ -107,7 +107,7 @@ class TimerRunner:
 def timer_input(status: ScheduleStatus | None, *, past_due: bool) -> TypedData:
     """Make the value of a timer parameter as the Azure host sends it; `status` is None without a record."""
     record = status and {
-        "Last": _text(status.last or datetime.min),  # noqa: DTZ901  .NET's earliest date means never
+        "Last": _text(status.last or datetime.min),  # noqa: DTZ901 - .NET's earliest date means never
         "Next": _text(status.next),
         "LastUpdated": _text(status.updated),
     }

@@ -65,7 +65,7 @@ async def echo_number(req: func.HttpRequest) -> str:
 
 
 @app.route(route="echo/fixed", methods=["GET"])
-def echo_fixed(req: func.HttpRequest) -> str:  # noqa: ARG001  the binding asks for it
+def echo_fixed(req: func.HttpRequest) -> str:  # noqa: ARG001 - the binding asks for it
     """Take precedence over both, and run on a thread."""
     logging.getLogger("app").info("fixed is running")
     return "fixed"
@@ -78,7 +78,7 @@ async def bytes_back(req: func.HttpRequest) -> func.HttpResponse:
 
 
 @app.route(route="cookies", methods=["GET"])
-async def cookies(req: func.HttpRequest) -> func.HttpResponse:  # noqa: ARG001  the binding asks for it
+async def cookies(req: func.HttpRequest) -> func.HttpResponse:  # noqa: ARG001 - the binding asks for it
     """Set two cookies."""
     response = func.HttpResponse("ok")
     response.headers.add("Set-Cookie", "a=1; Path=/; HttpOnly; SameSite=Lax; Max-Age=60")
@@ -87,15 +87,15 @@ async def cookies(req: func.HttpRequest) -> func.HttpResponse:  # noqa: ARG001  
 
 
 @app.route(route="raises", methods=["GET"])
-async def raises(req: func.HttpRequest) -> str:  # noqa: ARG001  the binding asks for it
+async def raises(req: func.HttpRequest) -> str:  # noqa: ARG001 - the binding asks for it
     """Fail."""
     raise ValueError("boom")
 
 
 @app.route(route="blocks", methods=["GET"])
-async def blocks(req: func.HttpRequest) -> str:  # noqa: ARG001  the binding asks for it
+async def blocks(req: func.HttpRequest) -> str:  # noqa: ARG001 - the binding asks for it
     """Block, which an async function must not do."""
-    time.sleep(2.5)  # noqa: ASYNC251  blocking is the point
+    time.sleep(2.5)  # noqa: ASYNC251 - blocking is the point
     return "done"
 
 
@@ -109,7 +109,7 @@ async def slow(req: func.HttpRequest) -> str:
 
 
 @app.route(route="hold", methods=["GET"])
-async def held(req: func.HttpRequest) -> str:  # noqa: ARG001  the binding asks for it
+async def held(req: func.HttpRequest) -> str:  # noqa: ARG001 - the binding asks for it
     """Wait until the test releases it."""
     await hold()
     return "done"
@@ -124,7 +124,7 @@ def thread(req: func.HttpRequest) -> str:
 
 
 @app.route(route="guarded", methods=["GET"], auth_level=func.AuthLevel.FUNCTION)
-async def guarded(req: func.HttpRequest) -> str:  # noqa: ARG001  the binding asks for it
+async def guarded(req: func.HttpRequest) -> str:  # noqa: ARG001 - the binding asks for it
     """Need a key when keys are enforced."""
     return "let in"
 
@@ -171,7 +171,7 @@ def tick(timer: func.TimerRequest) -> None:
 
 @app.timer_trigger(schedule="0 0 0 1 1 *", arg_name="timer")
 @app.retry(strategy="fixed_delay", max_retry_count="2", delay_interval="00:00:00")
-def fails_twice(timer: func.TimerRequest, context: func.Context) -> None:  # noqa: ARG001  the binding asks for it
+def fails_twice(timer: func.TimerRequest, context: func.Context) -> None:  # noqa: ARG001 - the binding asks for it
     """Fail until its last retry."""
     trace("fails_twice", retry=context.retry_context.retry_count)
     if context.retry_context.retry_count < 2:
@@ -213,7 +213,7 @@ async def on_one(message: func.ServiceBusMessage, answer: func.Out[str]) -> None
 @app.service_bus_queue_trigger(
     arg_name="messages", queue_name="%MANY_QUEUE%", connection="Bus", cardinality=func.Cardinality.MANY
 )
-async def on_many(messages: typing.List[func.ServiceBusMessage]) -> None:  # noqa: UP006  the worker accepts only this
+async def on_many(messages: typing.List[func.ServiceBusMessage]) -> None:  # noqa: UP006 - the worker accepts only this
     """Take a batch."""
     trace(
         "many",
