@@ -1,3 +1,3 @@
-"""The local Functions host: runs a Python function app as Azure Functions would, in one process."""
+"""The local Functions host: runs a Python v2 function app in one process, as Azure Functions does."""
 
 from __future__ import annotations

@@ -1,36 +1,38 @@
-"""`python -m functions_local`: runs a Python function app on this machine until it is told to stop."""
+"""The command line, `functions-local` or `python -m functions_local`: runs a Python v2 function app."""
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import json
 import logging
 import os
 import signal
 import sys
 from pathlib import Path
 
-from functions_local.durable import ChaosOptions
-from functions_local.errors import StartError
+from functions_local.configuration import StartError
+from functions_local.diagnostics import configure_logging
+from functions_local.durable import ChaosOptions, Synchronous
 from functions_local.host import Host, HostOptions
-from functions_local.logs import configure_logging
-from functions_local.sqlite_log import Synchronous
+from functions_local.http.server import LOOPBACK
+from functions_local.queues import load_queues
 
-#: What a command that was used wrongly or cannot start returns.
+#: Exit code for wrong arguments and for an app or host that cannot start.
 CANNOT_START = 2
 
 
 def main() -> int:
-    """Run the command; give its exit code."""
+    """Run the command and return its exit code."""
     arguments = _parser().parse_args()
     if "WEBSITE_INSTANCE_ID" in os.environ:
         print(
-            "error: the local host is for a developer's machine and does not run inside Azure",
+            "error: functions-local is for a developer's machine and does not run inside Azure",
             file=sys.stderr,
         )
         return CANNOT_START
     try:
-        return asyncio.run(_run(_options(arguments), verbose=arguments.verbose))
+        return asyncio.run(_print_queues(arguments) if arguments.queues else _run(arguments))
     except StartError as error:
         if arguments.verbose and error.detail:
             print(error.detail, file=sys.stderr)
@@ -38,21 +40,27 @@ def main() -> int:
         return CANNOT_START
 
 
-async def _run(options: HostOptions, *, verbose: bool) -> int:
-    stop = asyncio.Event()
-    for name in (signal.SIGINT, signal.SIGTERM):
-        asyncio.get_running_loop().add_signal_handler(name, stop.set)
-    host = Host(options, os.environ)
-    configure_logging(host.invocations.label, verbose=verbose)
-    print(f"ready: {await host.start()}", flush=True)
-    await stop.wait()
-    if not await host.stop():
-        _leave_at_once()
+async def _print_queues(arguments: argparse.Namespace) -> int:
+    queues = await load_queues(arguments.app.resolve(), os.environ, f"{LOOPBACK}:{arguments.port}")
+    print(json.dumps(queues, indent=2))
     return 0
 
 
-def _leave_at_once() -> None:
-    """End the process although a thread still runs a function; Python would wait for it for ever."""
+async def _run(arguments: argparse.Namespace) -> int:
+    stop = asyncio.Event()
+    for name in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(name, stop.set)
+    host = Host(_options(arguments), os.environ)
+    configure_logging(host.invocations.label, verbose=arguments.verbose)
+    print(f"ready: {await host.start()}", flush=True)
+    await stop.wait()
+    if not await host.stop():
+        _exit_at_once()
+    return 0
+
+
+def _exit_at_once() -> None:
+    """End the process although a thread still runs a function; Python would wait for it without limit."""
     logging.shutdown()
     sys.stdout.flush()
     sys.stderr.flush()
@@ -78,25 +86,36 @@ def _options(arguments: argparse.Namespace) -> HostOptions:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="python -m functions_local",
-        description="Run a Python function app here: HTTP, timers, Service Bus and Durable Functions.",
-        epilog="Settings come from local.settings.json in the app folder; the environment wins over it.",
+        prog="functions-local",
+        description="Run a Python v2 function app here: HTTP, timers, Service Bus and Durable Functions.",
+        epilog="Settings come from local.settings.json in the app folder; environment variables override "
+        "them. Prints `ready: http://127.0.0.1:PORT` when the app is loaded and its triggers listen, and "
+        "runs until SIGINT or SIGTERM. Exit codes: 0 stopped, 2 wrong arguments or cannot start.",
     )
-    parser.add_argument("--app", type=Path, default=Path(), help="folder of host.json (default: here)")
+    parser.add_argument(
+        "--app", type=Path, default=Path(), help="folder with host.json (default: current folder)"
+    )
     parser.add_argument("--port", type=int, default=7071, help="port on 127.0.0.1, 0 for any (default: 7071)")
     parser.add_argument(
         "--data",
         type=Path,
         default=Path(".local/host"),
-        help="folder of the host's state (default: %(default)s)",
+        help="folder for the host's state (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--queues",
+        action="store_true",
+        help="print the Service Bus queues that the app's bindings name, as JSON, and exit",
     )
     parser.add_argument(
         "--sync-mode",
         choices=[mode.name for mode in Synchronous],
         default=Synchronous.NORMAL.name,
-        help="NORMAL survives a killed process, FULL a power cut, at a price in speed (default: NORMAL)",
+        help="NORMAL survives a killed process; FULL also a power failure, but is slower (default: NORMAL)",
     )
-    parser.add_argument("--enforce-auth", action="store_true", help="ask for the key in <data>/master.key")
+    parser.add_argument(
+        "--enforce-auth", action="store_true", help="require function keys: the key is in <data>/master.key"
+    )
     parser.add_argument("--verbose", action="store_true", help="show debug lines and stack traces")
     _add_chaos_options(parser)
     return parser
@@ -104,7 +123,8 @@ def _parser() -> argparse.ArgumentParser:
 
 def _add_chaos_options(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group(
-        "chaos", "Misfortunes that Azure may bring to Durable Functions, provoked to see the app endure them."
+        "chaos",
+        "Behaviour that Durable Functions allows in Azure but seldom shows, to test how the app copes.",
     )
     group.add_argument(
         "--chaos-duplicate-activities",
@@ -116,14 +136,14 @@ def _add_chaos_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--chaos-reorder",
         action="store_true",
-        help="bring an orchestration the messages that wait for it in random order",
+        help="deliver waiting messages to an orchestration in random order",
     )
     group.add_argument(
         "--chaos-seed",
         type=int,
         default=0,
         metavar="N",
-        help="another number draws other misfortunes, the same one the same (default: %(default)s)",
+        help="seed of the random choices; the same seed repeats them (default: %(default)s)",
     )
 
 

@@ -1,6 +1,6 @@
 """The app as the host sees it: each indexed function with its trigger and bindings as typed values.
 
-Made once at start from the worker's metadata; every other part of the host takes its work from here.
+Read once, at start, from the worker's metadata; every other part of the host works with these values.
 """
 
 from __future__ import annotations
@@ -10,10 +10,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import Enum
+from pathlib import Path
 from typing import Any
 
-from functions_local.errors import StartError
-from functions_local.settings import AppSettings
+from functions_local.configuration import AppSettings, StartError
+from functions_local.worker import Worker
 
 
 class AuthLevel(Enum):
@@ -38,7 +39,7 @@ class RetryStrategy(Enum):
 
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
-    """A function's own retry policy. `max_retries` -1 is "for ever", as in Azure."""
+    """A function's own retry policy. `max_retries` -1 means no limit, as in Azure."""
 
     strategy: RetryStrategy
     max_retries: int
@@ -58,7 +59,7 @@ class HttpTrigger:
 
 @dataclass(frozen=True, slots=True)
 class TimerTrigger:
-    """A schedule: NCRONTAB or TimeSpan text, settings already put in."""
+    """A schedule: NCRONTAB or TimeSpan text, with settings already resolved."""
 
     parameter: str
     schedule: str
@@ -68,7 +69,7 @@ class TimerTrigger:
 
 @dataclass(frozen=True, slots=True)
 class ServiceBusTrigger:
-    """A queue to read; `many` gives a list of messages to one invocation."""
+    """A queue to read; with `many`, one invocation gets a list of messages."""
 
     parameter: str
     connection: str
@@ -78,7 +79,7 @@ class ServiceBusTrigger:
 
 @dataclass(frozen=True, slots=True)
 class OrchestrationTrigger:
-    """A Durable orchestrator; `name` is what clients and other orchestrators call it."""
+    """A Durable orchestrator; clients and other orchestrators call it by `name`."""
 
     parameter: str
     name: str
@@ -86,7 +87,7 @@ class OrchestrationTrigger:
 
 @dataclass(frozen=True, slots=True)
 class ActivityTrigger:
-    """A Durable activity; `name` is what orchestrators call it."""
+    """A Durable activity; orchestrators call it by `name`."""
 
     parameter: str
     name: str
@@ -116,10 +117,22 @@ class Function:
     retry: RetryPolicy | None
 
 
+async def load_functions(worker: Worker, settings: AppSettings, folder: Path) -> list[Function]:
+    """Load the app and return its functions, without those that settings disable. Connects to nothing.
+
+    Raises StartError when the app cannot be loaded, has no function, uses a binding that the host does not
+    support, or needs a setting that is missing.
+    """
+    functions = read_functions(await worker.start(), settings)
+    if not functions:
+        raise StartError(f"{folder} has no functions: is there a function_app.py with a FunctionApp?")
+    return functions
+
+
 def read_functions(metadata: Iterable[Any], settings: AppSettings) -> list[Function]:
     """Turn the worker's metadata into functions, without those that settings disable.
 
-    Raises StartError for a trigger the local host does not have and for a missing setting.
+    Raises StartError for a binding that the host does not support and for a missing setting.
     """
     return [_function(item, settings) for item in metadata if not settings.disabled(item.name)]
 
@@ -133,16 +146,19 @@ def uses_durable(functions: Sequence[Function]) -> bool:
 
 
 def _function(metadata: Any, settings: AppSettings) -> Function:
+    name = metadata.name
     bindings = [
-        _resolved(json.loads(raw), settings, used_by=f"function {metadata.name}")
-        for raw in metadata.raw_bindings
+        _resolved(json.loads(raw), settings, used_by=f"function {name}") for raw in metadata.raw_bindings
     ]
+    for binding in bindings:
+        if binding["type"] not in _SUPPORTED:
+            raise _unsupported(name, f"the binding {binding['type']}")
     return Function(
-        name=metadata.name,
+        name=name,
         function_id=metadata.function_id,
-        trigger=_trigger(metadata.name, bindings),
+        trigger=_trigger(name, bindings),
         durable_clients=tuple(binding["name"] for binding in bindings if binding["type"] == "durableClient"),
-        outputs=tuple(_output(binding) for binding in bindings if binding["type"] == "serviceBus"),
+        outputs=tuple(_output(name, binding) for binding in bindings if binding["type"] == "serviceBus"),
         retry=_retry(metadata.retry_options),
     )
 
@@ -155,11 +171,8 @@ def _resolved(binding: Mapping[str, Any], settings: AppSettings, *, used_by: str
 
 
 def _trigger(function: str, bindings: list[dict[str, Any]]) -> Trigger:
-    binding = next(binding for binding in bindings if binding["type"].endswith("Trigger"))
-    build = _TRIGGERS.get(binding["type"])
-    if build is None:
-        raise _unsupported(function, f"a {binding['type']}")
-    return build(function, binding)
+    binding = next(binding for binding in bindings if binding["type"] in _TRIGGERS)
+    return _TRIGGERS[binding["type"]](function, binding)
 
 
 def _http(function: str, binding: Mapping[str, Any]) -> Trigger:
@@ -203,8 +216,13 @@ _TRIGGERS: Mapping[str, Callable[[str, Mapping[str, Any]], Trigger]] = {
     "activityTrigger": _activity,
 }
 
+#: The types of bindings that the host supports; `http` is a function's HTTP response.
+_SUPPORTED = {*_TRIGGERS, "http", "serviceBus", "durableClient"}
 
-def _output(binding: Mapping[str, Any]) -> ServiceBusOutput:
+
+def _output(function: str, binding: Mapping[str, Any]) -> ServiceBusOutput:
+    if "queueName" not in binding:
+        raise _unsupported(function, "a Service Bus topic output")
     return ServiceBusOutput(binding["name"], binding["connection"], binding["queueName"])
 
 
@@ -223,6 +241,6 @@ def _retry(options: Any) -> RetryPolicy | None:
 
 def _unsupported(function: str, what: str) -> StartError:
     return StartError(
-        f"function {function} has {what}, which the local host does not run; "
+        f"function {function} has {what}, which the local host does not support; "
         f"set AzureWebJobs.{function}.Disabled=true to start without it"
     )

@@ -1,4 +1,4 @@
-"""The host put together: starts every part in the right order, and stops them so that nothing is lost."""
+"""The host: starts its parts in the right order, and stops them so that nothing is lost."""
 
 from __future__ import annotations
 
@@ -15,33 +15,28 @@ from functions_local.app import (
     HttpTrigger,
     ServiceBusTrigger,
     TimerTrigger,
-    read_functions,
+    load_functions,
     uses_durable,
 )
-from functions_local.durable import ChaosOptions, DurableEngine, EngineOptions
-from functions_local.errors import StartError
-from functions_local.host_json import load_host_json
+from functions_local.configuration import AppSettings, load_host_json
+from functions_local.diagnostics import LoopWatchdog
+from functions_local.durable import ChaosOptions, DurableEngine, EngineOptions, Synchronous
 from functions_local.http.admin import Admin
-from functions_local.http.keys import Keys
 from functions_local.http.routes import RouteTable
-from functions_local.http.server import HttpFunctions, HttpServer
+from functions_local.http.server import HttpFunctions, HttpServer, Keys
 from functions_local.invocations import Invocations
-from functions_local.messaging.connections import Connections
-from functions_local.messaging.output import Outputs
+from functions_local.messaging.clients import Connections, Outputs
 from functions_local.messaging.trigger import ServiceBusListener
 from functions_local.orchestrations import make_engine, start_engine
-from functions_local.settings import AppSettings
-from functions_local.sqlite_log import Synchronous
 from functions_local.timers.monitor import ScheduleMonitor
 from functions_local.timers.trigger import TimerRunner
-from functions_local.watchdog import LoopWatchdog
-from functions_local.worker.bridge import Worker
+from functions_local.worker import Worker
 
-log = logging.getLogger(__name__)
+_log = logging.getLogger(__name__)
 
-#: Seconds that running invocations get at the end. What is left is begun again: nothing is lost by it.
+#: Seconds that invocations in flight get when the host stops. Triggers deliver unfinished work again.
 STOP_GRACE = 1.0
-#: Seconds in which a listener that is told to stop has dealt with what it was receiving.
+#: Seconds that a listener gets to end its receive when the host stops.
 _LISTENING_ENDS = 0.2
 
 
@@ -54,7 +49,7 @@ class HostOptions:
     data: Path
     #: How durable the Durable engine's commits are.
     synchronous: Synchronous
-    #: Misfortunes that the Durable engine provokes.
+    #: What the Durable engine does on purpose to test the app.
     chaos: ChaosOptions
     enforce_auth: bool
 
@@ -63,7 +58,7 @@ class Host:
     """One function app, run in this process."""
 
     def __init__(self, options: HostOptions, environment: Mapping[str, str]) -> None:
-        """Read the configuration and take the port. Raises StartError when one of them is not right."""
+        """Read the configuration and reserve the port. Raises StartError when one of them cannot be used."""
         self._options = options
         self._settings = AppSettings.load(options.app, environment)
         self._host_json = load_host_json(options.app)
@@ -80,38 +75,34 @@ class Host:
         self._timing: list[asyncio.Task[None]] = []
 
     async def start(self) -> str:
-        """Start everything and give the URL at which the host answers.
+        """Start everything and return the URL at which the host answers.
 
-        Raises StartError when the app cannot be loaded or its bindings cannot be served.
+        When it returns, the functions are loaded and all triggers listen; before that, connections are
+        refused. Raises StartError when the app cannot be loaded or its bindings cannot be served.
         """
-        self._settings.export(os.environ, self._options.app)
-        os.environ["WEBSITE_HOSTNAME"] = self._server.address
-        functions = read_functions(await self._worker.start(), self._settings)
-        if not functions:
-            raise StartError(
-                f"{self._options.app} has no functions: is there a function_app.py with a FunctionApp?"
-            )
+        self._settings.export(os.environ, self._options.app, self._server.address)
+        functions = await load_functions(self._worker, self._settings, self._options.app)
         routes = RouteTable(functions, self._host_json.extensions.http.route_prefix)
         timers, self._listeners = self._timers(functions), self._service_bus(functions)
         await self._start_engine(functions)
         await self._serve(functions, routes)
         self._watchdog.start()
-        self._timing = [_keep(timer.run()) for timer in timers]
-        self._listening = [_keep(listener.run()) for listener in self._listeners]
+        self._timing = [_supervised(timer.run()) for timer in timers]
+        self._listening = [_supervised(listener.run()) for listener in self._listeners]
         _list_functions(functions, routes, self._server.url)
         return self._server.url
 
     async def stop(self) -> bool:
-        """Take nothing new, give what runs a moment, then give messages and locks back.
+        """Accept nothing new, wait briefly for invocations in flight, then release messages and locks.
 
-        Say whether everything that ran has finished; if not, a thread may still be at work.
+        Return whether all invocations have finished; if not, a thread may still be running one.
         """
         if self._http is not None:
             self._http.stop()
         for listener in self._listeners:
             listener.stop()
         await _end(self._listening, within=_LISTENING_ENDS)
-        # The client library takes half a second to let go of a queue: where nothing runs, that begins now.
+        # The client library takes half a second to close a receiver: idle ones are closed meanwhile.
         idle = [listener.close() for listener in self._listeners if listener.is_idle]
         busy = [listener for listener in self._listeners if not listener.is_idle]
         engine = self._engine.stop() if self._engine is not None else asyncio.sleep(0)
@@ -121,7 +112,7 @@ class Host:
         await _end(self._timing, within=0)
         await asyncio.gather(self._server.close(), *(listener.close() for listener in busy))
         self._watchdog.stop()
-        with suppress(Exception):  # a broker that is away cannot be told goodbye
+        with suppress(Exception):  # an unreachable broker cannot be closed cleanly
             await self._outputs.close()
             await self._connections.close()
         self._worker.stop()
@@ -176,14 +167,14 @@ class Host:
         return self._engine.figures() if self._engine is not None else {}
 
 
-def _keep(loop: Coroutine[None, None, None]) -> asyncio.Task[None]:
+def _supervised(loop: Coroutine[None, None, None]) -> asyncio.Task[None]:
     task = asyncio.create_task(loop)
-    task.add_done_callback(_report_death)
+    task.add_done_callback(_report_failure)
     return task
 
 
 async def _end(loops: Sequence[asyncio.Task[None]], *, within: float) -> None:
-    """Give loops so many seconds to end by themselves, then cancel them."""
+    """Wait `within` seconds for loops to end by themselves, then cancel them."""
     if loops:
         await asyncio.wait(loops, timeout=within)
     for loop in loops:
@@ -191,9 +182,9 @@ async def _end(loops: Sequence[asyncio.Task[None]], *, within: float) -> None:
     await asyncio.gather(*loops, return_exceptions=True)
 
 
-def _report_death(task: asyncio.Task[None]) -> None:
+def _report_failure(task: asyncio.Task[None]) -> None:
     if not task.cancelled() and (error := task.exception()) is not None:
-        log.critical("a trigger has died, which is a fault of the host", exc_info=error)
+        _log.critical("a trigger stopped because of an error in the host", exc_info=error)
 
 
 def _list_functions(functions: Sequence[Function], routes: RouteTable, url: str) -> None:
@@ -207,4 +198,4 @@ def _list_functions(functions: Sequence[Function], routes: RouteTable, url: str)
             what = f"{what} {trigger.schedule}"
         elif isinstance(trigger, ServiceBusTrigger):
             what = f"{what} {trigger.queue}{' (many)' if trigger.many else ''}"
-        log.info("%s: %s", function.name, what)
+        _log.info("%s: %s", function.name, what)

@@ -1,4 +1,4 @@
-"""Runs the app's functions for every trigger: ids, counters, the log of failures, output bindings."""
+"""Runs the app's functions for every trigger: ids, counters, logged failures, output bindings."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from datetime import timedelta
 from typing import Protocol
 
 from functions_local.app import Function, OrchestrationTrigger
-from functions_local.worker.bridge import Call, Failed, Outcome, Succeeded, current_invocation_id
-from functions_local.worker.protos import TypedData
+from functions_local.protos import TypedData
+from functions_local.worker import Call, Failed, Outcome, Succeeded, current_invocation_id
 
-log = logging.getLogger(__name__)
+_log = logging.getLogger(__name__)
 
 
 class Runs(Protocol):
-    """What carries out a call: the worker, or a stand-in."""
+    """What runs a call: the worker, or a test's stand-in."""
 
     async def invoke(self, call: Call) -> Outcome:
         """Run one function."""
@@ -26,16 +26,16 @@ class Runs(Protocol):
 
 
 class Sends(Protocol):
-    """What delivers the values a function set on its output bindings."""
+    """What sends the values that a function set on its output bindings."""
 
     async def send(self, function: Function, outputs: Mapping[str, TypedData]) -> None:
-        """Send them all, or raise."""
+        """Send all of them, or raise."""
         ...
 
 
 @dataclass(slots=True)
 class Counters:
-    """How often one function ran since the start."""
+    """Invocations of one function since the start."""
 
     started: int = 0
     succeeded: int = 0
@@ -44,7 +44,7 @@ class Counters:
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """Which attempt of a retried invocation this is, counted from 0, and how many retries may follow."""
+    """Which attempt of an invocation this is, counted from 0, and how many retries are allowed."""
 
     retry_count: int = 0
     max_retry_count: int = 0
@@ -64,7 +64,7 @@ class Invocations:
         self._idle = asyncio.Event()
         self._idle.set()
         self.counters: dict[str, Counters] = {}
-        #: The text of a durableClient binding; the host sets it as soon as there is an engine.
+        #: The JSON of a durableClient binding; the host sets it before the first invocation.
         self.durable_client = ""
 
     async def run(
@@ -74,7 +74,7 @@ class Invocations:
         metadata: Mapping[str, TypedData] | None = None,
         attempt: Attempt = _FIRST,
     ) -> Outcome:
-        """Run a function once and send its outputs; what it raises is logged and comes back as Failed."""
+        """Run a function once and send its outputs; an exception is logged and returned as Failed."""
         call = Call(
             invocation_id=str(uuid.uuid4()),
             function_id=function.function_id,
@@ -101,7 +101,7 @@ class Invocations:
         return outcome
 
     def label(self, invocation_id: str | None = None) -> str | None:
-        """Name the function and invocation of an id, or of the running code; None outside of any."""
+        """Name the function and invocation of an id, or of the running code; None outside an invocation."""
         invocation_id = invocation_id or current_invocation_id()
         if invocation_id is None:
             return None
@@ -109,16 +109,18 @@ class Invocations:
 
     @property
     def running(self) -> int:
-        """How many invocations are under way."""
+        """How many invocations are in flight."""
         return len(self._running)
 
     async def drain(self, seconds: float) -> bool:
-        """Wait until nothing runs, at most so many seconds; say whether that came true."""
+        """Wait at most `seconds` until no invocation is in flight; return whether that was reached."""
         try:
             await asyncio.wait_for(self._idle.wait(), seconds)
         except TimeoutError:
-            log.warning(
-                "left unfinished after %g s: %s", seconds, ", ".join(sorted(set(self._running.values())))
+            _log.warning(
+                "stopped after %g s without waiting for: %s",
+                seconds,
+                ", ".join(sorted(set(self._running.values()))),
             )
             return False
         return True
@@ -128,7 +130,7 @@ class Invocations:
         if isinstance(outcome, Succeeded) and outcome.outputs:
             try:
                 await self._outputs.send(function, outcome.outputs)
-            except Exception as error:  # noqa: BLE001  whatever kept an output from leaving fails the invocation
+            except Exception as error:  # noqa: BLE001 - an output that is not sent fails the invocation
                 return Failed(f"{type(error).__name__}: an output could not be sent: {error}", "")
         return outcome
 
@@ -153,16 +155,15 @@ class Invocations:
             "function %s has run longer than functionTimeout (%g s); Azure would end it here (invocation %s)"
         )
         return asyncio.get_running_loop().call_later(
-            self._timeout, log.error, message, function, self._timeout, invocation_id
+            self._timeout, _log.error, message, function, self._timeout, invocation_id
         )
 
 
 def _report(function: Function, invocation_id: str, failure: Failed) -> None:
-    # An orchestrator's failure carries its whole state after the first line; the engine reports what it
-    # means.
+    # An orchestrator's failure has its whole state after the first line; the engine reports what it means.
     if isinstance(function.trigger, OrchestrationTrigger):
-        log.error("[%s %s] failed: %s", function.name, invocation_id, failure.message.partition("\n")[0])
+        _log.error("[%s %s] failed: %s", function.name, invocation_id, failure.message.partition("\n")[0])
     else:
-        log.error(
+        _log.error(
             "[%s %s] failed: %s\n%s", function.name, invocation_id, failure.message, failure.stack.rstrip()
         )

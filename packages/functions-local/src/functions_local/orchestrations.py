@@ -1,4 +1,4 @@
-"""Joins the Durable engine to the app: which of its functions are Durable, and how the engine runs them."""
+"""Connects the Durable engine to the app: which functions are Durable, and how the engine runs them."""
 
 from __future__ import annotations
 
@@ -8,19 +8,18 @@ from dataclasses import replace
 from pathlib import Path
 
 from functions_local.app import ActivityTrigger, Function, OrchestrationTrigger
+from functions_local.configuration import DurableOptions, StartError
 from functions_local.durable import (
+    DatabaseRefusedError,
     DurableEngine,
     DurableFunction,
     EngineOptions,
     Raised,
     Returned,
 )
-from functions_local.errors import StartError
-from functions_local.host_json import DurableOptions
 from functions_local.invocations import Invocations
-from functions_local.sqlite_log import LogRefusedError
-from functions_local.worker.bridge import Failed
-from functions_local.worker.protos import TypedData
+from functions_local.protos import TypedData
+from functions_local.worker import Failed
 
 
 def make_engine(
@@ -45,19 +44,22 @@ def make_engine(
 
 
 async def start_engine(engine: DurableEngine) -> None:
-    """Start it. Raises StartError when its database is another process's, another version's or damaged."""
+    """Start the engine.
+
+    Raises StartError when its database is in use, was written by another version, or is damaged.
+    """
     try:
         await engine.start()
-    except LogRefusedError as error:
+    except DatabaseRefusedError as error:
         raise StartError(str(error)) from error
     except sqlite3.DatabaseError as error:
         raise StartError(
-            f"{engine.path} is damaged ({error}): delete it, or point the host at another folder"
+            f"{engine.path} is damaged ({error}): delete it, or use another folder (--data)"
         ) from error
 
 
 class DurableCalls:
-    """Runs a Durable function for the engine, through the same door as every other invocation."""
+    """Runs Durable functions for the engine, as ordinary invocations of the host."""
 
     def __init__(self, functions: Sequence[Function], invocations: Invocations) -> None:
         self._functions = {function.name: function for function in functions}

@@ -1,4 +1,4 @@
-"""Fixtures: a running engine over an app of the test's own, and a server for the management API."""
+"""Fixtures: a running engine for the test's own app, and a server for the management API."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def app() -> SdkApp:
 
 @pytest.fixture
 async def start_engine(app: SdkApp, tmp_path: Path) -> AsyncIterator[StartEngine]:
-    """Return a function that starts an engine on the test's database; it is stopped in the end."""
+    """Return a function that starts an engine on the test's database; it is stopped at the end."""
     async with AsyncExitStack() as running:
 
         async def start(options: EngineOptions | None = None, invoke: object = None) -> DurableEngine:

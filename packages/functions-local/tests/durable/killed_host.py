@@ -1,6 +1,6 @@
 """A host to be killed: `python -m tests.durable.killed_host DATABASE LOG`; prints its port when ready.
 
-Its one orchestrator does a bit of everything; LOG gets a line for each begin and end of an activity.
+Its orchestrator uses every feature; LOG gets a line for each start and end of an activity.
 """
 
 from __future__ import annotations

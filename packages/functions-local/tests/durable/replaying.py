@@ -1,4 +1,4 @@
-"""Histories written by hand, to replay the SDK and the Shim on without an engine."""
+"""Histories written by hand, for replays of the SDK and the Shim without an engine."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any, Self
 
 import azure.durable_functions as df
 
+from functions_local.durable.contract import Raised, Returned
 from functions_local.durable.decisions import Verdict
 from functions_local.durable.event_json import encode, to_json
 from functions_local.durable.events import (
@@ -22,17 +23,16 @@ from functions_local.durable.events import (
     TimerCreated,
     TimerFired,
 )
-from functions_local.durable.functions import Raised, Returned
+from functions_local.durable.protocol import OrchestratorState
 from functions_local.durable.shim import replay
-from functions_local.durable.state import OrchestratorState
-from functions_local.durable.timestamps import to_text
+from functions_local.times import to_text
 from tests.durable.sdk import Orchestrator
 
 _BEGIN = datetime(2026, 11, 21, 10, 0, 0, tzinfo=UTC)
 
 
 class Script:
-    """A history in the making, one second from event to event; it begins with the first episode."""
+    """Builds a history, one second from event to event; it starts with the first episode."""
 
     def __init__(self, orchestrator: Orchestrator, input: Any = None) -> None:  # noqa: A002 - as the context has it
         self._orchestrator = orchestrator
@@ -51,7 +51,7 @@ class Script:
         return self
 
     def scheduled(self, task: int, name: str) -> Self:
-        """Record that an activity was asked for."""
+        """Record that an activity was scheduled."""
         return self._add(TaskScheduled(event_id=task, name=name))
 
     def timer(self, task: int) -> Self:
@@ -59,7 +59,7 @@ class Script:
         return self._add(TimerCreated(event_id=task, fire_at=self._now()))
 
     def next(self) -> Self:
-        """Begin the next episode."""
+        """Start the next episode."""
         self._add(OrchestratorCompleted())
         return self._add(OrchestratorStarted(timestamp=self._now()))
 
@@ -95,10 +95,10 @@ class Script:
     def state(self) -> OrchestratorState:
         """Replay the SDK; return its state."""
         try:
-            return OrchestratorState.from_answer(Returned(self.run()))
+            return OrchestratorState.from_outcome(Returned(self.run()))
         except Exception as error:  # noqa: BLE001 - this is how an orchestrator's state arrives if it raised
-            return OrchestratorState.from_answer(Raised(f"Exception: {error}", ""))
+            return OrchestratorState.from_outcome(Raised(f"Exception: {error}", ""))
 
     def verdict(self) -> Verdict:
-        """Replay the SDK and then the Shim on its answer."""
+        """Replay the SDK and then the Shim on its state."""
         return replay(self.state(), self.events)

@@ -19,12 +19,12 @@ type Activity = Callable[[Any], Any] | Callable[[Any], Awaitable[Any]]
 
 
 class SdkApp:
-    """What a test defines; its `invoke` is what the host's worker would be."""
+    """An app that a test defines; its `invoke` takes the place of the host's worker."""
 
     def __init__(self) -> None:
         self._orchestrators: dict[str, Callable[[str], str]] = {}
         self._activities: dict[str, Activity] = {}
-        #: Names of the activities in the order in which they were begun.
+        #: Names of the activities in the order in which they were started.
         self.calls: list[str] = []
 
     def orchestrator[Function: Orchestrator](self, function: Function) -> Function:

@@ -48,7 +48,7 @@ async def test_bodies_are_stored_without_repair(http: ApiClient, engine: Durable
 
 
 async def test_start_can_wait_for_the_end(http: ApiClient) -> None:
-    """With a timeout a start answers with the output, or as ever if that takes too long."""
+    """With a timeout a start returns the output, or the usual response if that takes too long."""
     done = await http.post(f"{_API}/orchestrators/chain?timeout=5&pollingInterval=1", data=b'"1"')
     assert (done.status, await done.json()) == (200, 1)
     failed = await http.post(f"{_API}/orchestrators/fails?timeout=5")
@@ -72,8 +72,8 @@ async def test_lists_come_in_pages(http: ApiClient) -> None:
     assert not token
 
 
-async def test_a_page_has_100_instances_unless_told_otherwise(http: ApiClient, engine: DurableEngine) -> None:
-    """The extension's default, which SDK 1.7.0 can't change."""
+async def test_a_page_has_100_instances_by_default(http: ApiClient, engine: DurableEngine) -> None:
+    """The extension's default, which SDK 1.7.0 cannot change."""
     for _ in range(101):
         await engine.client.start_new("event")
     page = await http.get(f"{_API}/instances/")
@@ -90,7 +90,7 @@ async def test_a_page_has_100_instances_unless_told_otherwise(http: ApiClient, e
         ("GET", "instances?top=many", None, "must be a number"),
         ("GET", "instances?top=-1", None, "must not be negative"),
         ("GET", "instances?createdTimeFrom=yesterday", None, "ISO 8601"),
-        ("GET", "instances?runtimeStatus=Asleep", None, "none of Running"),
+        ("GET", "instances?runtimeStatus=Asleep", None, "not one of Running"),
         ("DELETE", "instances", None, "createdTimeFrom"),
     ],
 )
@@ -104,7 +104,7 @@ async def test_bad_requests_say_what_is_wrong(
 
 
 async def test_operations_are_not_case_sensitive(http: ApiClient, engine: DurableEngine) -> None:
-    """The extension compares them so; unknown ones are 404."""
+    """As in the extension; unknown ones are 404."""
     await http.post(f"{_API}/orchestrators/event/x")
     raised = await http.post(f"{_API}/instances/x/RAISEEVENT/go", json=1)
     assert raised.status == 202
@@ -131,6 +131,6 @@ async def test_events_must_be_json(http: ApiClient) -> None:
 
 
 async def test_a_stopped_engine_answers_503(http: ApiClient, engine: DurableEngine) -> None:
-    """The routes outlive the engine, and say so."""
+    """Its routes still exist, and report that it has stopped."""
     await engine.stop()
     assert (await http.get(f"{_API}/instances")).status == 503

@@ -1,13 +1,14 @@
-"""Terminate, suspend, resume, and ids that are used again."""
+"""Terminate, suspend, resume, ids that are used again, and messages that arrive as their instance ends."""
 
 from __future__ import annotations
 
 import asyncio
+import logging
 
 import azure.durable_functions as df
 import pytest
 
-from functions_local.durable import DurableEngine
+from functions_local.durable import DurableEngine, Raised, Returned
 from functions_local.durable.events import RuntimeStatus
 from functions_local.durable.refusals import (
     AlreadyExistsError,
@@ -23,7 +24,7 @@ from tests.durable.workflows import Steps, result, until_status
 
 
 async def test_events_wait_while_suspended(engine: DurableEngine) -> None:
-    """A suspended instance keeps its messages and goes on when resumed."""
+    """A suspended instance keeps its messages and continues when resumed."""
     instance = await engine.client.start_new("event")
     await engine.client.suspend(instance, "hold")
     await until_status(engine, instance, RuntimeStatus.Suspended)
@@ -34,7 +35,7 @@ async def test_events_wait_while_suspended(engine: DurableEngine) -> None:
 
 
 async def test_timer_that_fires_while_suspended_counts_after_resume(engine: DurableEngine) -> None:
-    """A timer is held like any message, and decisions made meanwhile follow later."""
+    """A timer waits like any message, and its effects follow after the resume."""
     waiting = {"slow": 0.0, "timer": 0.05, "cancel": False}
     instance = await engine.client.start_new("race", None, as_client(waiting))
     await engine.client.suspend(instance, None)
@@ -45,7 +46,7 @@ async def test_timer_that_fires_while_suspended_counts_after_resume(engine: Dura
 
 
 async def test_suspended_twice_and_resumed_twice(engine: DurableEngine) -> None:
-    """Superfluous suspends and resumes change nothing."""
+    """A second suspend or resume changes nothing."""
     instance = await engine.client.start_new("event")
     for _ in range(2):
         await engine.client.suspend(instance, None)
@@ -67,7 +68,7 @@ async def test_terminate_works_while_suspended(engine: DurableEngine) -> None:
     assert (row.status, row.output) == (RuntimeStatus.Terminated, "enough")
 
 
-async def test_a_reused_id_drops_results_of_its_past(app: SdkApp, start_engine: StartEngine) -> None:
+async def test_a_reused_id_drops_earlier_results(app: SdkApp, start_engine: StartEngine) -> None:
     """An activity that outlives its terminated instance does not reach the next one of that id."""
     let_go = asyncio.Event()
 
@@ -95,7 +96,7 @@ async def test_a_reused_id_drops_results_of_its_past(app: SdkApp, start_engine: 
 
 
 async def test_one_id_is_started_once(engine: DurableEngine) -> None:
-    """Of many starts of one id at the same moment one is accepted."""
+    """Of many simultaneous starts with one id, one is accepted."""
     starts = (engine.client.start_new("event", "one") for _ in range(10))
     answers = await asyncio.gather(*starts, return_exceptions=True)
     assert [answer for answer in answers if answer == "one"] == ["one"]
@@ -104,13 +105,13 @@ async def test_one_id_is_started_once(engine: DurableEngine) -> None:
 
 @pytest.mark.parametrize("instance", ["", "@x@y", "a/b", "a#b", "a?b", "a\\b", "a\nb", "x" * 257])
 async def test_illegal_ids_are_refused(engine: DurableEngine, instance: str) -> None:
-    """Ids that a URL, a table key or an entity claims are refused."""
+    """Ids that URLs, table keys or entities exclude are refused."""
     with pytest.raises(BadRequestError, match="instance id"):
         await engine.client.start_new("event", instance)
 
 
 async def test_refusals_name_the_reason(engine: DurableEngine) -> None:
-    """Unknown, finished and living instances are refused where they must be."""
+    """Unknown, finished and live instances are refused where they must be."""
     with pytest.raises(BadRequestError, match="not an orchestrator"):
         await engine.client.start_new("nothing")
     with pytest.raises(BadRequestError, match="at most 1048576"):
@@ -127,7 +128,7 @@ async def test_refusals_name_the_reason(engine: DurableEngine) -> None:
 
 
 @pytest.mark.parametrize("kind", ["sub", "sub_retry", "entity", "signal", "http"])
-async def test_what_is_not_built_fails_with_its_name(
+async def test_unsupported_actions_fail_with_their_name(
     app: SdkApp, start_engine: StartEngine, kind: str
 ) -> None:
     """Sub-orchestrations, entities and call_http are refused, not left hanging."""
@@ -150,5 +151,43 @@ async def test_what_is_not_built_fails_with_its_name(
     engine = await start_engine()
     row = await result(engine, await engine.client.start_new("ambitious"))
     assert row.status is RuntimeStatus.Failed
-    assert (row.output or "").endswith("is not supported by the local host yet")
+    assert (row.output or "").endswith("is not supported by the local host")
     assert engine.figures().get("activities_run", 0) == 0
+
+
+DROPPED = "Event 'late' for orchestration i arrived as it ended, and is dropped"
+
+
+@pytest.mark.parametrize("in_the_same_commit", [False, True])
+async def test_an_event_for_an_instance_that_ends_is_logged(
+    app: SdkApp, start_engine: StartEngine, caplog: pytest.LogCaptureFixture, *, in_the_same_commit: bool
+) -> None:
+    """Whether it was committed before the end or together with it."""
+    engines: list[DurableEngine] = []
+    sending: list[asyncio.Task[None]] = []
+
+    async def answer_and_send(function: str, parameter: str, payload: str) -> Returned | Raised:
+        answer = await app.invoke(function, parameter, payload)
+        if isinstance(answer, Returned) and '"isDone":true' in (answer.json or "").replace(" ", ""):
+            # The engine commits without another await, so the task runs in the same loop iteration.
+            sending.append(asyncio.create_task(engines[0].client.raise_event("i", "late", "1")))
+            if not in_the_same_commit:
+                await sending[0]
+        return answer
+
+    engines.append(await start_engine(None, answer_and_send))
+    with caplog.at_level(logging.INFO, "functions_local.durable"):
+        await engines[0].client.start_new("chain", "i", as_client(1))
+        assert (await result(engines[0], "i")).output == "1"
+        await sending[0]
+    assert caplog.messages.count(DROPPED) == 1
+
+
+async def test_nothing_is_logged_when_nothing_is_dropped(
+    engine: DurableEngine, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A timer that is left when its instance ends is not a client's message."""
+    with caplog.at_level(logging.INFO, "functions_local.durable"):
+        race = as_client({"slow": 0, "timer": 0.1, "cancel": True})
+        await result(engine, await engine.client.start_new("race", None, race))
+    assert "dropped" not in caplog.text

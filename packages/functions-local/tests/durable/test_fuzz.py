@@ -1,4 +1,4 @@
-"""Random orchestrations: the SDK's ids and the Shim's must agree, and results must be the right ones.
+"""Random orchestrations: the SDK's ids and the Shim's must agree, and results must be correct.
 
 Only what an app may do safely is drawn: no activity that fails for good inside task_all or task_any.
 """
@@ -110,7 +110,7 @@ def _failing_at_first(draw: random.Random) -> Callable[[dict[str, Any]], Any]:
 
 @pytest.mark.parametrize("seed", range(4))
 async def test_sdk_and_shim_agree(app: SdkApp, start_engine: StartEngine, seed: int) -> None:
-    """60 random orchestrations for each seed, with messages in random order, end with the right results."""
+    """60 random orchestrations for each seed, with messages in random order, end with correct results."""
     draw = random.Random(seed)  # noqa: S311 - a test that can be repeated
     app.activity(_failing_at_first(draw))
     app.orchestrator(_fuzzed)

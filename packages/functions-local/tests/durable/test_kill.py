@@ -1,4 +1,4 @@
-"""kill -9 at any moment: everything that was accepted comes to its right end."""
+"""kill -9 at any moment: everything that was accepted completes correctly."""
 
 from __future__ import annotations
 
@@ -13,24 +13,26 @@ from typing import Any, Self
 import aiohttp
 import pytest
 
+_ROOT = Path(__file__).parents[2]
 _INSTANCES = [f"k{number}" for number in range(12)]
 _KILLS = 5
 
 
 class KilledHost:
-    """A host process over one database; it can be killed and begun again."""
+    """A host process with one database; it can be killed and started again."""
 
     def __init__(self, folder: Path) -> None:
         self._arguments = (str(folder / "durable.sqlite"), str(folder / "log"))
         self._base = ""
 
-    async def begin(self) -> Self:
+    async def start(self) -> Self:
         """Start the process and wait until it serves."""
         self._process = await asyncio.create_subprocess_exec(
             sys.executable,
             "-m",
             "tests.durable.killed_host",
             *self._arguments,
+            cwd=_ROOT,
             stdout=asyncio.subprocess.PIPE,
         )
         assert self._process.stdout is not None
@@ -39,7 +41,7 @@ class KilledHost:
         return self
 
     async def kill(self) -> None:
-        """End it as a power button would."""
+        """Kill it."""
         self._process.kill()
         await self._process.communicate()
 
@@ -56,7 +58,7 @@ class KilledHost:
 async def test_nothing_accepted_is_lost(tmp_path: Path) -> None:
     """Instances, timers and events survive five kills; activities run at least once, results are right."""
     draw = random.Random(7)  # noqa: S311 - a test that can be repeated
-    host = await KilledHost(tmp_path).begin()
+    host = await KilledHost(tmp_path).start()
     try:
         for instance in _INSTANCES:
             assert (await host.ask("POST", f"orchestrators/everything/{instance}"))[0] == 202
@@ -65,7 +67,7 @@ async def test_nothing_accepted_is_lost(tmp_path: Path) -> None:
             await asyncio.sleep(draw.uniform(0.02, 0.35))  # the moment of the kill is what is varied here
             await _raise_some(host, unsent, draw)
             await host.kill()
-            await host.begin()
+            await host.start()
         await _raise_some(host, unsent, None)
         outputs = [await _output(host, instance) for instance in _INSTANCES]
     finally:
@@ -80,7 +82,7 @@ async def test_nothing_accepted_is_lost(tmp_path: Path) -> None:
 
 
 async def _raise_some(host: KilledHost, unsent: set[str], draw: random.Random | None) -> None:
-    """Send the event to about a third of those that have not got it, or to all."""
+    """Send the event to about a third of those without it, or to all of them."""
     for instance in sorted(unsent):
         if draw is None or draw.random() < 0.3:
             status, _ = await host.ask("POST", f"instances/{instance}/raiseEvent/approve", {"for": instance})

@@ -1,11 +1,10 @@
-"""What outlives a stop, a fault of the host and a full memory."""
+"""What survives a stop, an error in the host, and a full memory."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 import time
-from pathlib import Path
 
 import pytest
 
@@ -16,17 +15,15 @@ from functions_local.durable import (
     Returned,
     instances,
 )
-from functions_local.durable.database import Database
 from functions_local.durable.events import RuntimeStatus
-from functions_local.sqlite_log import LogRefusedError, Synchronous
 from tests.durable.conftest import StartEngine
 from tests.durable.sdk import SdkApp
 from tests.durable.test_orchestrations import as_client
 from tests.durable.workflows import result, until, until_status
 
 
-async def test_timers_and_waiting_instances_go_on_after_a_restart(start_engine: StartEngine) -> None:
-    """A timer set before the stop fires after the next start; an event finds its waiter."""
+async def test_timers_and_waiting_instances_continue_after_a_restart(start_engine: StartEngine) -> None:
+    """A timer set before the stop fires after the next start; an event reaches its waiter."""
     engine = await start_engine()
     timed = await engine.client.start_new("race", None, as_client({"slow": 0, "timer": 0.3, "cancel": False}))
     waiting = await engine.client.start_new("event")
@@ -41,7 +38,7 @@ async def test_timers_and_waiting_instances_go_on_after_a_restart(start_engine: 
 
 
 async def test_activity_cut_off_by_a_stop_runs_again(app: SdkApp, start_engine: StartEngine) -> None:
-    """An activity that did not end within the grace period is run again: at least once."""
+    """An activity that did not end within the grace period runs again: at least once."""
     engine = await start_engine(EngineOptions(stop_grace=0.01))
     instance = await engine.client.start_new(
         "race", None, as_client({"slow": 0.4, "timer": 60, "cancel": True})
@@ -66,13 +63,13 @@ async def test_a_stop_waits_once_for_all_that_hangs(start_engine: StartEngine) -
         await asyncio.Event().wait()
         return Returned(None)
 
-    engine = await start_engine(EngineOptions(stop_grace=0.6), hang)
+    engine = await start_engine(EngineOptions(stop_grace=1.5), hang)
     await engine.client.start_new("race")
     await engine.client.start_new("event")
     await until(lambda: hanging == {"slow", "event"})
     before = time.monotonic()
     await engine.stop()
-    assert time.monotonic() - before < 1.15
+    assert time.monotonic() - before < 2 * 1.5
 
 
 async def test_an_activity_that_was_answered_does_not_run_again(
@@ -98,28 +95,10 @@ async def test_an_activity_that_was_answered_does_not_run_again(
     assert app.calls == ["add_one"]
 
 
-async def test_a_second_engine_is_refused_the_database(
-    app: SdkApp, start_engine: StartEngine, tmp_path: Path
-) -> None:
-    """The text names the file and asks whether the host is running already."""
-    await start_engine()
-    with pytest.raises(LogRefusedError, match="is the host running already"):
-        await app.engine(tmp_path / "durable.sqlite").start()
-
-
-async def test_a_database_of_another_version_is_refused(app: SdkApp, tmp_path: Path) -> None:
-    """A file with another schema is left alone, and can be opened by who wrote it."""
-    path = tmp_path / "durable.sqlite"
-    Database(path, Synchronous.NORMAL, "CREATE TABLE other(x);", 99).close()
-    with pytest.raises(LogRefusedError, match="schema 99"):
-        await app.engine(path).start()
-    Database(path, Synchronous.NORMAL, "", 99).close()
-
-
-async def test_faults_of_the_host_are_tried_again(
+async def test_errors_in_the_host_are_retried(
     app: SdkApp, start_engine: StartEngine, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """When the worker itself breaks, neither an episode nor an activity is lost."""
+    """When the worker itself fails, neither an episode nor an activity is lost."""
     faults = {"chain": 2, "add_one": 1}
 
     async def unsteady(function: str, parameter: str, payload: str) -> Returned | Raised:
@@ -129,7 +108,7 @@ async def test_faults_of_the_host_are_tried_again(
         return await app.invoke(function, parameter, payload)
 
     engine = await start_engine(None, unsteady)
-    with caplog.at_level(logging.CRITICAL, "functions_local.durable.lane"):
+    with caplog.at_level(logging.CRITICAL, "functions_local.durable.scheduling"):
         row = await result(engine, await engine.client.start_new("chain", None, as_client(1)))
     assert row.output == "1"
     assert faults == {"chain": 0, "add_one": 0}
@@ -138,7 +117,7 @@ async def test_faults_of_the_host_are_tried_again(
 async def test_histories_that_left_memory_are_read_again(
     start_engine: StartEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Idle instances cost no memory for their history, and still go on correctly."""
+    """Idle instances need no memory for their history, and still continue correctly."""
     monkeypatch.setattr(instances, "_HISTORIES_KEPT", 4)
     engine = await start_engine()
     ids = [await engine.client.start_new("event") for _ in range(20)]
@@ -153,7 +132,7 @@ async def test_histories_that_left_memory_are_read_again(
 async def test_activities_run_twice_in_chaos_and_nothing_else_changes(
     app: SdkApp, start_engine: StartEngine
 ) -> None:
-    """Duplicates are what Azure may do, too: the orchestration gets one answer."""
+    """Azure may do the same: the orchestration gets one result."""
     engine = await start_engine(
         EngineOptions(chaos=ChaosOptions(duplicate_activity=1.0, reorder=True, seed=3))
     )

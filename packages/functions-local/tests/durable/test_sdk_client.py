@@ -41,8 +41,8 @@ async def test_start_and_status(client: df.DurableOrchestrationClient, engine: D
     assert "ScheduledTime" in status.historyEvents[1]
 
 
-async def test_start_refusals_are_readable(client: df.DurableOrchestrationClient) -> None:
-    """Unknown orchestrators and taken ids raise with the engine's text."""
+async def test_refused_starts_have_clear_errors(client: df.DurableOrchestrationClient) -> None:
+    """An unknown orchestrator and an id in use raise with the engine's text."""
     with pytest.raises(Exception, match="The function 'nope' doesn't exist"):
         await client.start_new("nope")
     assert await client.start_new("event", "taken") == "taken"
@@ -51,7 +51,7 @@ async def test_start_refusals_are_readable(client: df.DurableOrchestrationClient
 
 
 async def test_missing_instance(client: df.DurableOrchestrationClient) -> None:
-    """A status of nothing is false, an event to nothing raises, a purge of nothing deletes nothing."""
+    """Its status is false, an event raises, and a purge deletes nothing."""
     assert not await client.get_status("nobody")
     with pytest.raises(Exception, match="No instance with ID nobody found"):
         await client.raise_event("nobody", "go", 1)
@@ -71,7 +71,7 @@ async def test_event_payload_arrives_as_a_json_string(
 
 
 async def test_suspend_resume_terminate(client: df.DurableOrchestrationClient, engine: DurableEngine) -> None:
-    """The three controls work, and terminating twice is no error."""
+    """Each works, and terminating twice is no error."""
     await client.start_new("event", "e2")
     await client.suspend("e2", "pause it")
     await until_status(engine, "e2", RuntimeStatus.Suspended)
@@ -113,7 +113,7 @@ async def test_restart(client: df.DurableOrchestrationClient, engine: DurableEng
     assert (await result(engine, "old")).execution != first
 
 
-async def test_what_is_not_built_is_refused(client: df.DurableOrchestrationClient) -> None:
+async def test_unsupported_requests_are_refused(client: df.DurableOrchestrationClient) -> None:
     """Rewind and entities answer 501 with the reason."""
     await client.start_new("event", "e3")
     with pytest.raises(Exception, match="Rewinding an orchestration is not supported"):
@@ -125,10 +125,10 @@ async def test_what_is_not_built_is_refused(client: df.DurableOrchestrationClien
 
 
 async def test_wait_for_completion(client: df.DurableOrchestrationClient) -> None:
-    """The SDK's own waiting gives the output, or the management URLs of this origin."""
+    """The SDK's own wait returns the output, or the management URLs of this origin."""
     request = func.HttpRequest("POST", "http://localhost:9999/api/x", body=b"")
     instance = await client.start_new("chain", None, 1)
-    done = await client.wait_for_completion_or_create_check_status_response(request, instance, 2000, 20)
+    done = await client.wait_for_completion_or_create_check_status_response(request, instance, 20000, 20)
     assert (done.status_code, done.get_body()) == (200, b"1")
     instance = await client.start_new("event")
     pending = await client.wait_for_completion_or_create_check_status_response(request, instance, 40, 20)

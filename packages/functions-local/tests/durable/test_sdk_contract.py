@@ -1,4 +1,4 @@
-"""What SDK 1.7.0 answers, word for word. A new SDK that answers otherwise must be looked at."""
+"""What SDK 1.7.0 returns, word for word: if a new SDK differs, the engine must be checked."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_continue_as_new_is_an_action_and_done() -> None:
 
 
 def test_an_orchestrator_that_raises_carries_its_state() -> None:
-    """Behind a mark in the message."""
+    """After a mark in the message."""
 
     def failing(context: df.DurableOrchestrationContext) -> Steps:
         yield context.call_activity("A")
@@ -92,7 +92,7 @@ def test_an_orchestrator_that_raises_carries_its_state() -> None:
 
 
 def test_activity_failures_are_plain_exceptions() -> None:
-    """Reason and details in one text; never worth parsing."""
+    """Reason and details are in one text, which apps should not parse."""
 
     def catching(context: df.DurableOrchestrationContext) -> Steps:
         try:
@@ -110,7 +110,7 @@ def test_activity_failures_are_plain_exceptions() -> None:
 
 
 def test_falsy_custom_status_is_dropped() -> None:
-    """0 is no status for the SDK."""
+    """The SDK regards 0 as no status."""
 
     def silent(context: df.DurableOrchestrationContext) -> Steps:
         context.set_custom_status(0)
@@ -120,7 +120,7 @@ def test_falsy_custom_status_is_dropped() -> None:
 
 
 def test_replaying_is_known_without_is_played() -> None:
-    """All before the last OrchestratorStarted counts as replayed, although IsPlayed is always false."""
+    """Everything before the last OrchestratorStarted is replayed, although IsPlayed is always false."""
 
     def watching(context: df.DurableOrchestrationContext) -> Steps:
         seen = [context.is_replaying]
@@ -139,7 +139,7 @@ def test_replaying_is_known_without_is_played() -> None:
     ("token", "seen"), [(None, None), ("5", 5), ('"s"', "s"), ('{"a": 1}', {"a": 1}), ({"a": 1}, {"a": 1})]
 )
 def test_input_is_decoded_once_more(token: Any, seen: Any) -> None:
-    """What the context holds as a string is JSON; an object is taken as it is."""
+    """A string in the context is parsed as JSON; an object is used as it is."""
 
     def reading(context: df.DurableOrchestrationContext) -> Steps:
         return context.get_input()

@@ -1,4 +1,4 @@
-"""The Shim against hand-written histories: ids, gates, and where the SDK and Durable Task part ways."""
+"""The Shim against hand-written histories: ids, gates, and where the SDK and Durable Task differ."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_a_failed_attempt_is_followed_by_a_timer() -> None:
 
 
 def test_one_more_timer_follows_the_last_attempt() -> None:
-    """Without it the SDK would wait for ever: it raises when that timer has fired."""
+    """Without it the SDK would never raise: it does so when that timer has fired."""
     script = (
         Script(_retry).scheduled(0, "A").next().failed(0).timer(1).next().fired(1).scheduled(2, "A").next()
     )
@@ -53,7 +53,7 @@ def test_one_more_timer_follows_the_last_attempt() -> None:
 
 
 def test_a_cancelled_timer_does_not_hold_completion() -> None:
-    """An open one does."""
+    """An open timer does."""
 
     def racing(context: df.DurableOrchestrationContext) -> Steps:
         timer = context.create_timer(context.current_utc_datetime + timedelta(seconds=60))
@@ -67,7 +67,7 @@ def test_a_cancelled_timer_does_not_hold_completion() -> None:
 
 
 def test_decisions_wait_while_suspended() -> None:
-    """What comes in is held and what was decided is parked; both come back, once."""
+    """New events are held and decisions are parked; both return once."""
 
     def two(context: df.DurableOrchestrationContext) -> Steps:
         yield context.call_activity("A")
@@ -100,8 +100,8 @@ def test_decisions_are_parked_by_a_suspend_in_the_same_episode() -> None:
     assert script.verdict().decisions == {0: RunActivity("A", "null")}
 
 
-def test_changed_code_is_found_out() -> None:
-    """Another activity, a timer instead, or nothing at all where history has an activity."""
+def test_changed_code_is_detected() -> None:
+    """Another activity, a timer instead of one, or nothing where history has an activity."""
 
     def changed(context: df.DurableOrchestrationContext) -> Steps:
         yield context.call_activity("A")
@@ -117,7 +117,7 @@ def test_changed_code_is_found_out() -> None:
         assert not outcome.raised
 
 
-def test_an_answer_that_comes_twice_counts_once() -> None:
+def test_a_result_that_arrives_twice_counts_once() -> None:
     """Activities are run at least once."""
 
     def once(context: df.DurableOrchestrationContext) -> Steps:
@@ -142,7 +142,7 @@ def test_unread_events_are_carried_over() -> None:
 
 
 def test_divergence_retry_beside_a_failure_reuses_an_id() -> None:
-    """A known fault of SDK 1.7.0, expected: C is "done" with the retry timer of B, and never runs.
+    """A known bug of SDK 1.7.0, expected: C is "done" with the retry timer of B, and never runs.
 
     So no activity that may raise belongs in task_all.
     """
@@ -163,7 +163,7 @@ def test_divergence_retry_beside_a_failure_reuses_an_id() -> None:
 
 
 def test_divergence_nested_task_all_breaks_the_sdk() -> None:
-    """A known fault of SDK 1.7.0, expected: a failure and then a success in a nested task_all."""
+    """A known bug of SDK 1.7.0, expected: a failure and then a success in a nested task_all."""
 
     def trap(context: df.DurableOrchestrationContext) -> Steps:
         inner = context.task_all([context.call_activity("A"), context.call_activity("B")])

@@ -1,4 +1,4 @@
-"""Orchestrators' answers that no new try would make better: the instance fails, in clear words."""
+"""Invalid states, which another replay would not change: the instance fails with a clear message."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from functions_local.durable.events import RuntimeStatus
 from tests.durable.conftest import StartEngine
 from tests.durable.workflows import result
 
-NO_STATE = "its answer is not the state that an orchestrator of azure-functions-durable 1.x gives"
-NO_ACTION = "it asked for an action that the local host cannot carry out"
+NO_STATE = "it did not return the state that an orchestrator of azure-functions-durable 1.x returns"
+NO_ACTION = "it requested an action that the local host cannot carry out"
 
 
 async def _outcome(start_engine: StartEngine, answer: Returned | Raised) -> str:
@@ -32,18 +32,18 @@ async def _outcome(start_engine: StartEngine, answer: Returned | Raised) -> str:
     "text",
     [None, "", "<html>", "7", "[]", "{}", '{"actions": 7}', '{"actions": [7]}', '{"actions": {"a": 1}}'],
 )
-async def test_an_answer_that_is_no_state_fails_the_instance(
+async def test_an_invalid_state_fails_the_instance(
     start_engine: StartEngine, text: str | None, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Be it no JSON or JSON of another shape; the output shows what came, and so does the log."""
+    """Not JSON, or JSON of another form; output and log show what was returned."""
     output = await _outcome(start_engine, Returned(text))
     assert output.startswith(f"Orchestrator function 'chain' failed: {NO_STATE}")
     assert output.endswith(repr(text or ""))
     assert NO_STATE in caplog.text
 
 
-async def test_a_broken_state_behind_an_exception_fails_the_instance(start_engine: StartEngine) -> None:
-    """The state of an orchestrator that raised comes inside the exception's text."""
+async def test_an_invalid_state_in_an_exception_fails_the_instance(start_engine: StartEngine) -> None:
+    """The state of an orchestrator that raised is part of the exception's text."""
     assert NO_STATE in await _outcome(start_engine, Raised("ValueError: x\n\n$OutOfProcData$:{", "stack"))
 
 
@@ -68,7 +68,7 @@ async def test_a_broken_state_behind_an_exception_fails_the_instance(start_engin
     ],
 )
 async def test_an_unknown_action_fails_the_instance(start_engine: StartEngine, action: Any) -> None:
-    """Be it of an unknown type or without what its type has; the output shows the action."""
+    """Of an unknown type, or without what its type needs; the output shows the action."""
     output = await _outcome(start_engine, Returned(json.dumps({"actions": [[action]]})))
     assert output.startswith(f"Orchestrator function 'chain' failed: {NO_ACTION}")
     if isinstance(action, dict):

@@ -18,7 +18,7 @@ type Steps = Generator[Any, Any, Any]
 
 
 def standard_app() -> SdkApp:
-    """Return an app with everything that is below."""
+    """Return an app with all of the functions below."""
     app = SdkApp()
     for activity in (add_one, slow, boom):
         app.activity(activity)
@@ -71,7 +71,7 @@ def race(context: df.DurableOrchestrationContext) -> Steps:
 
 
 def fan_out(context: df.DurableOrchestrationContext) -> Steps:
-    """Run `add_one` side by side as often as the input says."""
+    """Run as many concurrent `add_one` as the input says."""
     results = yield context.task_all(
         [context.call_activity("add_one", n) for n in range(context.get_input())]
     )
@@ -88,7 +88,7 @@ def counting(context: df.DurableOrchestrationContext) -> Steps:
 
 
 def fails(context: df.DurableOrchestrationContext) -> Steps:
-    """Let an activity fail, keep what was seen of it, and raise."""
+    """Call an activity that fails, keep its error text, and raise."""
     try:
         yield context.call_activity("boom", "x")
     except Exception as error:  # noqa: BLE001 - the SDK raises nothing more precise
@@ -109,7 +109,7 @@ async def until_status(engine: DurableEngine, instance: str, status: RuntimeStat
 
 
 async def until(condition: Callable[[], bool]) -> None:
-    """Wait until something is so, at most 20 seconds."""
+    """Wait until a condition is true, at most 20 seconds."""
     async with asyncio.timeout(20):
         while not condition():
             await asyncio.sleep(0.005)

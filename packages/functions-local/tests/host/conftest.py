@@ -10,10 +10,10 @@ import pytest_asyncio
 
 from tests.host.processes import STARTED, Part, connection_string, start_host
 
-#: What the test app needs besides its connection.
+#: The test app's settings, without its connection.
 SETTINGS = {"TICK": "0 0 0 1 1 *", "MANY_QUEUE": "many", "AzureWebJobs.switched_off.Disabled": "true"}
 
-#: A connection to a port where no broker listens; the host must run all the same.
+#: A connection to a port where no broker listens; the host must run nevertheless.
 WITHOUT_BROKER = {**SETTINGS, "Bus": connection_string(1)}
 
 
@@ -25,7 +25,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module", autouse=True)
 def no_process_is_left() -> Iterator[None]:
-    """Kill what a failed test did not stop."""
+    """Kill processes that a failed test did not stop."""
     yield
     for process in STARTED:
         if process.returncode is None:

@@ -8,22 +8,22 @@ from dataclasses import dataclass, field
 
 from functions_local.app import Function, Trigger
 from functions_local.invocations import Invocations
-from functions_local.worker.bridge import Call, Outcome, Succeeded
-from functions_local.worker.protos import TypedData
+from functions_local.protos import TypedData
+from functions_local.worker import Call, Outcome, Succeeded
 
 NOTHING = Succeeded(None, {})
 
 
 @dataclass
 class FakeWorker:
-    """Answers each call with what `behave` gives and remembers the calls."""
+    """Answers each call with the result of `behave`, and records the calls."""
 
     behave: Callable[[Call], Outcome] = lambda _call: NOTHING
     calls: list[Call] = field(default_factory=list)
     hold: asyncio.Event | None = None
 
     async def invoke(self, call: Call) -> Outcome:
-        """Answer, after `hold` when there is one."""
+        """Answer, after `hold` if it is set."""
         self.calls.append(call)
         if self.hold is not None:
             await self.hold.wait()
@@ -32,20 +32,20 @@ class FakeWorker:
 
 @dataclass
 class FakeOutputs:
-    """Keeps what would be sent, or fails."""
+    """Records what would be sent, or fails."""
 
     sent: list[Mapping[str, TypedData]] = field(default_factory=list)
     error: Exception | None = None
 
     async def send(self, _function: Function, outputs: Mapping[str, TypedData]) -> None:
-        """Keep the values."""
+        """Record the values."""
         if self.error is not None:
             raise self.error
         self.sent.append(outputs)
 
 
 def invocations(worker: FakeWorker, outputs: FakeOutputs | None = None) -> Invocations:
-    """Make the invocations of a host that has this worker."""
+    """Make the invocations of a host with this worker."""
     return Invocations(worker, outputs or FakeOutputs(), timeout=None)
 
 

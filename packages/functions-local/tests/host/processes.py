@@ -1,4 +1,4 @@
-"""Starts the host and the broker as a user does, and reads what they say."""
+"""Starts the host and the broker as a user does, and reads their output."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import json
 import os
 import re
 import signal
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping
@@ -14,14 +15,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[2]
 APP = Path(__file__).parent / "app"
 
-#: Every process that a test started; what a failed test left is ended after it.
+#: Every process that a test started; those that a failed test left are killed after it.
 STARTED: list[asyncio.subprocess.Process] = []
 
-#: Seconds that anything in a test may take before it counts as failed.
-PATIENCE = 15.0
+#: Seconds after which something a test waits for counts as failed.
+PATIENCE = 60.0
 
 
 @dataclass(slots=True)
@@ -38,14 +39,14 @@ class Part:
         return self.log_file.read_text()
 
     async def stop(self, sent: signal.Signals = signal.SIGTERM) -> int:
-        """Signal it and give its exit code."""
+        """Send it a signal and return its exit code."""
         if self.process.returncode is None:
             self.process.send_signal(sent)
         return await asyncio.wait_for(self.process.wait(), PATIENCE)
 
 
 async def start(module: str, *arguments: object, environment: dict[str, str], log_file: Path) -> Part:
-    """Start `python -m module` and wait for its ready line; AssertionError with its log when it ends."""
+    """Start `python -m module` and wait for its ready line; AssertionError with its log if it exits."""
     with log_file.open("ab") as log:
         process = await asyncio.create_subprocess_exec(
             sys.executable,
@@ -60,7 +61,7 @@ async def start(module: str, *arguments: object, environment: dict[str, str], lo
     STARTED.append(process)
     assert process.stdout is not None
     line = (await asyncio.wait_for(process.stdout.readline(), PATIENCE)).decode().strip()
-    assert line.startswith("ready: "), f"{module} said {line!r}\n{log_file.read_text()}"  # noqa: ASYNC240  the test ends here
+    assert line.startswith("ready: "), f"{module} said {line!r}\n{log_file.read_text()}"  # noqa: ASYNC240 - the test ends here
     return Part(process, line.removeprefix("ready: "), log_file)
 
 
@@ -77,31 +78,41 @@ async def start_host(
     )
 
 
-async def start_broker(folder: Path, port: int = 0) -> Part:
-    """Start the broker with the test app's queues."""
+async def start_broker(folder: Path, port: int = 0, config: Path = APP / "queues.json") -> Part:
+    """Start the broker with the test app's queues, or those of another configuration."""
     return await start(
         "servicebus_local",
-        *("--config", APP / "queues.json", "--port", port, "--admin-port", 0, "--data", folder / "broker"),
+        *("--config", config, "--port", port, "--admin-port", 0, "--data", folder / "broker"),
         environment={},
         log_file=folder / "broker.log",
     )
 
 
+def print_queues(app: Path, **settings: str) -> Any:
+    """Run `--queues` and return what it wrote to stdout, which is JSON and nothing else."""
+    command = [sys.executable, "-m", "functions_local", "--app", str(app), "--queues"]
+    environment = {**os.environ, **settings}
+    run = subprocess.run(
+        command, cwd=app.parent, env=environment, stdout=subprocess.PIPE, check=True, timeout=60
+    )
+    return json.loads(run.stdout)
+
+
 def broker_port(broker: Part) -> int:
-    """Read the AMQP port off the broker's ready line."""
+    """Read the AMQP port from the broker's ready line."""
     match = re.match(r"sb://127\.0\.0\.1:(\d+)", broker.ready)
     assert match is not None
     return int(match[1])
 
 
 def connection_string(port: int) -> str:
-    """Give what an app has in its settings for the local broker."""
+    """Return the connection string of the local broker for an app's settings."""
     keys = "SharedAccessKeyName=local;SharedAccessKey=local;UseDevelopmentEmulator=true"
     return f"Endpoint=sb://127.0.0.1:{port};{keys}"
 
 
 def traces(folder: Path, name: str) -> list[dict[str, Any]]:
-    """Read what the app's functions left behind under a name."""
+    """Read the trace that the app's functions wrote under a name."""
     file = folder / f"{name}.jsonl"
     return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
 
@@ -109,7 +120,7 @@ def traces(folder: Path, name: str) -> list[dict[str, Any]]:
 async def until[Found](
     look: Callable[[], Found | Literal[False] | None], *, seconds: float = PATIENCE
 ) -> Found:
-    """Look again and again until something true is found; raise AssertionError when it takes too long."""
+    """Call `look` until it returns something true. Raises AssertionError after `seconds`."""
     deadline = time.monotonic() + seconds
     while not (found := look()):
         assert time.monotonic() < deadline, f"not within {seconds} s"

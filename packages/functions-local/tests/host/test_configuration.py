@@ -1,4 +1,4 @@
-"""Settings and host.json: what is read, what wins, and what an error says."""
+"""Settings and host.json: what is read, what overrides what, and error messages."""
 
 from __future__ import annotations
 
@@ -7,10 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from functions_local.errors import StartError
-from functions_local.host_json import HostJson, load_host_json
-from functions_local.settings import AppSettings
-from functions_local.timespan import parse_timespan
+from functions_local.configuration import AppSettings, HostJson, StartError, load_host_json
+from functions_local.times import parse_timespan
 
 
 def host_json(folder: Path, text: str) -> HostJson:
@@ -20,21 +18,21 @@ def host_json(folder: Path, text: str) -> HostJson:
 
 
 def test_environment_wins_over_the_file(tmp_path: Path) -> None:
-    """A name in both has the environment's value."""
+    """A setting in both has the environment's value."""
     (tmp_path / "local.settings.json").write_text('{"Values": {"A": "file", "B": "file"}}')
     assert AppSettings.load(tmp_path, {"B": "environment"}).values == {"A": "file", "B": "environment"}
 
 
 @pytest.mark.parametrize("text", ["{", "[]", '{"Values": {"A": 1}}'])
 def test_settings_file_that_cannot_be_used_is_named(tmp_path: Path, text: str) -> None:
-    """No JSON, no object, or a value that is no text."""
+    """Not JSON, not an object, or a value that is not a string."""
     (tmp_path / "local.settings.json").write_text(text)
     with pytest.raises(StartError, match=r"local\.settings\.json"):
         AppSettings.load(tmp_path, {})
 
 
 def test_placeholder_is_replaced_by_its_setting() -> None:
-    """Also amid other text; a missing one names itself and its user."""
+    """Also within other text; the error names a missing setting and what uses it."""
     settings = AppSettings({"Q": "orders"})
     assert settings.resolve("x-%Q%", used_by="f") == "x-orders"
     with pytest.raises(StartError, match="function f needs the setting NO"):
@@ -49,7 +47,7 @@ def test_placeholder_is_replaced_by_its_setting() -> None:
         ("AzureWebJobs.f.Disabled", "0", False),
     ],
 )
-def test_function_is_disabled_by_a_setting(name: str, value: str, disabled: bool) -> None:  # noqa: FBT001  a table's column
+def test_function_is_disabled_by_a_setting(name: str, value: str, disabled: bool) -> None:  # noqa: FBT001 - a table's column
     """In both spellings."""
     assert AppSettings({name: value}).disabled("f") is disabled
     assert not AppSettings({name: value}).disabled("g")
@@ -65,7 +63,7 @@ def test_host_json_defaults_are_the_extensions() -> None:
 
 
 def test_host_json_values_are_read(tmp_path: Path) -> None:
-    """Names in camelCase, durations as TimeSpan; what the host does not know is ignored."""
+    """Names in camelCase, durations as TimeSpan; unknown keys are ignored."""
     text = """{"version": "2.0", "functionTimeout": "00:10:00", "logging": {}, "extensions": {
         "http": {"routePrefix": ""}, "eventHubs": {},
         "serviceBus": {"prefetchCount": 5, "maxAutoLockRenewalDuration": "00:01:00"},
@@ -96,7 +94,7 @@ def test_function_timeout_may_be_off(tmp_path: Path) -> None:
     ],
 )
 def test_wrong_host_json_names_the_place(tmp_path: Path, text: str, place: str) -> None:
-    """With the name as the file spells it."""
+    """With the name as spelled in the file."""
     with pytest.raises(StartError, match=f"host.json: {place}: "):
         host_json(tmp_path, text)
 

@@ -27,7 +27,7 @@ async def host(folder: Path) -> AsyncIterator[Part]:
 
 
 async def outcome(host: Part, orchestrator: str, given: object, **query: str) -> dict[str, Any]:
-    """Start an orchestration as a user does, and follow its status address to the end."""
+    """Start an orchestration as a user does, and poll its status URL until it has ended."""
     async with aiohttp.ClientSession(host.ready) as http:
         async with http.post(f"/api/start/{orchestrator}", json=given, params=query) as started:
             assert started.status == 202
@@ -48,7 +48,7 @@ async def test_orchestration_runs_to_its_end(host: Part) -> None:
 
 
 async def test_failing_activity_fails_the_orchestration_with_its_message(host: Part) -> None:
-    """And the host's log has its stack."""
+    """The host's log has the stack."""
     status = await outcome(host, "failing", 1)
     assert status["runtimeStatus"] == "Failed"
     assert "ValueError: broken None" in status["output"]
@@ -56,7 +56,7 @@ async def test_failing_activity_fails_the_orchestration_with_its_message(host: P
 
 
 async def test_status_has_the_engines_figures(host: Part) -> None:
-    """Beside the counters of the functions."""
+    """Next to the counters of the functions."""
     await outcome(host, "chain", 1)
     async with aiohttp.ClientSession(host.ready) as http, http.get("/admin/host/status") as response:
         status = await response.json()
@@ -71,8 +71,8 @@ async def test_dates_of_the_history_are_parsed_by_the_standard_library(host: Par
     assert status["output"]["zone"] == "UTC"
 
 
-async def test_finished_orchestration_is_still_known_after_a_kill(folder: Path, host: Part) -> None:
-    """Kill -9 and a new host on the same folder."""
+async def test_finished_orchestration_is_kept_after_a_kill(folder: Path, host: Part) -> None:
+    """After kill -9, a new host on the same folder returns it."""
     await outcome(host, "chain", 5, id="kept")
     host.process.kill()
     await host.process.wait()
@@ -97,7 +97,7 @@ async def test_chaos_runs_activities_twice_and_changes_no_result(tmp_path: Path)
 
 
 async def test_damaged_database_is_named(tmp_path: Path) -> None:
-    """One line with the file and the way out."""
+    """One line with the file and the fix."""
     first = await start_host(tmp_path, app=APP)
     await first.stop()
     [database] = (tmp_path / "data" / "durable").glob("*.db")
@@ -107,7 +107,7 @@ async def test_damaged_database_is_named(tmp_path: Path) -> None:
 
 
 async def test_second_host_on_the_same_data_is_refused(tmp_path: Path) -> None:
-    """One line that says so, before anything of the app runs."""
+    """One line, before any function runs."""
     first = await start_host(tmp_path, app=APP)
     with pytest.raises(AssertionError, match="in use by another process"):
         await start_host(tmp_path, app=APP)

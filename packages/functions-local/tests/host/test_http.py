@@ -19,7 +19,7 @@ pytestmark = [pytest.mark.process, pytest.mark.asyncio(loop_scope="module")]
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def http(host: Part) -> AsyncIterator[aiohttp.ClientSession]:
-    """Give a client of the host."""
+    """Return a client of the host."""
     async with aiohttp.ClientSession(host.ready, cookie_jar=aiohttp.DummyCookieJar()) as session:
         yield session
 
@@ -53,12 +53,13 @@ async def test_most_specific_route_answers(http: aiohttp.ClientSession, path: st
 
 
 async def test_header_that_is_not_utf8_is_refused(host: Part) -> None:
-    """No function sees it: it could not be told to one."""
+    """No function gets the request."""
     address = URL(host.ready)
     reader, writer = await asyncio.open_connection(address.host, address.port)
     writer.write(b"GET /api/echo/fixed HTTP/1.1\r\nHost: x\r\nX-Name: J\xf6rg\r\nConnection: close\r\n\r\n")
     assert (await reader.readline()).startswith(b"HTTP/1.1 400 ")
     writer.close()
+    await writer.wait_closed()
 
 
 @pytest.mark.parametrize(
@@ -74,7 +75,7 @@ async def test_unknown_path_and_wrong_method_are_404(
 
 @pytest.mark.parametrize("size", [0, 1, 3_000_000])
 async def test_binary_body_comes_back_unchanged(http: aiohttp.ClientSession, size: int) -> None:
-    """Bytes that are no text, empty and big, pass both ways."""
+    """Bytes that are not text, none and many, are passed both ways."""
     body = bytes(range(256)) * (size // 256) + b"\xff" * (size % 256)
     async with http.post("/api/bytes", data=io.BytesIO(body)) as response:
         assert await response.read() == body
@@ -88,7 +89,7 @@ async def test_body_above_azures_limit_is_413(http: aiohttp.ClientSession) -> No
 
 
 async def test_head_has_no_body(http: aiohttp.ClientSession) -> None:
-    """A function that lists HEAD answers it, with headers only."""
+    """A function with the method HEAD answers with headers only."""
     async with http.head("/api/bytes") as response:
         assert (response.status, await response.read()) == (200, b"")
 
@@ -103,7 +104,7 @@ async def test_each_cookie_is_a_header_of_its_own(http: aiohttp.ClientSession) -
 
 
 async def test_exception_is_an_empty_500_and_a_log_line(http: aiohttp.ClientSession, host: Part) -> None:
-    """The caller learns nothing, the developer sees the function, the invocation and the stack."""
+    """The caller gets no detail; the log has the function, the invocation and the stack."""
     async with http.get("/api/raises") as response:
         assert (response.status, await response.read()) == (500, b"")
     await until(lambda: "failed: ValueError: boom" in host.log)
@@ -121,7 +122,7 @@ async def test_log_lines_name_function_and_invocation(
 
 
 async def test_blocking_function_is_named(http: aiohttp.ClientSession, host: Part) -> None:
-    """An async function that blocks the loop is found and named with its line."""
+    """An async function that blocks the loop is named in the log with its line."""
     async with http.get("/api/blocks") as response:
         assert await response.text() == "done"
     await until(lambda: "function blocks " in host.log)
@@ -143,7 +144,7 @@ async def test_fastapi_app_answers_behind_a_trigger(http: aiohttp.ClientSession)
 
 
 async def test_admin_lists_and_counts_functions(http: aiohttp.ClientSession) -> None:
-    """The list has triggers and paths, the status has counters; a disabled function is not there."""
+    """The list has triggers and paths, the status has counters; a disabled function is not listed."""
     async with http.get("/api/echo/7") as response:
         assert response.ok
     async with http.get("/admin/functions") as response:
@@ -156,7 +157,7 @@ async def test_admin_lists_and_counts_functions(http: aiohttp.ClientSession) -> 
     assert status["functions"]["echo_number"]["failed"] == 0
 
 
-async def test_admin_runs_a_queue_function_by_hand(http: aiohttp.ClientSession, folder: Path) -> None:
+async def test_admin_runs_a_queue_function(http: aiohttp.ClientSession, folder: Path) -> None:
     """The input is the message's body, for one message and for a batch."""
     for name in ("on_one", "on_many"):
         async with http.post(f"/admin/functions/{name}", json={"input": "by hand"}) as response:

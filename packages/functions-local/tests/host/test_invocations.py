@@ -1,4 +1,4 @@
-"""What holds for every invocation, whatever triggered it."""
+"""What is true of every invocation, for any trigger."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ import pytest
 
 from functions_local.app import ActivityTrigger, OrchestrationTrigger
 from functions_local.invocations import Counters, Invocations
-from functions_local.worker.bridge import Failed, Succeeded
-from functions_local.worker.protos import TypedData
+from functions_local.protos import TypedData
+from functions_local.worker import Failed, Succeeded
 from tests.host.doubles import FakeOutputs, FakeWorker, function, invocations
 from tests.host.processes import until
 
 ACTIVITY = function(ActivityTrigger("x", "f"), clients=("client",))
 
 
-async def test_counters_tell_successes_from_failures() -> None:
+async def test_counters_distinguish_successes_from_failures() -> None:
     """Per function."""
     worker = FakeWorker()
     runs = invocations(worker)
@@ -49,7 +49,7 @@ async def test_durable_client_is_added_to_what_the_trigger_gives() -> None:
 
 
 async def test_outputs_are_sent_before_the_invocation_counts_as_done() -> None:
-    """What the function set reaches the sender."""
+    """The sender gets what the function set."""
     outputs = FakeOutputs()
     answer = Succeeded(None, {"out": TypedData(string="v")})
     await invocations(FakeWorker(lambda _call: answer), outputs).run(ACTIVITY, {})
@@ -57,7 +57,7 @@ async def test_outputs_are_sent_before_the_invocation_counts_as_done() -> None:
 
 
 async def test_output_that_cannot_be_sent_fails_the_invocation() -> None:
-    """So that the message that triggered it comes again."""
+    """So that the message that triggered it is redelivered."""
     answer = Succeeded(None, {"out": TypedData(string="v")})
     outputs = FakeOutputs(error=OSError("no broker"))
     outcome = await invocations(FakeWorker(lambda _call: answer), outputs).run(ACTIVITY, {})
@@ -65,7 +65,7 @@ async def test_output_that_cannot_be_sent_fails_the_invocation() -> None:
 
 
 async def test_drain_waits_for_what_runs() -> None:
-    """True when all has finished in time, False and a name when not."""
+    """True when all have finished in time, else False and a name in the log."""
     worker = FakeWorker(hold=asyncio.Event())
     runs = invocations(worker)
     assert await runs.drain(1)
@@ -80,7 +80,7 @@ async def test_drain_waits_for_what_runs() -> None:
 
 
 async def test_run_beyond_the_function_timeout_is_reported(caplog: pytest.LogCaptureFixture) -> None:
-    """It is not ended: only Azure does that."""
+    """It is not ended, as Azure would."""
     worker = FakeWorker(hold=asyncio.Event())
     runs = Invocations(worker, FakeOutputs(), timeout=timedelta(milliseconds=10))
     task = asyncio.create_task(runs.run(ACTIVITY, {}))
@@ -91,7 +91,7 @@ async def test_run_beyond_the_function_timeout_is_reported(caplog: pytest.LogCap
 
 
 async def test_orchestrators_failure_is_one_line(caplog: pytest.LogCaptureFixture) -> None:
-    """The SDK puts the whole state behind the message; the log does without."""
+    """The SDK appends the whole state to the message; the log omits it."""
     failure = Failed("Exception: boom\n\n$OutOfProcData$:{}", "stack")
     with caplog.at_level(logging.ERROR):
         await invocations(FakeWorker(lambda _call: failure)).run(

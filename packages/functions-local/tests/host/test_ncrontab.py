@@ -34,7 +34,7 @@ SECOND = "%Y-%m-%d %H:%M:%S"
 )
 def test_next_time(expression: str, after: str, expected: str) -> None:
     """Strictly after the base; lists, ranges, steps and names; day and weekday must both match."""
-    found = parse_schedule(expression).next(datetime.strptime(after, SECOND))  # noqa: DTZ007  schedules count naive UTC
+    found = parse_schedule(expression).next(datetime.strptime(after, SECOND))  # noqa: DTZ007 - schedules count naive UTC
     assert found.strftime(SECOND) == expected
 
 
@@ -55,12 +55,12 @@ def test_next_time(expression: str, after: str, expected: str) -> None:
     ],
 )
 def test_what_azure_refuses_is_refused(expression: str) -> None:
-    """Neither cron's 7 for Sunday nor Quartz's signs exist."""
+    """Among them cron's 7 for Sunday and Quartz's characters."""
     with pytest.raises(ValueError, match=r"not|has"):
         parse_schedule(expression)
 
 
 def test_date_that_never_comes_is_an_error() -> None:
-    """31 February does not loop for ever."""
+    """31 February does not cause an endless loop."""
     with pytest.raises(ValueError, match="never"):
-        parse_schedule("0 0 0 31 2 *").next(datetime(2026, 1, 1))  # noqa: DTZ001  schedules count naive UTC
+        parse_schedule("0 0 0 31 2 *").next(datetime(2026, 1, 1))  # noqa: DTZ001 - schedules count naive UTC

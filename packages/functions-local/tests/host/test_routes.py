@@ -1,11 +1,11 @@
-"""Route templates: what they match, what they give, and who goes first."""
+"""Route templates: what they match, which values they return, and their precedence."""
 
 from __future__ import annotations
 
 import pytest
 
 from functions_local.app import AuthLevel, HttpTrigger
-from functions_local.errors import StartError
+from functions_local.configuration import StartError
 from functions_local.http.routes import RouteTable, RouteTemplate
 from tests.host.doubles import function
 
@@ -17,7 +17,7 @@ def table(*routes: str, prefix: str = "api", methods: tuple[str, ...] = ("GET",)
 
 
 def found(routes: RouteTable, path: str, method: str = "GET") -> str | None:
-    """Name the route that answers."""
+    """Return the name of the route that answers."""
     match = routes.find(method, path)
     return match.route.function.name if match else None
 
@@ -87,13 +87,13 @@ def test_wrong_template_is_refused_at_start(template: str) -> None:
     ],
 )
 def test_more_specific_route_goes_first(path: str, winner: str) -> None:
-    """Literal, constrained, plain, catch-all: whatever the order of definition."""
+    """Literal, constrained, plain, catch-all, in any order of definition."""
     routes = table("{*rest}", "orders/{*rest}", "orders/{id}", "orders/{id:int}", "orders/batch")
     assert found(routes, path) == winner
 
 
 def test_method_chooses_among_routes_of_one_path() -> None:
-    """A more specific route that does not take the method lets a later one answer."""
+    """If a more specific route does not accept the method, a later one answers."""
     specific = HttpTrigger("req", "a/b", frozenset({"POST"}), AuthLevel.ANONYMOUS)
     general = HttpTrigger("req", "a/{x}", frozenset({"GET"}), AuthLevel.ANONYMOUS)
     routes = RouteTable([function(specific, name="post"), function(general, name="get")], "api")

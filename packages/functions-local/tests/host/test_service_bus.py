@@ -1,27 +1,36 @@
-"""Service Bus triggers and outputs, with the real client on both sides of the real broker."""
+"""Service Bus triggers and outputs, with the real client and the broker of servicebus-local."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 import pytest_asyncio
 from azure.servicebus import ServiceBusMessage
 from azure.servicebus.aio import ServiceBusClient, ServiceBusSender
+from azure.servicebus.exceptions import ServiceBusError
 
 from tests.host.conftest import SETTINGS
 from tests.host.processes import (
+    APP,
     Part,
     broker_port,
     connection_string,
+    print_queues,
     start_broker,
     start_host,
     traces,
     until,
 )
 
-pytestmark = [pytest.mark.process, pytest.mark.asyncio(loop_scope="module")]
+pytestmark = [
+    pytest.mark.process,
+    pytest.mark.asyncio(loop_scope="module"),
+    pytest.mark.skipif(find_spec("servicebus_local") is None, reason="needs the package servicebus-local"),
+]
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -34,15 +43,15 @@ async def broker(folder: Path) -> AsyncIterator[Part]:
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def host(folder: Path, broker: Part) -> AsyncIterator[Part]:
-    """Run the test app with the broker."""
+    """Run the test app with that broker."""
     part = await start_host(folder, settings={**SETTINGS, "Bus": connection_string(broker_port(broker))})
     yield part
     await part.stop()
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def client(host: Part, broker: Part) -> AsyncIterator[ServiceBusClient]:  # noqa: ARG001  the app must listen
-    """Give a client of the broker."""
+async def client(host: Part, broker: Part) -> AsyncIterator[ServiceBusClient]:  # noqa: ARG001 - the app must listen
+    """Return a client of the broker."""
     address = connection_string(broker_port(broker))
     async with ServiceBusClient.from_connection_string(address, retry_total=0) as client:
         yield client
@@ -50,7 +59,7 @@ async def client(host: Part, broker: Part) -> AsyncIterator[ServiceBusClient]:  
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def one(client: ServiceBusClient) -> AsyncIterator[ServiceBusSender]:
-    """Give a sender to the queue of the function that takes one message."""
+    """Return a sender to the queue of the function that takes one message."""
     async with client.get_queue_sender("one") as sender:
         yield sender
 
@@ -83,10 +92,10 @@ async def test_function_sees_every_property_of_a_message(one: ServiceBusSender, 
     assert seen["sequence"] >= 1
 
 
-async def test_failing_message_is_abandoned_until_it_is_a_dead_letter(
+async def test_failing_message_is_abandoned_until_it_is_dead_lettered(
     one: ServiceBusSender, folder: Path
 ) -> None:
-    """Each exception counts a delivery; at the limit of 3 it moves to where another function reads."""
+    """Each exception counts a delivery; after 3, another function reads it from the dead-letter queue."""
     await one.send_messages(ServiceBusMessage("fail always"))
     await until(lambda: [trace for trace in traces(folder, "dead") if trace["body"] == "fail always"])
     deliveries = [trace["deliveries"] for trace in traces(folder, "one") if trace["body"] == "fail always"]
@@ -94,7 +103,7 @@ async def test_failing_message_is_abandoned_until_it_is_a_dead_letter(
 
 
 async def test_output_binding_sends_what_was_set(client: ServiceBusClient, one: ServiceBusSender) -> None:
-    """What a function sets on its output is a message on the other queue."""
+    """What a function sets on its output is sent to the other queue."""
     await one.send_messages(ServiceBusMessage("answer me"))
     async with client.get_queue_receiver("answers") as receiver:
         [answer] = await receiver.receive_messages(1, max_wait_time=10)
@@ -102,17 +111,17 @@ async def test_output_binding_sends_what_was_set(client: ServiceBusClient, one: 
         await receiver.complete_message(answer)
 
 
-async def test_single_messages_run_side_by_side(one: ServiceBusSender, folder: Path) -> None:
+async def test_single_messages_are_processed_concurrently(one: ServiceBusSender, folder: Path) -> None:
     """Up to maxConcurrentCalls (4) at once, and no more."""
-    await one.send_messages([ServiceBusMessage(f"sleep 0.5 {number}") for number in range(5)])
-    ended = await until(lambda: len(found := traces(folder, "slept")) >= 5 and found)
-    began = [trace["at"] for trace in traces(folder, "one") if trace["body"].startswith("sleep 0.5")]
-    first_end = min(trace["at"] for trace in ended)
-    assert sum(at < first_end for at in began) == 4
+    await one.send_messages([ServiceBusMessage(f"hold {number}") for number in range(5)])
+    await until(lambda: len(traces(folder, "hold")) == 4)
+    (folder / "release").touch()
+    held = await until(lambda: len(found := traces(folder, "hold")) == 5 and found)
+    assert max(trace["running"] for trace in held) == 4
 
 
 async def test_lock_is_renewed_while_a_function_runs(one: ServiceBusSender, folder: Path) -> None:
-    """A run longer than the queue's lock (5 s) is neither delivered again nor lost."""
+    """A message processed for longer than its lock (5 s) is neither redelivered nor lost."""
     await one.send_messages(ServiceBusMessage("sleep 6.5 long"))
     await until(lambda: [trace for trace in traces(folder, "slept") if trace["body"] == "sleep 6.5 long"])
     assert [trace["deliveries"] for trace in traces(folder, "one") if trace["body"] == "sleep 6.5 long"] == [
@@ -120,7 +129,7 @@ async def test_lock_is_renewed_while_a_function_runs(one: ServiceBusSender, fold
     ]
 
 
-async def test_many_messages_come_in_batches(client: ServiceBusClient, folder: Path) -> None:
+async def test_many_messages_are_delivered_in_batches(client: ServiceBusClient, folder: Path) -> None:
     """Each message once, in order, at most maxMessageBatchSize (50) together, with its own properties."""
     names = [f"m{number}" for number in range(120)]
     async with client.get_queue_sender("many") as sender:
@@ -142,37 +151,53 @@ async def test_switched_off_function_takes_nothing(folder: Path) -> None:
     assert traces(folder, "switched_off") == []
 
 
-async def test_host_comes_back_after_the_broker_was_killed(folder: Path, host: Part, broker: Part) -> None:
-    """After kill -9 and a restart the messages flow again; the outage and its end are one log line each."""
+async def test_host_reconnects_after_the_broker_was_killed(folder: Path, host: Part, broker: Part) -> None:
+    """After a restart messages are processed again; the outage and its end are one log line each."""
     port = broker_port(broker)
     broker.process.kill()
     await broker.process.wait()
-    await until(lambda: "function on_one: queue one is away" in host.log)
+    await until(lambda: "function on_one: queue one is not reachable" in host.log)
     again = await start_broker(folder, port)
     try:
-        await until(lambda: "function on_one: queue one is back" in host.log)
+        await until(lambda: "function on_one: queue one is reachable again" in host.log)
         async with (
             ServiceBusClient.from_connection_string(connection_string(port), retry_total=0) as client,
             client.get_queue_sender("one") as sender,
         ):
             await sender.send_messages(ServiceBusMessage("after the outage"))
         await until(lambda: [trace for trace in traces(folder, "one") if trace["body"] == "after the outage"])
-        assert host.log.count("function on_one: queue one is away") == 1
+        assert host.log.count("function on_one: queue one is not reachable") == 1
     finally:
         await again.stop()
 
 
-async def test_stop_gives_unfinished_messages_back(tmp_path: Path) -> None:
-    """What does not finish within the grace is available at once, without waiting for its lock to run out."""
+async def test_stop_releases_unfinished_messages(tmp_path: Path) -> None:
+    """An unfinished message is available at once, without waiting for its lock to expire."""
     broker = await start_broker(tmp_path)
     address = connection_string(broker_port(broker))
     host = await start_host(tmp_path, settings={**SETTINGS, "Bus": address})
     async with ServiceBusClient.from_connection_string(address, retry_total=0) as client:
         async with client.get_queue_sender("one") as sender:
-            await sender.send_messages([ServiceBusMessage("sleep 60"), ServiceBusMessage("sleep 0.5")])
+            await sender.send_messages([ServiceBusMessage("sleep 60"), ServiceBusMessage("sleep 0.3")])
         await until(lambda: len(traces(tmp_path, "one")) == 2)
         assert await host.stop() == 0
         async with client.get_queue_receiver("one") as receiver:
-            messages = await receiver.receive_messages(2, max_wait_time=1)
+            messages = await receiver.receive_messages(2, max_wait_time=10)
     assert [(str(message), message.delivery_count) for message in messages] == [("sleep 60", 1)]
+    await broker.stop()
+
+
+async def test_broker_reads_what_queues_prints(tmp_path: Path) -> None:
+    """With its own defaults for each queue, and no other queue."""
+    queues = print_queues(APP, TICK="0 0 0 1 1 *", MANY_QUEUE="several", TRACES=str(tmp_path))
+    config = tmp_path / "queues.json"
+    config.write_text(json.dumps(queues))
+    broker = await start_broker(tmp_path, config=config)
+    address = connection_string(broker_port(broker))
+    async with ServiceBusClient.from_connection_string(address, retry_total=0) as client:
+        for queue in ("one", "several", "answers"):
+            async with client.get_queue_sender(queue) as sender:
+                await sender.send_messages(ServiceBusMessage("hello"))
+        with pytest.raises(ServiceBusError):
+            await client.get_queue_sender("other").send_messages(ServiceBusMessage("hello"))
     await broker.stop()

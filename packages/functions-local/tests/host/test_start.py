@@ -1,4 +1,4 @@
-"""Starting and stopping: what ends a start, in which words, and what a stop keeps."""
+"""Starting and stopping: what prevents a start, and how that is reported, and what a stop waits for."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import aiohttp
 import pytest
 
 from tests.host.conftest import SETTINGS, WITHOUT_BROKER
-from tests.host.processes import APP, ROOT, start_host, traces, until
+from tests.host.processes import APP, PATIENCE, ROOT, start_host, traces, until
 
 pytestmark = pytest.mark.process
 
@@ -26,8 +26,19 @@ def hi(req: func.HttpRequest) -> str:
 """
 
 
+#: Says where the host will listen, and is imported only when the test lets it.
+WAITING_APP = """
+import os, pathlib, time
+here = pathlib.Path(__file__).parent
+(here / "new").write_text(os.environ["WEBSITE_HOSTNAME"])
+(here / "new").rename(here / "address")
+while not (here / "go").exists():
+    time.sleep(0.01)
+"""
+
+
 async def run_to_its_end(app: Path, *arguments: object, **environment: str) -> tuple[int | None, str, str]:
-    """Run the host until it ends by itself; give exit code, stdout and stderr."""
+    """Run the host until it exits by itself; return exit code, stdout and stderr."""
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         *("-m", "functions_local", "--app", str(app), "--data", str(app / "data"), *map(str, arguments)),
@@ -36,7 +47,7 @@ async def run_to_its_end(app: Path, *arguments: object, **environment: str) -> t
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
     )
-    out, err = await asyncio.wait_for(process.communicate(), 15)
+    out, err = await asyncio.wait_for(process.communicate(), PATIENCE)
     return process.returncode, out.decode(), err.decode()
 
 
@@ -48,7 +59,7 @@ def write_app(folder: Path, code: str) -> Path:
 
 
 async def refusal(app: Path, *arguments: object, **environment: str) -> str:
-    """Give the one line with which the host refuses to start."""
+    """Return the one line with which the host refuses to start."""
     code, out, err = await run_to_its_end(app, *(arguments or ("--port", 0)), **environment)
     assert (code, out) == (2, "")
     [line] = err.splitlines()
@@ -56,9 +67,15 @@ async def refusal(app: Path, *arguments: object, **environment: str) -> str:
     return line.removeprefix("error: ")
 
 
+async def status(http: aiohttp.ClientSession, path: str, **headers: str) -> int:
+    """Return the status with which a GET request is answered."""
+    async with http.get(path, headers=headers) as response:
+        return response.status
+
+
 @pytest.mark.parametrize("probability", ["-0.1", "1.1", "often", "nan"])
 async def test_chaos_with_a_wrong_probability_is_refused(tmp_path: Path, probability: str) -> None:
-    """Before anything starts, with the option and the range."""
+    """Before anything starts, naming the option and the range."""
     option = f"--chaos-duplicate-activities={probability}"
     code, out, err = await run_to_its_end(tmp_path, option)
     assert (code, out) == (2, "")
@@ -83,6 +100,7 @@ async def test_folder_without_an_app_is_refused(tmp_path: Path) -> None:
     [
         ("raise SystemExit('STATE_SHARDS must be a number')", "STATE_SHARDS must be a number"),
         ("raise ValueError('wrong thing')", "the app cannot be loaded: ValueError: wrong thing"),
+        ("import missing_module", "No module named 'missing_module'. Cannot find module. Please check the"),
         ("import azure.functions", "Could not find top level function app instances"),
         (
             GOOD_APP.replace("req: func", "other: func"),
@@ -98,8 +116,26 @@ async def test_folder_without_an_app_is_refused(tmp_path: Path) -> None:
 async def test_app_that_cannot_be_loaded_gives_its_own_message(
     tmp_path: Path, code: str, message: str
 ) -> None:
-    """One line with the app's words, no stack."""
+    """One line with the app's message, no stack."""
     assert message in await refusal(write_app(tmp_path, code))
+
+
+async def test_status_is_running_from_the_ready_line_on_and_not_before(tmp_path: Path) -> None:
+    """While the app is imported, connections are refused; one HTTP function needs no setting at all."""
+    app = write_app(tmp_path, WAITING_APP + GOOD_APP)
+    starting = asyncio.create_task(start_host(tmp_path, app=app))
+    address = await until(lambda: (file := tmp_path / "address").exists() and file.read_text())
+    async with aiohttp.ClientSession(f"http://{address}") as http:
+        with pytest.raises(aiohttp.ClientConnectorError):
+            await http.get("/admin/host/status")
+        (tmp_path / "go").touch()
+        host = await starting
+        assert host.ready == f"http://{address}"
+        async with http.get("/admin/host/status") as response:
+            assert (response.status, (await response.json())["state"]) == (200, "Running")
+        async with http.get("/api/hi") as response:
+            assert await response.text() == "hi"
+    assert await host.stop() == 0
 
 
 async def test_verbose_shows_the_stack(tmp_path: Path) -> None:
@@ -110,9 +146,9 @@ async def test_verbose_shows_the_stack(tmp_path: Path) -> None:
     assert 'function_app.py", line 1' in err
 
 
-async def test_missing_connection_setting_is_named_with_the_fix() -> None:
+async def test_missing_connection_setting_is_named_with_the_fix(tmp_path: Path) -> None:
     """A trigger's missing connection ends the start."""
-    line = await refusal(APP, TRACES="/nowhere", **SETTINGS)
+    line = await refusal(APP, "--port", 0, "--data", tmp_path, TRACES="/nowhere", **SETTINGS)
     assert line == (
         'function on_one needs the setting Bus: add "Bus" to Values in local.settings.json, '
         "or set it in the environment"
@@ -128,17 +164,6 @@ async def test_missing_setting_in_a_binding_is_named(tmp_path: Path) -> None:
     assert "function tick needs the setting WHEN" in await refusal(write_app(tmp_path, code))
 
 
-async def test_trigger_it_cannot_run_is_refused_with_a_way_out(tmp_path: Path) -> None:
-    """Better than an app that silently does half of its work."""
-    code = GOOD_APP + (
-        '\n@app.queue_trigger(arg_name="m", queue_name="q", connection="S")\n'
-        "def q(m: func.QueueMessage): ...\n"
-    )
-    line = await refusal(write_app(tmp_path, code))
-    assert "function q has a queueTrigger" in line
-    assert "AzureWebJobs.q.Disabled=true" in line
-
-
 async def test_it_does_not_run_inside_azure(tmp_path: Path) -> None:
     """The variable that Azure sets on every instance stops it."""
     assert "does not run inside Azure" in await refusal(
@@ -147,34 +172,37 @@ async def test_it_does_not_run_inside_azure(tmp_path: Path) -> None:
 
 
 async def test_settings_file_is_used_and_the_environment_wins(tmp_path: Path) -> None:
-    """Values of local.settings.json reach the app; a variable of the same name goes before them."""
+    """Values of local.settings.json reach the app; an environment variable overrides its value."""
     (tmp_path / "local.settings.json").write_text('{"Values": {"FROM_FILE": "file", "BOTH": "file"}}')
     code = GOOD_APP + '\nimport os\nraise SystemExit(os.environ["FROM_FILE"] + " " + os.environ["BOTH"])\n'
     assert (await refusal(write_app(tmp_path, code), BOTH="environment")).endswith("file environment")
 
 
 async def test_host_starts_before_the_broker(tmp_path: Path) -> None:
-    """An absent broker delays nothing and is one warning for each queue."""
+    """An unreachable broker delays nothing and is one warning for each queue."""
     host = await start_host(tmp_path, settings=WITHOUT_BROKER)
-    await until(lambda: "function on_one: queue one is away" in host.log)
+    await until(lambda: "function on_one: queue one is not reachable" in host.log)
     assert await host.stop() == 0
 
 
 async def test_sigterm_lets_a_running_invocation_finish(tmp_path: Path) -> None:
-    """The request that is under way gets its answer, then the host ends with 0."""
+    """The request in flight gets its response, others get 503, then the host exits with 0."""
     host = await start_host(tmp_path, settings=WITHOUT_BROKER)
     async with aiohttp.ClientSession(host.ready) as http:
-        request = asyncio.create_task(http.get("/api/slow/0.5"))
-        await until(lambda: traces(tmp_path, "slow"))
+        request = asyncio.create_task(http.get("/api/hold"))
+        await until(lambda: traces(tmp_path, "hold"))
         code = asyncio.create_task(host.stop())
+        while await status(http, "/api/echo/x") != 503:
+            await asyncio.sleep(0.01)
+        (tmp_path / "release").touch()
         async with await request as response:
             assert await response.text() == "done"
     assert await code == 0
 
 
 @pytest.mark.parametrize("function", ["slow", "thread"])
-async def test_sigterm_does_not_wait_for_ever(tmp_path: Path, function: str) -> None:
-    """What does not finish within the grace is left, and named."""
+async def test_sigterm_does_not_wait_without_limit(tmp_path: Path, function: str) -> None:
+    """An invocation that does not finish within the grace period is abandoned, and named in the log."""
     host = await start_host(tmp_path, settings=WITHOUT_BROKER)
     async with aiohttp.ClientSession(host.ready) as http:
         request = asyncio.create_task(http.get(f"/api/{function}/60"))
@@ -182,26 +210,21 @@ async def test_sigterm_does_not_wait_for_ever(tmp_path: Path, function: str) -> 
         assert await host.stop() == 0
         with pytest.raises(aiohttp.ClientError):
             await request
-    assert f"left unfinished after 1 s: {function}" in host.log
+    assert f"stopped after 1 s without waiting for: {function}" in host.log
 
 
 async def test_enforced_keys_guard_functions_and_administration(tmp_path: Path) -> None:
-    """Without the key 401, with it in header or query 200; anonymous functions need none."""
+    """401 without the key, 200 with it in header or query; anonymous functions need none."""
     host = await start_host(tmp_path, "--enforce-auth", settings=WITHOUT_BROKER)
     key = (tmp_path / "data" / "master.key").read_text()
     assert (tmp_path / "data" / "master.key").stat().st_mode & 0o077 == 0
 
     async with aiohttp.ClientSession(host.ready) as http:
-
-        async def status(path: str, **headers: str) -> int:
-            async with http.get(path, headers=headers) as response:
-                return response.status
-
-        assert await status("/api/echo/x") == 201
-        assert await status("/api/guarded") == 401
-        assert await status("/api/guarded?code=wrong") == 401
-        assert await status(f"/api/guarded?code={key}") == 200
-        assert await status("/api/guarded", **{"x-functions-key": key}) == 200
-        assert await status("/admin/functions") == 401
-        assert await status("/admin/functions", **{"x-functions-key": key}) == 200
+        assert await status(http, "/api/echo/x") == 201
+        assert await status(http, "/api/guarded") == 401
+        assert await status(http, "/api/guarded?code=wrong") == 401
+        assert await status(http, f"/api/guarded?code={key}") == 200
+        assert await status(http, "/api/guarded", **{"x-functions-key": key}) == 200
+        assert await status(http, "/admin/functions") == 401
+        assert await status(http, "/admin/functions", **{"x-functions-key": key}) == 200
     await host.stop()

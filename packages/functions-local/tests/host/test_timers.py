@@ -1,4 +1,4 @@
-"""Timers on a clock that only moves when a timer sleeps or a function takes time."""
+"""Timers: on a clock that advances only when a timer sleeps or a function takes time, and in a process."""
 
 from __future__ import annotations
 
@@ -6,20 +6,22 @@ import asyncio
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from functions_local.app import RetryPolicy, RetryStrategy, TimerTrigger
-from functions_local.errors import StartError
+from functions_local.configuration import StartError
 from functions_local.timers.monitor import ScheduleMonitor, ScheduleStatus
 from functions_local.timers.trigger import TimerRunner, retry_delay
-from functions_local.worker.bridge import Call, Failed, Outcome
+from functions_local.worker import Call, Failed, Outcome
+from tests.host.conftest import WITHOUT_BROKER
 from tests.host.doubles import NOTHING, FakeWorker, function, invocations
+from tests.host.processes import start_host, traces, until
 
-NOON = datetime(2026, 11, 21, 12)  # noqa: DTZ001  timers count naive UTC
+NOON = datetime(2026, 11, 21, 12)  # noqa: DTZ001 - timers count naive UTC
 FIVE_MINUTES = "0 */5 * * * *"
 
 
@@ -46,7 +48,7 @@ class World:
     async def run_for(
         self, span: timedelta, schedule: str = FIVE_MINUTES, *, on_startup: bool = False
     ) -> list[str]:
-        """Run the host for a while; give the times at which the function began."""
+        """Run the host for a while; return the times at which the function started."""
         end, before = self.now + span, len(self.runs)
         over = asyncio.Event()
 
@@ -71,7 +73,7 @@ class World:
 
 @pytest.fixture
 def world(tmp_path: Path) -> World:
-    """Give a world at noon."""
+    """Return a world at noon."""
     return World(tmp_path)
 
 
@@ -81,7 +83,7 @@ async def test_timer_fires_at_its_times_and_not_at_first_start(world: World) -> 
 
 
 async def test_tick_missed_while_the_host_was_down_runs_at_once_as_past_due(world: World) -> None:
-    """Once, however many were missed; then the schedule goes on."""
+    """Once, however many were missed; then the schedule continues."""
     await world.run_for(timedelta(minutes=6))
     world.now += timedelta(minutes=20)
     assert await world.run_for(timedelta(minutes=6)) == ["12:26:00", "12:30:00"]
@@ -89,13 +91,13 @@ async def test_tick_missed_while_the_host_was_down_runs_at_once_as_past_due(worl
 
 
 async def test_restart_between_two_ticks_runs_nothing(world: World) -> None:
-    """A record whose next time is ahead is only waited for."""
+    """The host waits for the next time in the record."""
     await world.run_for(timedelta(minutes=6))
     assert await world.run_for(timedelta(minutes=2)) == []
 
 
 async def test_edited_schedule_is_not_past_due(world: World) -> None:
-    """A record that does not belong to the schedule is dropped."""
+    """A record that does not belong to the schedule is ignored."""
     await world.run_for(timedelta(minutes=6))
     world.now += timedelta(minutes=20)
     assert await world.run_for(timedelta(minutes=6), "0 0 * * * *") == []
@@ -112,7 +114,7 @@ async def test_crash_during_a_run_repeats_it(world: World) -> None:
 
 
 async def test_runs_never_overlap_and_missed_ticks_are_skipped(world: World) -> None:
-    """A run of 12 minutes swallows two ticks."""
+    """A run of 12 minutes skips two occurrences."""
     world.takes = timedelta(minutes=12)
     assert await world.run_for(timedelta(minutes=25)) == ["12:05:00", "12:20:00"]
 
@@ -137,7 +139,8 @@ async def test_schedule_status_is_given_and_kept(world: World) -> None:
 
 async def test_schedule_of_seconds_keeps_no_record(world: World) -> None:
     """More often than once a minute: no file, and the status is null, as in Azure."""
-    assert len(await world.run_for(timedelta(seconds=31), "*/10 * * * * *")) == 3
+    fired = await world.run_for(timedelta(seconds=31), "*/10 * * * * *")
+    assert fired == ["12:00:10", "12:00:20", "12:00:30"]
     assert world.monitor.load("f") is None
     assert world.runs[0][1]["ScheduleStatus"] is None
 
@@ -149,7 +152,7 @@ async def test_exception_does_not_stop_the_schedule(world: World) -> None:
 
 
 async def test_retry_policy_repeats_a_failed_run(world: World) -> None:
-    """With its delay, with the count in the retry context, and no further than its limit."""
+    """With its delay, with the count in the retry context, and not beyond its limit."""
     world.retry = RetryPolicy(RetryStrategy.FIXED_DELAY, 2, timedelta(seconds=10), timedelta(seconds=10))
     world.answer = lambda _call: Failed("ValueError: x", "")
     assert await world.run_for(timedelta(minutes=6)) == ["12:05:00", "12:05:10", "12:05:20"]
@@ -161,7 +164,7 @@ async def test_retry_policy_repeats_a_failed_run(world: World) -> None:
 
 
 def test_exponential_delay_doubles_up_to_its_limit() -> None:
-    """Also after very many attempts."""
+    """Also after many attempts."""
     policy = RetryPolicy(RetryStrategy.EXPONENTIAL_BACKOFF, -1, timedelta(seconds=2), timedelta(seconds=15))
     assert [retry_delay(policy, count).seconds for count in (0, 1, 2, 3, 1000)] == [2, 4, 8, 15, 15]
 
@@ -171,3 +174,25 @@ def test_wrong_schedule_ends_the_start(world: World) -> None:
     trigger = TimerTrigger("timer", "0 0 0 31 2 *", run_on_startup=False, use_monitor=True)
     with pytest.raises(StartError, match="function f has the schedule '0 0 0 31 2 \\*'"):
         TimerRunner(function(trigger), trigger, world.monitor, invocations(world.worker))
+
+
+@pytest.mark.process
+async def test_past_due_timer_runs_with_its_retries(tmp_path: Path) -> None:
+    """A missed yearly run is done at start; the retry context counts, the record is updated."""
+    monitor = ScheduleMonitor(tmp_path / "data" / "timers")
+    last, due = (datetime(year, 1, 1) for year in (2020, 2021))  # noqa: DTZ001 - timers count naive UTC
+    monitor.save("fails_twice", ScheduleStatus(last=last, next=due, updated=last))
+    host = await start_host(tmp_path, settings=WITHOUT_BROKER)
+    await until(lambda: [trace["retry"] for trace in traces(tmp_path, "fails_twice")] == [0, 1, 2])
+    now = datetime.now(UTC).replace(tzinfo=None)
+    await until(lambda: (record := monitor.load("fails_twice")) is not None and record.next > now)
+    await host.stop()
+
+
+@pytest.mark.process
+async def test_schedule_comes_from_a_setting_and_starts_at_once(tmp_path: Path) -> None:
+    """%TICK% is resolved; it runs at startup, then each second."""
+    host = await start_host(tmp_path, settings={**WITHOUT_BROKER, "TICK": "* * * * * *"})
+    seen = await until(lambda: len(found := traces(tmp_path, "tick")) >= 3 and found)
+    assert [trace["past_due"] for trace in seen[:3]] == [False, False, False]
+    await host.stop()

@@ -1,7 +1,7 @@
-"""Runs one activity and puts its answer into the inbox of the orchestration that asked for it.
+"""Runs one activity and puts its result into the inbox of the orchestration that called it.
 
-At least once: the activity's row is deleted in the transaction that records the answer, so whatever a kill
-interrupts runs again.
+At least once: the activity's row is deleted in the transaction that records the result, so an activity that
+a kill interrupts runs again.
 """
 
 from __future__ import annotations
@@ -9,17 +9,21 @@ from __future__ import annotations
 import logging
 import random
 
+from functions_local.durable.contract import (
+    ChaosOptions,
+    DurableFunction,
+    FunctionTable,
+    Invoke,
+    Raised,
+    Returned,
+)
+from functions_local.durable.dispatcher import TaskHub
 from functions_local.durable.event_json import to_json
 from functions_local.durable.events import TaskCompleted, TaskFailed
-from functions_local.durable.functions import DurableFunction, FunctionTable, Invoke, Raised, Returned
-from functions_local.durable.hub import TaskHub
-from functions_local.durable.limits import PayloadTooLargeError, check_size
-from functions_local.durable.options import ChaosOptions
+from functions_local.durable.refusals import PayloadTooLargeError, check_size
 from functions_local.durable.store import Changes, PendingActivity
 
-logger = logging.getLogger(__name__)
-
-_UNKNOWN = "doesn't exist, is disabled, or is not an activity function"
+_log = logging.getLogger(__name__)
 
 
 class ActivityRunner:
@@ -30,25 +34,25 @@ class ActivityRunner:
         self._functions = functions
         self._invoke = invoke
         self._chaos = chaos
-        self._random = random.Random(chaos.seed)  # noqa: S311 - chaos that can be repeated
+        self._random = random.Random(chaos.seed)  # noqa: S311 - repeatable chaos
 
     async def run(self, activity: PendingActivity) -> None:
-        """Run an activity and commit its answer. An answer for a finished generation is dropped."""
-        answer = await self._answer(activity)
+        """Run an activity and commit its result. A result for a finished generation is dropped."""
+        result = await self._result(activity)
         changes = Changes().take_activity(activity.number)
         messages = []
         if self._hub.instances.get(activity.instance, activity.execution) is not None:
-            messages.append(self._hub.dispatcher.message(activity.instance, activity.execution, answer))
+            messages.append(self._hub.dispatcher.message(activity.instance, activity.execution, result))
             changes.add_message(messages[0])
         await self._hub.database.commit(changes.statements, lambda: self._hub.dispatcher.deliver(messages))
 
-    async def _answer(self, activity: PendingActivity) -> TaskCompleted | TaskFailed:
+    async def _result(self, activity: PendingActivity) -> TaskCompleted | TaskFailed:
         function = self._functions.get(activity.name)
         if function is None:
             reason = (
                 f"The function '{activity.name}' doesn't exist, is disabled, or is not an activity function"
             )
-            logger.error("Orchestration %s calls an unknown activity. %s", activity.instance, reason)
+            _log.error("Orchestration %s calls an unknown activity. %s", activity.instance, reason)
             return TaskFailed(task_scheduled_id=activity.task, reason=reason, details=None)
         try:
             outcome = await self._call(function, activity)
@@ -61,7 +65,7 @@ class ActivityRunner:
     async def _call(self, function: DurableFunction, activity: PendingActivity) -> Returned | Raised:
         payload = "null" if activity.input is None else activity.input
         if self._random.random() < self._chaos.duplicate_activity:
-            logger.info("Chaos: activity '%s' of %s runs twice", activity.name, activity.instance)
+            _log.info("Chaos: activity '%s' of %s runs twice", activity.name, activity.instance)
             self._hub.figures["activities_run"] += 1
             await self._invoke(function.function, function.parameter, payload)
         self._hub.figures["activities_run"] += 1
@@ -69,7 +73,7 @@ class ActivityRunner:
 
 
 def _event_of(outcome: Returned | Raised, activity: PendingActivity) -> TaskCompleted | TaskFailed:
-    """Word an outcome as the extension does; the two blanks and the .NET exception are its own."""
+    """Make the event as the extension does, with its two spaces and its .NET exception."""
     if isinstance(outcome, Returned):
         result = None if outcome.json == "null" else outcome.json
         return TaskCompleted(task_scheduled_id=activity.task, result=result)

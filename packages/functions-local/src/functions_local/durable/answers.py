@@ -1,4 +1,7 @@
-"""What the management API tells of an instance: its status and its history, worded as the extension does."""
+"""What the management API returns: URLs, the client binding that has them, status and history of an instance.
+
+Names and forms are the extension's.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +9,16 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
+from functions_local.durable.event_json import to_json
 from functions_local.durable.events import EventType, RuntimeStatus
 from functions_local.durable.store import InstanceRow
+
+#: Prefix of the API that people and check-status answers use.
+PUBLIC_PREFIX = "/runtime/webhooks/durabletask"
+#: Prefix of the same API that the SDK's client uses.
+RPC_PREFIX = "/durabletask"
+#: The SDK replaces this text with an instance id.
+_PLACEHOLDER = "INSTANCEID"
 
 _DECISIONS = {EventType.TaskScheduled, EventType.TimerCreated}
 _UNSEEN = {EventType.OrchestratorStarted, EventType.OrchestratorCompleted, EventType.TaskScheduled}
@@ -22,8 +33,52 @@ _INTERNAL_FIELDS = {
 }
 
 
+class ManagementUrls:
+    """URLs for one origin, like http://127.0.0.1:7071, and one task hub."""
+
+    def __init__(self, origin: str, hub: str) -> None:
+        self._origin = origin.rstrip("/")
+        self._hub = hub
+        self._base = f"{self._origin}{PUBLIC_PREFIX}"
+        self._query = f"taskHub={hub}&connection=Storage&code=local"
+
+    def of_instance(self, instance: str) -> dict[str, str]:
+        """Return the URLs that manage an instance."""
+        base, query = f"{self._base}/instances/{instance}", self._query
+        return {
+            "id": instance,
+            "statusQueryGetUri": f"{base}?{query}",
+            "sendEventPostUri": f"{base}/raiseEvent/{{eventName}}?{query}",
+            "terminatePostUri": f"{base}/terminate?reason={{text}}&{query}",
+            "rewindPostUri": f"{base}/rewind?reason={{text}}&{query}",
+            "purgeHistoryDeleteUri": f"{base}?{query}",
+            "restartPostUri": f"{base}/restart?{query}",
+            "suspendPostUri": f"{base}/suspend?reason={{text}}&{query}",
+            "resumePostUri": f"{base}/resume?reason={{text}}&{query}",
+        }
+
+    def client_binding(self) -> str:
+        """Return the JSON that the worker gives a function with a durableClient binding."""
+        create = f"{self._base}/orchestrators/{{functionName}}[/{{instanceId}}]?"
+        wait = "timeout={timeoutInSeconds}&pollingInterval={intervalInSeconds}&"
+        binding = {
+            "taskHubName": self._hub,
+            "connectionName": None,
+            "creationUrls": {
+                "createNewInstancePostUri": f"{create}code=local",
+                "createAndWaitOnNewInstancePostUri": f"{create}{wait}code=local",
+            },
+            "managementUrls": self.of_instance(_PLACEHOLDER),
+            "baseUrl": self._base,
+            "requiredQueryStringParameters": "code=local",
+            "rpcBaseUrl": f"{self._origin}{RPC_PREFIX}/",
+            "httpBaseUrl": None,
+        }
+        return to_json(binding)
+
+
 def parsed(text: str | None) -> Any:
-    """Read JSON text; text that is none (an error, a reason) stands for itself."""
+    """Parse JSON text; other text (an error, a reason) is returned as it is."""
     if text is None:
         return None
     try:
@@ -49,7 +104,7 @@ def status_payload(row: InstanceRow, *, show_input: bool) -> dict[str, Any]:
 def history_events(
     bodies: Iterable[dict[str, Any]], *, show_input: bool, show_output: bool
 ) -> list[dict[str, Any]]:
-    """Return history as people read it: an activity is one event, its completion, with both its times."""
+    """Return history for people: an activity is one event, its completion, with both its times."""
     scheduled: dict[int, dict[str, Any]] = {}
     shown = []
     for body in bodies:

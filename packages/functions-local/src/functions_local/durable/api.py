@@ -1,4 +1,4 @@
-"""The HTTP management API of the Durable extension, which the SDK's client and people's tools call.
+"""The HTTP management API of the Durable extension, for the SDK's client and for other tools.
 
 Paths, statuses and bodies are the extension's; operation names are not case-sensitive.
 """
@@ -12,20 +12,26 @@ from typing import Any
 from aiohttp import web
 
 from functions_local.durable import requests
-from functions_local.durable.answers import history_events, parsed, status_payload
-from functions_local.durable.binding import PUBLIC_PREFIX, RPC_PREFIX, ManagementUrls
+from functions_local.durable.answers import (
+    PUBLIC_PREFIX,
+    RPC_PREFIX,
+    ManagementUrls,
+    history_events,
+    parsed,
+    status_payload,
+)
 from functions_local.durable.client import DurableClient
 from functions_local.durable.event_json import to_json
 from functions_local.durable.events import RuntimeStatus
 from functions_local.durable.refusals import (
     BadRequestError,
-    NotBuiltError,
     RefusedError,
     UnknownInstanceError,
+    UnsupportedRequestError,
 )
 from functions_local.durable.store import InstanceRow
 
-#: Instances on a page when the caller does not say how many (the extension's default).
+#: Instances on a page unless the caller sets another number (the extension's default).
 _PAGE_SIZE = 100
 _CONTINUATION = "x-ms-continuation-token"
 
@@ -33,18 +39,18 @@ type Handler = Callable[[web.Request], Awaitable[web.Response]]
 
 
 class ManagementApi:
-    """The routes; they answer 503 while the engine is not running."""
+    """The routes of the API; they answer 503 while the engine is not running."""
 
     def __init__(self, hub: str) -> None:
         self._hub = hub
         self._open_client: DurableClient | None = None
 
     def open(self, client: DurableClient) -> None:
-        """Begin to serve."""
+        """Start serving."""
         self._open_client = client
 
     def close(self) -> None:
-        """Serve no more."""
+        """Stop serving."""
         self._open_client = None
 
     @property
@@ -125,7 +131,7 @@ class ManagementApi:
                 new_id = requests.flag(request, "restartWithNewInstanceId", default=True)
                 return self._accepted(request, await self._client.restart(instance, new_id=new_id))
             case "rewind":
-                raise NotBuiltError("Rewinding an orchestration is not supported by the local host yet")
+                raise UnsupportedRequestError("Rewinding an orchestration is not supported by the local host")
             case _:
                 raise web.HTTPNotFound
         return web.Response(status=202)
@@ -152,18 +158,18 @@ class ManagementApi:
 
 
 async def _refuse_entities(_: web.Request) -> web.Response:
-    raise NotBuiltError("Entities are not supported by the local host yet")
+    raise UnsupportedRequestError("Entities are not supported by the local host")
 
 
 def _answering_refusals(handler: Handler) -> Handler:
-    """Let a handler answer a refused request as the extension does."""
+    """Make a handler answer a refused request as the extension does."""
 
     @wraps(handler)
     async def answer(request: web.Request) -> web.Response:
         try:
             return await handler(request)
         except UnknownInstanceError as error:
-            return web.Response(status=error.status)  # the SDK expects it without a body
+            return web.Response(status=error.status)  # the SDK expects no body
         except BadRequestError as error:
             body = {
                 "Message": "One or more of the arguments submitted is incorrect",
@@ -179,7 +185,7 @@ def _answering_refusals(handler: Handler) -> Handler:
 
 
 def _result(row: InstanceRow) -> web.Response:
-    """Answer a caller who waited: the output, or the whole status if there is none."""
+    """Respond to a caller who waited: the output, or the whole status if there is none."""
     if row.status is RuntimeStatus.Completed:
         return _json(parsed(row.output), 200)
     return _json(status_payload(row, show_input=True), 500 if row.status is RuntimeStatus.Failed else 200)

@@ -1,6 +1,6 @@
-"""What a Durable client can ask for: start, events, terminate, suspend, resume, restart, purge, wait.
+"""What a Durable client can do: start, send events, terminate, suspend, resume, restart, purge, wait.
 
-Every method that changes something returns after its commit. Errors are those of `refusals.py`.
+Every method that changes something returns after its commit. The errors are those of `refusals.py`.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ import re
 import uuid
 from collections.abc import Iterable
 
+from functions_local.durable.contract import FunctionTable
+from functions_local.durable.dispatcher import TaskHub
 from functions_local.durable.episode import execution_started, unknown_orchestrator
 from functions_local.durable.events import (
     Event,
@@ -20,9 +22,6 @@ from functions_local.durable.events import (
     ExecutionTerminated,
     RuntimeStatus,
 )
-from functions_local.durable.functions import FunctionTable
-from functions_local.durable.hub import TaskHub
-from functions_local.durable.limits import PayloadTooLargeError, check_size
 from functions_local.durable.queries import (
     Bodies,
     InstanceFilter,
@@ -37,17 +36,19 @@ from functions_local.durable.refusals import (
     BadRequestError,
     GoneError,
     NotFinishedError,
+    PayloadTooLargeError,
     UnknownInstanceError,
+    check_size,
 )
 from functions_local.durable.store import Changes, InstanceRow
-from functions_local.durable.timestamps import now_text
+from functions_local.times import now_text
 
-#: At most 256 characters, no leading @ (entities have it), none that a URL or a table key can't have.
+#: At most 256 characters, no leading @ (for entities only), and none that URLs or table keys exclude.
 _LEGAL_ID = re.compile(r"(?!@)[^/\\#?\x00-\x1f\x7f-\x9f]{1,256}")
 
 
 class DurableClient:
-    """Carries out what a client asks for."""
+    """Carries out the requests of clients."""
 
     def __init__(self, hub: TaskHub, orchestrators: FunctionTable) -> None:
         self._hub = hub
@@ -59,7 +60,7 @@ class DurableClient:
     ) -> str:
         """Start an instance and return its id; the input is JSON text.
 
-        Raises BadRequestError, or AlreadyExistsError if the id belongs to a living instance.
+        Raises BadRequestError, or AlreadyExistsError if the id belongs to a live instance.
         """
         if self._orchestrators.get(name) is None:
             raise BadRequestError(unknown_orchestrator(name))
@@ -69,7 +70,7 @@ class DurableClient:
         _check_payload(input_text, f"The input of orchestration {instance}")
         if self._hub.instances.get(instance) is not None:
             row = find_instance(self._hub.database, instance)
-            # A finished row is that of the past: the new one is about to be committed.
+            # A finished row is the previous instance's: the new one is about to be committed.
             status = RuntimeStatus.Pending if row is None or row.status.is_terminal else row.status
             raise AlreadyExistsError(
                 f"An Orchestration instance with the status {status.name} already exists."
@@ -85,7 +86,7 @@ class DurableClient:
         )
         event = execution_started(instance, execution, name, version, input_text)
         message = self._hub.dispatcher.message(instance, execution, event)
-        # Registered before the commit, so that the id is taken from now on.
+        # Registered before the commit, so that the id is in use from now on.
         self._hub.instances.begin(row)
         self._hub.figures["orchestrations_started"] += 1
         changes = Changes().create_instance(row).add_message(message)
@@ -100,21 +101,21 @@ class DurableClient:
     async def raise_event(self, instance: str, name: str, payload: str | None) -> None:
         """Send an external event with JSON text. Raises UnknownInstanceError or GoneError.
 
-        One that is accepted in the moment in which its instance ends is dropped, as in Azure, and logged.
+        An event that is accepted just as its instance ends is dropped, as in Azure, and logged.
         """
         _check_payload(payload, f"Event '{name}' for orchestration {instance}")
         await self._send(instance, EventRaised(name=name, input=payload))
 
     async def terminate(self, instance: str, reason: str | None) -> None:
-        """End an instance; activities that run go on. Raises UnknownInstanceError or GoneError."""
+        """End an instance; running activities continue. Raises UnknownInstanceError or GoneError."""
         await self._send(instance, ExecutionTerminated(input=reason))
 
     async def suspend(self, instance: str, reason: str | None) -> None:
-        """Hold an instance until it is resumed. Raises UnknownInstanceError or GoneError."""
+        """Pause an instance until it is resumed. Raises UnknownInstanceError or GoneError."""
         await self._send(instance, ExecutionSuspended(reason=reason))
 
     async def resume(self, instance: str, reason: str | None) -> None:
-        """Let a suspended instance go on. Raises UnknownInstanceError or GoneError."""
+        """Continue a suspended instance. Raises UnknownInstanceError or GoneError."""
         await self._send(instance, ExecutionResumed(reason=reason))
 
     async def _send(self, instance: str, event: Event) -> None:
@@ -128,7 +129,7 @@ class DurableClient:
     async def restart(self, instance: str, *, new_id: bool) -> str:
         """Start an instance again with its input, and return the id.
 
-        Raises UnknownInstanceError, or AlreadyExistsError if it is alive and is to keep its id.
+        Raises UnknownInstanceError, or AlreadyExistsError if it is live and keeps its id.
         """
         row = self.find(instance)
         return await self.start_new(row.name, None if new_id else instance, row.input, row.version)
@@ -140,16 +141,16 @@ class DurableClient:
             raise NotFinishedError("Only orchestrations in a terminal state can be purged")
         await self._forget([instance])
 
-    async def purge_by(self, wanted: InstanceFilter) -> int:
-        """Delete all finished instances that are meant, and return how many those were."""
-        finished = list_finished(self._hub.database, wanted)
+    async def purge_by(self, filter_: InstanceFilter) -> int:
+        """Delete all finished instances that match the filter, and return their number."""
+        finished = list_finished(self._hub.database, filter_)
         await self._forget(finished)
         return len(finished)
 
     async def _forget(self, instances: Iterable[str]) -> None:
         changes = Changes()
         for instance in instances:
-            if self._hub.instances.get(instance) is None:  # not started again in the meantime
+            if self._hub.instances.get(instance) is None:  # it has not been started again meanwhile
                 changes.forget_instance(instance)
         await self._hub.database.commit(changes.statements, lambda: None)
 
@@ -160,16 +161,16 @@ class DurableClient:
             raise UnknownInstanceError(instance)
         return row
 
-    def list(self, wanted: InstanceFilter, size: int, continuation: str | None) -> Page:
-        """Return a page of `size` instances, the first or a continuation's. Raises BadRequestError."""
-        return list_instances(self._hub.database, wanted, size, continuation)
+    def list(self, filter_: InstanceFilter, size: int, continuation: str | None) -> Page:
+        """Return a page of `size` instances, from a continuation token on. Raises BadRequestError."""
+        return list_instances(self._hub.database, filter_, size, continuation)
 
     def history(self, instance: str) -> Bodies:
         """Return the committed history of an instance's generation as parsed JSON objects."""
         return history_bodies(self._hub.database, instance)
 
     async def wait(self, instance: str, timeout: float) -> InstanceRow:  # noqa: ASYNC109 - as the HTTP API has it
-        """Wait until an instance has ended, at most `timeout` seconds, and return it as it then is.
+        """Wait until an instance has ended, at most `timeout` seconds, and return its current state.
 
         Raises UnknownInstanceError.
         """
@@ -179,8 +180,8 @@ class DurableClient:
                 await asyncio.wait_for(ended.wait(), timeout)
         return self.find(instance)
 
-    def notice_end(self, instance: str) -> None:
-        """Wake up those who wait for an instance."""
+    def notify_end(self, instance: str) -> None:
+        """Wake up whoever waits for an instance."""
         if (ended := self._waiting.pop(instance, None)) is not None:
             ended.set()
 

@@ -1,4 +1,4 @@
-"""What a verdict means for an instance: its status, what it leaves in history, what is to be done for it."""
+"""What a verdict means for an instance: its status, new events in history, activities and timers."""
 
 from __future__ import annotations
 
@@ -28,26 +28,26 @@ from functions_local.durable.events import (
     TimerFired,
 )
 from functions_local.durable.instances import LiveInstance
-from functions_local.durable.limits import PayloadTooLargeError, check_size
+from functions_local.durable.refusals import PayloadTooLargeError, check_size
 from functions_local.durable.store import Message, PendingActivity
-from functions_local.durable.timestamps import to_text
+from functions_local.times import to_text
 
 
 @dataclass(slots=True)
 class Conclusion:
-    """The end of one episode."""
+    """The result of one episode."""
 
     status: RuntimeStatus
     #: JSON text of what the orchestrator returned, or plain text of an error or a reason.
     output: str | None = None
-    #: What history gains behind the messages.
+    #: The events that follow the messages in history.
     events: list[Event] = field(default_factory=list)
     activities: list[PendingActivity] = field(default_factory=list)
     timers: list[Message] = field(default_factory=list)
 
 
 def conclude(instance: LiveInstance, verdict: Verdict, dispatcher: Dispatcher) -> Conclusion:
-    """Draw the conclusion from a verdict; one with too large payloads is a failure."""
+    """Derive the conclusion from a verdict; payloads that are too large make it a failure."""
     try:
         return _conclude(instance, verdict, dispatcher)
     except PayloadTooLargeError as error:
@@ -62,7 +62,7 @@ def _conclude(instance: LiveInstance, verdict: Verdict, dispatcher: Dispatcher) 
     for task, decision in verdict.decisions.items():
         _carry_out(conclusion, instance, task, decision, dispatcher)
     if conclusion.status.is_terminal:
-        # Only cancelled timers can be left here: history tells of them, but they need not fire.
+        # Only cancelled timers can be left here: they are in history, but need not fire.
         conclusion.timers.clear()
         last = max(verdict.decisions, default=-1) + 1
         status = conclusion.status.value

@@ -1,21 +1,48 @@
-"""The engine's log, with commits shared by all that ask in one turn of the event loop.
+"""The engine's SQLite file: one owner at a time, and commits shared by all that ask in one loop iteration.
 
-A committed transaction is what costs, so whatever finishes in the same turn is committed together, in the
-order it was handed in. One bad transaction harms no other: they are then committed one by one.
+A committed transaction is what costs, so everything that finishes in the same iteration of the event loop is
+committed together, in the order in which it was handed in. If the shared commit fails, each transaction is
+committed alone, so that a bad one does not affect the others.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import sqlite3
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
+from enum import Enum
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
-from functions_local.sqlite_log import Schema, SqliteLog, Statement, Synchronous
+from functions_local.durable.checkpoints import CheckpointThread
 
-logger = logging.getLogger(__name__)
+_log = logging.getLogger(__name__)
+
+#: SQL and its parameters.
+type Statement = tuple[str, Sequence[Any]]
+
+#: Seconds that a commit may wait for a truncating checkpoint.
+_BUSY_TIMEOUT = 10.0
+
+_sql_of = itemgetter(0)
+
+
+class DatabaseRefusedError(Exception):
+    """The database cannot be used. The text says why and what to do, in one line."""
+
+
+class Synchronous(Enum):
+    """How durable a committed transaction is (SQLite's PRAGMA synchronous)."""
+
+    #: Written to the operating system: survives a killed process, not a power failure.
+    NORMAL = "NORMAL"
+    #: Flushed to the disk: survives a power failure; slower.
+    FULL = "FULL"
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,43 +54,51 @@ class _Transaction:
     done: asyncio.Future[None]
 
     def succeed(self) -> None:
-        """Go on after the commit."""
+        """Continue after the commit."""
         self.then()
         if not self.done.done():
             self.done.set_result(None)
 
     def fail(self, error: Exception) -> None:
-        """Tell whoever waits why nothing was committed."""
+        """Raise the error where the commit is awaited."""
         if not self.done.done():
             self.done.set_exception(error)
 
 
 class Database:
-    """An open database. It belongs to this process until it is closed."""
+    """An open database. It belongs to this process until it is closed, or the process ends."""
 
     def __init__(self, path: Path, synchronous: Synchronous, tables: str, version: int) -> None:
-        """Open it, or make it. Raises LogRefusedError."""
-        schema = Schema(
-            tables,
-            version,
-            subject=str(path),
-            other_owner="another process: is the host running already?",
-            remedy="delete it, or point the host at another folder",
-        )
-        self._log = SqliteLog(path, schema, synchronous)
+        """Open the file, or create it with `tables` (SQL) as schema `version` (above 0).
+
+        Raises DatabaseRefusedError if another process has it or its schema is of another version, and
+        sqlite3.DatabaseError if it is damaged.
+        """
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with ExitStack() as opened:
+            opened.enter_context(closing(_take_lock(path)))
+            self._connection = opened.enter_context(
+                closing(sqlite3.connect(path, autocommit=True, timeout=_BUSY_TIMEOUT))
+            )
+            self._connection.execute("PRAGMA journal_mode=WAL")
+            self._connection.execute(f"PRAGMA synchronous={synchronous.value}")
+            self._connection.execute("PRAGMA wal_autocheckpoint=0")
+            _prepare(self._connection, path, tables, version)
+            opened.callback(CheckpointThread(path).stop)
+            self._resources = opened.pop_all()
         self._group: list[_Transaction] = []
 
     def close(self) -> None:
-        """Commit what waits, close the file and let others have it."""
+        """Commit what waits, stop the checkpoints, and release the file for other processes."""
         self._flush()
-        self._log.close()
+        self._resources.close()
 
     def query(self, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-        """Read rows. Only committed ones are ever seen."""
-        return self._log.query(sql, parameters).fetchall()
+        """Read rows. Only committed ones are visible."""
+        return self._connection.execute(sql, parameters).fetchall()
 
     def commit(self, statements: Sequence[Statement], then: Callable[[], None]) -> asyncio.Future[None]:
-        """Commit the statements together, with whatever else is handed in during this turn of the loop.
+        """Commit the statements together, with all others handed in during this iteration of the loop.
 
         `then` runs directly after the commit, before anything else can happen, whether or not the returned
         future is still awaited. The future raises sqlite3.Error if the statements could not be committed.
@@ -79,8 +114,8 @@ class Database:
         group, self._group = self._group, []
         try:
             self._write([statement for transaction in group for statement in transaction.statements])
-        except Exception:
-            logger.exception("A shared commit failed; each of its %d transactions is tried alone", len(group))
+        except Exception:  # noqa: BLE001 - logged, and raised where it belongs
+            _log.exception("A shared commit failed; committing its %d transactions one by one", len(group))
             for transaction in group:
                 self._commit_alone(transaction)
         else:
@@ -90,11 +125,47 @@ class Database:
     def _commit_alone(self, transaction: _Transaction) -> None:
         try:
             self._write(transaction.statements)
-        except Exception as error:  # noqa: BLE001 - whoever waits for this transaction gets the error
+        except Exception as error:  # noqa: BLE001 - raised where this transaction is awaited
             transaction.fail(error)
         else:
             transaction.succeed()
 
     def _write(self, statements: Sequence[Statement]) -> None:
-        if statements:
-            self._log.commit(statements)
+        """Write all of the statements in their order, or none. Raises sqlite3.Error if none was written."""
+        if not statements:
+            return
+        execute, execute_many = self._connection.execute, self._connection.executemany
+        execute("BEGIN IMMEDIATE")
+        try:
+            for sql, group in groupby(statements, key=_sql_of):
+                execute_many(sql, [parameters for _, parameters in group])
+            execute("COMMIT")
+        except BaseException:
+            if self._connection.in_transaction:  # a full disk, for example, has ended it already
+                execute("ROLLBACK")
+            raise
+
+
+def _take_lock(path: Path) -> sqlite3.Connection:
+    """Claim the file for this process; the operating system releases the lock however the process ends."""
+    lock = sqlite3.connect(f"{path}.lock", autocommit=True, timeout=0)
+    try:
+        lock.execute("BEGIN EXCLUSIVE")
+    except sqlite3.OperationalError as error:
+        lock.close()
+        raise DatabaseRefusedError(
+            f"{path} is in use by another process: is the host running already?"
+        ) from error
+    return lock
+
+
+def _prepare(connection: sqlite3.Connection, path: Path, tables: str, version: int) -> None:
+    """Create the tables in a new file, and refuse a file of another version."""
+    (found,) = connection.execute("PRAGMA user_version").fetchone()
+    if found == 0:
+        connection.executescript(f"BEGIN; {tables} PRAGMA user_version={version}; COMMIT;")
+    elif found != version:
+        raise DatabaseRefusedError(
+            f"{path} was written by another version (schema {found}, this one has {version}): "
+            "delete it, or use another folder (--data)"
+        )

@@ -1,4 +1,4 @@
-"""What a replay can come to: new decisions, and at last an outcome."""
+"""The result of a replay: new decisions, and at the end an outcome."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from functions_local.durable.events import EventRaised, TaskScheduled, TimerCrea
 
 @dataclass(frozen=True, slots=True)
 class RunActivity:
-    """Decision: run an activity with this JSON text."""
+    """Decision: run an activity with this JSON text as input."""
 
     name: str
     input: str | None
@@ -44,10 +44,10 @@ class Completed:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """The orchestrator raised, asked for what is not built here, or contradicts its history."""
+    """The orchestrator raised, requested something unsupported, or contradicts its history."""
 
     error: str
-    #: Whether it was the orchestrator's own code that raised.
+    #: Whether the orchestrator's own code raised.
     raised: bool = False
 
 
@@ -57,13 +57,13 @@ class Restarted:
 
     #: JSON text of the next input.
     input: str
-    #: Events that nobody waited for, in order of arrival; the next generation gets them.
+    #: Events for which nothing waited, in order of arrival; the next generation gets them.
     unread: tuple[EventRaised, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Terminated:
-    """The instance was ended from outside; its orchestrator was not asked."""
+    """The instance was terminated by a client; its orchestrator was not run."""
 
     reason: str | None
 
@@ -73,7 +73,7 @@ type Outcome = Completed | Failed | Restarted | Terminated
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What the replay came to."""
+    """The result of a replay."""
 
     #: None: the orchestrator waits for something.
     outcome: Outcome | None = None

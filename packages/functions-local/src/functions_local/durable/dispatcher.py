@@ -1,7 +1,7 @@
-"""The dispatcher: brings messages to instances and gives instances and activities their turn.
+"""The dispatcher: delivers messages to instances, and schedules episodes and activities.
 
-It never polls: a commit feeds it, and at the start the rows that are left. One instance has at most one
-episode at a time.
+It never polls: it gets its work from commits, and at the start from the pending rows. An instance has at most
+one episode at a time.
 """
 
 from __future__ import annotations
@@ -10,20 +10,20 @@ import asyncio
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass
 from itertools import count
 
+from functions_local.durable.contract import EngineOptions
 from functions_local.durable.database import Database
 from functions_local.durable.event_json import encode
 from functions_local.durable.events import Event
 from functions_local.durable.instances import LiveInstance, LiveInstances, report_dropped
-from functions_local.durable.lane import Lane
-from functions_local.durable.options import EngineOptions
+from functions_local.durable.scheduling import Lane, Timers
 from functions_local.durable.store import Message, PendingActivity
-from functions_local.durable.timers import Timers
 
 
 class Dispatcher:
-    """Everything that waits, in memory. The database has all of it too."""
+    """All pending work, in memory. The database has all of it, too."""
 
     def __init__(
         self, database: Database, instances: LiveInstances, options: EngineOptions, figures: Counter[str]
@@ -43,9 +43,9 @@ class Dispatcher:
         run_episode: Callable[[LiveInstance], Awaitable[None]],
         run_activity: Callable[[PendingActivity], Awaitable[None]],
     ) -> None:
-        """Begin, with everything that the database says is pending."""
+        """Start, with everything that is pending in the database."""
         self._run_episode = run_episode
-        self._episodes = Lane("episode", self._options.max_concurrent_orchestrators, self._take_turn)
+        self._episodes = Lane("episode", self._options.max_concurrent_orchestrators, self._run_and_reschedule)
         self._activities = Lane("activity", self._options.max_concurrent_activities, run_activity)
         sql = "SELECT number, instance, execution, due, event FROM inbox ORDER BY number"
         self.deliver(map(Message.of, self._database.query(sql)))
@@ -53,7 +53,7 @@ class Dispatcher:
         self.run_activities(PendingActivity(*row) for row in self._database.query(sql))
 
     async def close(self) -> None:
-        """Give no more turns, and wait a little for those that run."""
+        """Start no more work, and wait briefly for what is running."""
         self._timers.close()
         grace = self._options.stop_grace
         await asyncio.gather(self._activities.close(grace), self._episodes.close(grace))
@@ -70,7 +70,7 @@ class Dispatcher:
         return PendingActivity(number, instance.id, instance.execution, task, name, input_text)
 
     def deliver(self, messages: Iterable[Message]) -> None:
-        """Bring committed messages to their instances, each when it is due."""
+        """Deliver committed messages to their instances, each when it is due."""
         now = time.time()
         for message in messages:
             if message.due > now:
@@ -79,14 +79,14 @@ class Dispatcher:
                 self._hand_over(message)
 
     def run_activities(self, activities: Iterable[PendingActivity]) -> None:
-        """Give committed activities their turn."""
+        """Queue committed activities."""
         for activity in activities:
             self._activities.put(activity)
 
     def _hand_over(self, message: Message) -> None:
         instance = self._instances.get(message.instance, message.execution)
         if instance is None:
-            # It has ended, or is another generation by now. Only a client's message is meant for any.
+            # The instance has ended, or its generation has: only a client's message is for any generation.
             report_dropped([message])
             return
         if message.due:
@@ -102,12 +102,23 @@ class Dispatcher:
             instance.scheduled = True
             self._episodes.put(instance)
 
-    async def _take_turn(self, instance: LiveInstance) -> None:
+    async def _run_and_reschedule(self, instance: LiveInstance) -> None:
         await self._run_episode(instance)
         instance.scheduled = False
         if instance.inbox:
             self._schedule(instance)
 
     def _last_number(self, table: str) -> int:
-        ((number,),) = self._database.query(f"SELECT coalesce(max(number), 0) FROM {table}")  # noqa: S608 - ours
+        ((number,),) = self._database.query(f"SELECT coalesce(max(number), 0) FROM {table}")  # noqa: S608 - a constant
         return int(number)
+
+
+@dataclass(frozen=True, slots=True)
+class TaskHub:
+    """What the engine's parts share: the database, the live instances and the dispatcher."""
+
+    database: Database
+    instances: LiveInstances
+    dispatcher: Dispatcher
+    #: Counters since the start.
+    figures: Counter[str]

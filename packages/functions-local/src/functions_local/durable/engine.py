@@ -1,4 +1,4 @@
-"""The engine: puts its parts together, starts and stops them, and is all that the host sees of them."""
+"""The engine: creates its parts, starts and stops them, and is the host's only interface to them."""
 
 from __future__ import annotations
 
@@ -9,16 +9,14 @@ from pathlib import Path
 from aiohttp import web
 
 from functions_local.durable.activities import ActivityRunner
+from functions_local.durable.answers import ManagementUrls
 from functions_local.durable.api import ManagementApi
-from functions_local.durable.binding import ManagementUrls
 from functions_local.durable.client import DurableClient
+from functions_local.durable.contract import DurableFunction, EngineOptions, FunctionTable, Invoke
 from functions_local.durable.database import Database
-from functions_local.durable.dispatcher import Dispatcher
+from functions_local.durable.dispatcher import Dispatcher, TaskHub
 from functions_local.durable.episode import EpisodeRunner
-from functions_local.durable.functions import DurableFunction, FunctionTable, Invoke
-from functions_local.durable.hub import TaskHub
 from functions_local.durable.instances import LiveInstances
-from functions_local.durable.options import EngineOptions
 from functions_local.durable.store import SCHEMA, SCHEMA_VERSION, Changes
 
 
@@ -46,9 +44,9 @@ class DurableEngine:
         self._is_running = False
 
     async def start(self) -> None:
-        """Open the database and go on with whatever is pending in it.
+        """Open the database and continue with everything that is pending in it.
 
-        Raises LogRefusedError if another process has it, and sqlite3.DatabaseError if it is damaged.
+        Raises DatabaseRefusedError if it cannot be used, and sqlite3.DatabaseError if it is damaged.
         """
         options = self._options
         database = Database(self.path, options.synchronous, SCHEMA, SCHEMA_VERSION)
@@ -57,7 +55,7 @@ class DurableEngine:
             database, instances, Dispatcher(database, instances, options, self._figures), self._figures
         )
         self.client = DurableClient(hub, self._orchestrators)
-        episodes = EpisodeRunner(hub, self._orchestrators, self._invoke, options, self.client.notice_end)
+        episodes = EpisodeRunner(hub, self._orchestrators, self._invoke, options, self.client.notify_end)
         activities = ActivityRunner(hub, self._activities, self._invoke, options.chaos)
         await database.commit(Changes().forget_orphans().statements, instances.load)
         hub.dispatcher.start(episodes.run, activities.run)
@@ -65,7 +63,7 @@ class DurableEngine:
         self._is_running = True
 
     async def stop(self) -> None:
-        """Begin nothing more, wait briefly for what runs, and close. The rest runs at the next start."""
+        """Start nothing more, wait briefly for running functions, and close. The next start runs the rest."""
         if not self._is_running:
             return
         self._is_running = False
@@ -82,5 +80,5 @@ class DurableEngine:
         return ManagementUrls(base_url, self._hub_name).client_binding()
 
     def figures(self) -> Mapping[str, int]:
-        """Return counters since the start, and how many instances are alive."""
+        """Return counters since the start, and the number of live instances."""
         return {**self._figures, "orchestrations_alive": len(self._hub.instances)}

@@ -1,7 +1,7 @@
-"""One episode: an instance takes its messages, its orchestrator is replayed, the new decisions are committed.
+"""One episode: an instance takes its messages, its orchestrator is replayed, new decisions are committed.
 
-Everything an episode changes is one transaction: the messages leave the inbox, history grows, activities
-and timers are asked for, the status changes. Only then does anything of it happen.
+Everything an episode changes is one transaction: messages leave the inbox, events are added to history,
+activities and timers are scheduled, the status changes. Nothing of it takes effect before the commit.
 """
 
 from __future__ import annotations
@@ -13,8 +13,9 @@ from collections.abc import Callable, Sequence
 from itertools import chain
 
 from functions_local.durable.conclusion import Conclusion, conclude
-from functions_local.durable.context import ContextWriter
+from functions_local.durable.contract import EngineOptions, FunctionTable, Invoke, Raised
 from functions_local.durable.decisions import Failed, Restarted, Terminated, Verdict
+from functions_local.durable.dispatcher import TaskHub
 from functions_local.durable.event_json import encode, to_json
 from functions_local.durable.events import (
     Event,
@@ -22,21 +23,18 @@ from functions_local.durable.events import (
     ExecutionTerminated,
     OrchestratorStarted,
 )
-from functions_local.durable.functions import FunctionTable, Invoke, Raised
-from functions_local.durable.hub import TaskHub
 from functions_local.durable.instances import History, LiveInstance
-from functions_local.durable.limits import PayloadTooLargeError, check_custom_status
-from functions_local.durable.options import EngineOptions
+from functions_local.durable.protocol import ContextWriter, InvalidStateError, OrchestratorState
+from functions_local.durable.refusals import PayloadTooLargeError, check_custom_status
 from functions_local.durable.shim import replay
-from functions_local.durable.state import InvalidAnswerError, OrchestratorState
 from functions_local.durable.store import Changes, Message
-from functions_local.durable.timestamps import now_text
+from functions_local.times import now_text
 
-logger = logging.getLogger(__name__)
+_log = logging.getLogger(__name__)
 
 
 class EpisodeRunner:
-    """Runs episodes for the dispatcher; `on_end` is told the id of every instance that has ended."""
+    """Runs episodes for the dispatcher; `on_end` gets the id of every instance that has ended."""
 
     def __init__(
         self,
@@ -54,7 +52,7 @@ class EpisodeRunner:
         self._on_end = on_end
 
     async def run(self, instance: LiveInstance) -> None:
-        """Run an episode with all messages that wait. After a fault of the host they wait again."""
+        """Run an episode with all waiting messages. After an error in the host, they wait again."""
         taken, instance.inbox = instance.inbox, []
         try:
             await self._run(instance, taken)
@@ -91,7 +89,7 @@ class EpisodeRunner:
         await self._hub.database.commit(changes.statements, apply)
 
     def _accept(self, instance: LiveInstance, taken: Sequence[Message]) -> list[Message]:
-        """Choose the messages for this generation, the start first. No answer comes twice: see `store`."""
+        """Select the messages for this generation, the start first. No result arrives twice: see `store`."""
         accepted = [message for message in taken if message.execution in {None, instance.execution}]
         if self._reorder is not None:
             self._reorder.shuffle(accepted)
@@ -108,25 +106,25 @@ class EpisodeRunner:
         function = self._functions.get(instance.name)
         if function is None:
             return Verdict(Failed(unknown_orchestrator(instance.name), raised=True)), instance.custom_status
-        context = self._contexts.write(instance, history.episodes, new_text)
-        answer = await self._invoke(function.function, function.parameter, context)
-        if isinstance(answer, Raised):
-            logger.error(
-                "Orchestrator '%s' raised in instance %s:\n%s", instance.name, instance.id, answer.stack
+        context = self._contexts.write(instance.id, instance.input, history.episodes, new_text)
+        outcome = await self._invoke(function.function, function.parameter, context)
+        if isinstance(outcome, Raised):
+            _log.error(
+                "Orchestrator '%s' raised in instance %s:\n%s", instance.name, instance.id, outcome.stack
             )
         try:
-            state = OrchestratorState.from_answer(answer)
+            state = OrchestratorState.from_outcome(outcome)
             check_custom_status(state.custom_status)
             verdict = replay(state, chain(history.events, new))
-        except (InvalidAnswerError, PayloadTooLargeError) as error:
-            logger.error("Orchestrator '%s' of instance %s fails: %s", instance.name, instance.id, error)  # noqa: TRY400 - the host's stack says nothing about the app
+        except (InvalidStateError, PayloadTooLargeError) as error:
+            _log.error("Orchestrator '%s' of instance %s fails: %s", instance.name, instance.id, error)
             return Verdict(Failed(str(error), raised=True)), instance.custom_status
         return verdict, None if state.custom_status is None else to_json(state.custom_status)
 
     async def _continue_as_new(
         self, instance: LiveInstance, restart: Restarted, custom_status: str | None, changes: Changes
     ) -> None:
-        """Commit an empty history with a new start, and what nobody has read yet behind it."""
+        """Commit an empty history, a new start, and after it the events that were not read."""
         execution, input_text = uuid.uuid4().hex, to_json(restart.input)
         start = execution_started(instance.id, execution, instance.name, instance.version, input_text)
         messages = [self._hub.dispatcher.message(instance.id, execution, start)]
@@ -144,7 +142,7 @@ class EpisodeRunner:
         await self._hub.database.commit(changes.statements, apply)
 
     def _follow(self, instance: LiveInstance, conclusion: Conclusion) -> None:
-        """Let the committed decisions happen."""
+        """Carry out the committed decisions."""
         self._hub.dispatcher.run_activities(conclusion.activities)
         self._hub.dispatcher.deliver(conclusion.timers)
         if conclusion.status.is_terminal:
@@ -179,5 +177,5 @@ def execution_started(
 
 
 def unknown_orchestrator(name: str) -> str:
-    """Word the refusal of a name that the app has no orchestrator for."""
+    """Return the message for a name that is not an orchestrator of the app."""
     return f"The function '{name}' doesn't exist, is disabled, or is not an orchestrator function."

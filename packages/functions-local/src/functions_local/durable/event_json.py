@@ -1,7 +1,7 @@
 """Events as the JSON text that the SDK reads and the database keeps.
 
-`IsPlayed` is always false: the SDK from 1.7.0 on takes everything before the last OrchestratorStarted as
-played, and a constant means that an event's text is made once and joined into every later history as it is.
+`IsPlayed` is always false: the SDK from 1.7.0 on regards everything before the last OrchestratorStarted as
+played. The constant lets an event's text be made once and used unchanged in every later history.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ def _keys(event_class: type[Event]) -> tuple[tuple[str, str], ...]:
 _BY_KIND: dict[int, type[Event]] = {event_class.kind: event_class for event_class in _members(Event)}
 _KEYS: dict[EventType, tuple[tuple[str, str], ...]] = {c.kind: _keys(c) for c in _BY_KIND.values()}
 
-#: Compact JSON, in ASCII so that even a lone surrogate can be stored.
+#: Compact JSON, in ASCII, so that even a lone surrogate can be stored.
 to_json = json.JSONEncoder(separators=(",", ":")).encode
 
 
 def encode(event: Event) -> str:
-    """Write an event as history has it."""
+    """Write an event as in history."""
     body: dict[str, Any] = {"EventType": event.kind.value, "IsPlayed": False}
     for name, key in _KEYS[event.kind]:
         body[key] = getattr(event, name)
@@ -44,7 +44,7 @@ def encode(event: Event) -> str:
 
 
 def from_body(body: dict[str, Any]) -> Event:
-    """Make the event of a parsed JSON object that `encode` wrote."""
+    """Make the event from a parsed JSON object that `encode` wrote."""
     event_class = _BY_KIND[body["EventType"]]
     return event_class(**{name: body[key] for name, key in _KEYS[event_class.kind]})
 

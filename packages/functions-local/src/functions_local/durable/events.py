@@ -1,7 +1,7 @@
-"""The history of an orchestration: one class for each kind of event, with the fields Durable Task gives it.
+"""The history of an orchestration: one class for each kind of event, with Durable Task's fields.
 
-Messages wait in an instance's inbox until an episode moves them into its history; decisions are what an
-episode adds. The fields' JSON names are theirs in PascalCase (`event_json.py`).
+Messages wait in an instance's inbox until an episode moves them into its history; decisions are added by the
+episode. In JSON the fields have the same names in PascalCase (`event_json.py`).
 """
 
 from __future__ import annotations
@@ -11,43 +11,43 @@ from dataclasses import dataclass, field
 from enum import Enum, IntEnum
 from typing import ClassVar
 
-from functions_local.durable.timestamps import now_text
+from functions_local.times import now_text
 
 
 class RuntimeStatus(Enum):
-    """State of an instance. The value is the number that history uses, the name is what people see."""
+    """State of an instance. The value is the number in history, the name is what people see."""
 
     #: The orchestrator has run at least once and is not finished.
     Running = 0
     #: It returned.
     Completed = 1
-    #: It asked to be started afresh, and the new generation has not run yet.
+    #: It continued as new, and the new generation has not run yet.
     ContinuedAsNew = 2
-    #: It raised, or cannot be replayed.
+    #: It raised, or could not be replayed.
     Failed = 3
     #: Accepted and not run yet.
     Pending = 6
-    #: Stopped from outside.
+    #: Ended by a client.
     Terminated = 5
-    #: Held from outside until resumed.
+    #: Paused by a client until resumed.
     Suspended = 7
 
     @property
     def is_terminal(self) -> bool:
-        """Whether nothing can happen to the instance any more."""
+        """Whether the instance has ended."""
         return self in {RuntimeStatus.Completed, RuntimeStatus.Failed, RuntimeStatus.Terminated}
 
 
 class EventType(IntEnum):
-    """The kinds of events, numbered as Durable Task does; the name is the one in `historyEvents`."""
+    """The kinds of events, numbered as in Durable Task; the names are those in `historyEvents`."""
 
     #: The instance was started.
     ExecutionStarted = 0
     #: It ended, by returning or by raising.
     ExecutionCompleted = 1
-    #: It was ended from outside.
+    #: A client ended it.
     ExecutionTerminated = 3
-    #: An activity was asked for.
+    #: An activity was scheduled.
     TaskScheduled = 4
     #: The activity returned.
     TaskCompleted = 5
@@ -57,15 +57,15 @@ class EventType(IntEnum):
     TimerCreated = 10
     #: The timer is due.
     TimerFired = 11
-    #: An episode began.
+    #: An episode started.
     OrchestratorStarted = 12
     #: The episode ended.
     OrchestratorCompleted = 13
     #: An external event arrived.
     EventRaised = 15
-    #: Held from outside.
+    #: A client suspended it.
     ExecutionSuspended = 19
-    #: Let go again.
+    #: A client resumed it.
     ExecutionResumed = 20
 
 
@@ -80,7 +80,7 @@ class _Event:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExecutionStarted(_Event):
-    """First message of a generation. The nulls belong to features that are not built here."""
+    """First message of a generation. The nulls belong to features that are not supported."""
 
     kind = EventType.ExecutionStarted
     orchestration_instance: Mapping[str, str]
@@ -179,7 +179,7 @@ class TimerFired(_Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OrchestratorStarted(_Event):
-    """Begin of an episode; its timestamp is the orchestrator's `current_utc_datetime`."""
+    """Start of an episode; its timestamp is the orchestrator's `current_utc_datetime`."""
 
     kind = EventType.OrchestratorStarted
 
@@ -201,7 +201,7 @@ class EventRaised(_Event):
 
 
 type Completion = TaskCompleted | TaskFailed | TimerFired
-#: Events that an instance which is suspended does not take before it is resumed.
+#: Events that a suspended instance does not process before it is resumed.
 type OrdinaryEvent = (
     ExecutionStarted
     | ExecutionCompleted

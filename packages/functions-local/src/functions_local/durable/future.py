@@ -7,7 +7,7 @@ from functools import partial
 
 
 class Future:
-    """Something that will be done, or fail, once. It has no value: values matter to the SDK only."""
+    """Something that completes or fails once. It has no value: only the SDK uses values."""
 
     __slots__ = ("_callbacks", "done", "failed")
 
@@ -17,7 +17,7 @@ class Future:
         self._callbacks: list[Callable[[], None]] = []
 
     def settle(self, *, failed: bool = False) -> None:
-        """Make it done and run what waits for it. A second call changes nothing."""
+        """Mark it done and run its callbacks. A second call changes nothing."""
         if self.done:
             return
         self.done, self.failed = True, failed
@@ -25,7 +25,7 @@ class Future:
             callback()
 
     def when_done(self, callback: Callable[[], None]) -> None:
-        """Run the callback when it is done, at once if it is already."""
+        """Run the callback when it is done, or at once if it already is."""
         if self.done:
             callback()
         else:
@@ -36,7 +36,7 @@ type Steps = Generator[Future]
 
 
 def drive(steps: Steps) -> None:
-    """Run a generator up to the first future that is not done, and go on from there when it is."""
+    """Run a generator up to the first future that is not done, and continue when it is."""
     for awaited in steps:
         if not awaited.done:
             awaited.when_done(partial(drive, steps))

@@ -1,4 +1,4 @@
-"""The instances that are alive, in memory: what waits for them and, for the recent ones, their history."""
+"""The live instances, in memory: their pending messages and, for recent ones, their history."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from functions_local.durable.event_json import from_body
 from functions_local.durable.events import Event, EventRaised
 from functions_local.durable.store import ALIVE, COLUMNS, InstanceRow, Message
 
-logger = logging.getLogger(__name__)
+_log = logging.getLogger(__name__)
 
-#: Histories kept in memory. Others are read again when their instance has something to do.
+#: Histories kept in memory. Others are read again when their instance gets a message.
 _HISTORIES_KEPT = 10_000
-#: How many are looked at when there are more.
+#: How many are considered for removal when there are more.
 _LOOKED_AT = 8
 
 
@@ -50,12 +50,12 @@ class LiveInstance:
     custom_status: str | None = None
     #: Committed messages that no episode has taken yet.
     inbox: list[Message] = field(default_factory=list)
-    #: Whether an episode is running or waiting for its turn.
+    #: Whether an episode is running or queued.
     scheduled: bool = False
 
 
 class LiveInstances:
-    """All living instances by id."""
+    """All live instances by id."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -66,13 +66,13 @@ class LiveInstances:
         return len(self._live)
 
     def load(self) -> None:
-        """Read the living instances of the database; their histories follow when they are needed."""
+        """Read the live instances from the database; their histories are read when needed."""
         sql = f"SELECT {COLUMNS} FROM instances WHERE {ALIVE}"  # noqa: S608 - constants
         for row in self._database.query(sql):
             self._add(InstanceRow.of(row))
 
     def begin(self, row: InstanceRow) -> None:
-        """Add an instance that starts now."""
+        """Add a new instance."""
         self._add(row)
         self._histories[row.id] = History()
 
@@ -82,21 +82,21 @@ class LiveInstances:
         )
 
     def get(self, instance: str, execution: str | None = None) -> LiveInstance | None:
-        """Return the living instance of that id (and, if given, that generation), or None."""
+        """Return the live instance of that id (and, if given, that generation), or None."""
         live = self._live.get(instance)
         if live is None or execution not in {None, live.execution}:
             return None
         return live
 
     def end(self, instance: str) -> None:
-        """Forget an instance that is finished, and what came for it too late."""
+        """Remove an instance that is finished, with the messages that arrived too late."""
         if (live := self._live.pop(instance, None)) is not None:
             report_dropped(live.inbox)
             live.inbox.clear()
         self._histories.pop(instance, None)
 
     def begin_generation(self, instance: LiveInstance, execution: str, input_text: str) -> None:
-        """Let an instance go on with a new generation and an empty history."""
+        """Continue an instance with a new generation and an empty history."""
         instance.execution, instance.input = execution, input_text
         self._histories[instance.id] = History()
 
@@ -118,7 +118,7 @@ class LiveInstances:
         return history
 
     def _forget_idle_histories(self) -> None:
-        """Drop the idle ones of the few that were used longest ago; called often, it need not look at all."""
+        """Drop idle histories among the least recently used; a few each time, because it is called often."""
         oldest = list(islice(self._histories, _LOOKED_AT))
         for instance in oldest:
             if not self._live[instance].scheduled:
@@ -126,9 +126,9 @@ class LiveInstances:
 
 
 def report_dropped(messages: Iterable[Message]) -> None:
-    """Say which clients' messages nobody will read: they were accepted just before their instance ended."""
+    """Log clients' messages that will not be read: they were accepted just before their instance ended."""
     for message in messages:
         if message.execution is None:
             event = message.event
             what = f"Event '{event.name}'" if isinstance(event, EventRaised) else event.kind.name
-            logger.info("%s for orchestration %s came as it ended, and is dropped", what, message.instance)
+            _log.info("%s for orchestration %s arrived as it ended, and is dropped", what, message.instance)

@@ -1,4 +1,4 @@
-"""Looking up instances: one by id, many by filter and page, the history of one."""
+"""Finds instances: one by id, many by filter and page, and the history of one."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _SELECT = f"SELECT {COLUMNS} FROM instances"  # noqa: S608 - a constant
 
 @dataclass(frozen=True, slots=True)
 class InstanceFilter:
-    """Which instances are meant. Times are texts as in history, and both ends count."""
+    """Which instances to find. Times are texts as in history; both limits are included."""
 
     created_from: str | None = None
     created_to: str | None = None
@@ -50,7 +50,7 @@ class Page:
     """Some instances, oldest first."""
 
     rows: list[InstanceRow]
-    #: What to ask for the next page with; None: there is none.
+    #: The token for the next page; None: this is the last.
     continuation: str | None
 
 
@@ -60,9 +60,9 @@ def find_instance(database: Database, instance: str) -> InstanceRow | None:
     return InstanceRow.of(rows[0]) if rows else None
 
 
-def list_instances(database: Database, wanted: InstanceFilter, size: int, continuation: str | None) -> Page:
-    """Return at most `size` instances, from the begin or from a continuation on. Raises BadRequestError."""
-    condition, parameters = wanted.where()
+def list_instances(database: Database, filter_: InstanceFilter, size: int, continuation: str | None) -> Page:
+    """Return at most `size` instances, from a continuation token on. Raises BadRequestError."""
+    condition, parameters = filter_.where()
     if continuation:
         condition += " AND (created, id) > (?, ?)"
         parameters += _read_token(continuation)
@@ -73,9 +73,9 @@ def list_instances(database: Database, wanted: InstanceFilter, size: int, contin
     return Page(rows, _write_token(rows[-1]) if more else None)
 
 
-def list_finished(database: Database, wanted: InstanceFilter) -> list[str]:
-    """Return the ids of all finished instances that are meant."""
-    condition, parameters = wanted.where()
+def list_finished(database: Database, filter_: InstanceFilter) -> list[str]:
+    """Return the ids of all finished instances that match."""
+    condition, parameters = filter_.where()
     finished = [status.name for status in RuntimeStatus if status.is_terminal]
     sql = f"SELECT id FROM instances WHERE {condition} AND status IN ({','.join('?' * len(finished))})"  # noqa: S608
     return [id_ for (id_,) in database.query(sql, [*parameters, *finished])]
@@ -97,5 +97,5 @@ def _read_token(token: str) -> list[str]:
     try:
         created, id_ = json.loads(base64.urlsafe_b64decode(token))
     except (binascii.Error, ValueError) as error:
-        raise BadRequestError("The continuation token is not one that this host gave.") from error
+        raise BadRequestError("The continuation token was not issued by this host.") from error
     return [created, id_]

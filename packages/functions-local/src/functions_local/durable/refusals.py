@@ -1,12 +1,26 @@
-"""Requests that the engine refuses, each with the HTTP status that the Durable extension answers."""
+"""What the engine refuses: requests, each with the extension's HTTP status, and payloads that are too large.
+
+Durable history is for ids and outcomes, not for documents.
+"""
 
 from __future__ import annotations
 
+import json
+import logging
 from typing import ClassVar
+
+_log = logging.getLogger(__name__)
+
+#: Bytes above which a payload is logged as a warning; Azure Storage moves those above 60 KB to blobs.
+WARNING_SIZE = 48 << 10
+#: The largest payload in bytes: the limit of messages of the Durable Task Scheduler.
+MAXIMUM_SIZE = 1 << 20
+#: The largest custom status in bytes of UTF-16: the Durable extension's limit.
+MAXIMUM_CUSTOM_STATUS = 16 << 10
 
 
 class RefusedError(Exception):
-    """A request that can't be carried out; the text says why."""
+    """A request that cannot be carried out; the text says why."""
 
     status: ClassVar[int]
 
@@ -27,7 +41,7 @@ class UnknownInstanceError(RefusedError):
 
 
 class AlreadyExistsError(RefusedError):
-    """An instance of that id is alive."""
+    """An instance of that id is live."""
 
     status = 409
 
@@ -39,12 +53,34 @@ class GoneError(RefusedError):
 
 
 class NotFinishedError(RefusedError):
-    """The instance is not finished, so it can't be purged."""
+    """The instance is not finished, so it cannot be purged."""
 
     status = 412
 
 
-class NotBuiltError(RefusedError):
-    """The request belongs to a feature that the local host does not have."""
+class UnsupportedRequestError(RefusedError):
+    """The request belongs to a feature that the local host does not support."""
 
     status = 501
+
+
+class PayloadTooLargeError(Exception):
+    """A payload is larger than any storage provider accepts."""
+
+
+def check_size(text: str | None, what: str) -> None:
+    """Warn of a large payload; `what` names it. Raises PayloadTooLargeError above the maximum."""
+    size = len(text) if text is not None else 0
+    if size > MAXIMUM_SIZE:
+        raise PayloadTooLargeError(f"{what} has {size} bytes; at most {MAXIMUM_SIZE} are allowed")
+    if size > WARNING_SIZE:
+        _log.warning("%s has %d bytes; keep what crosses Durable history below %d", what, size, WARNING_SIZE)
+
+
+def check_custom_status(status: object) -> None:
+    """Check a custom status. Raises PayloadTooLargeError."""
+    size = len(json.dumps(status, ensure_ascii=False).encode("utf-16-le", "surrogatepass"))
+    if size > MAXIMUM_CUSTOM_STATUS:
+        raise PayloadTooLargeError(
+            f"The custom status has {size} bytes in UTF-16; at most {MAXIMUM_CUSTOM_STATUS} are allowed"
+        )

@@ -1,4 +1,4 @@
-"""Reading what a caller of the management API sent: flags, filters, times, JSON bodies."""
+"""Reads requests of the management API: flags, numbers, filters, times, JSON bodies."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from functions_local.durable.event_json import to_json
 from functions_local.durable.events import RuntimeStatus
 from functions_local.durable.queries import InstanceFilter
 from functions_local.durable.refusals import BadRequestError
-from functions_local.durable.timestamps import from_text, to_text
+from functions_local.times import from_text, to_text
 
 
 def flag(request: web.Request, name: str, *, default: bool) -> bool:
-    """Read a true/false parameter of the query."""
+    """Read a query parameter that is true or false."""
     return request.query.get(name, str(default)).lower() == "true"
 
 
 def number(request: web.Request, name: str, default: float) -> float:
-    """Read a number of the query that is at least 0. Raises BadRequestError."""
+    """Read a query parameter that is a number of at least 0. Raises BadRequestError."""
     text = request.query.get(name, str(default))
     try:
         value = float(text)
@@ -43,7 +43,7 @@ def instance_filter(request: web.Request) -> InstanceFilter:
 async def json_body(request: web.Request) -> str | None:
     """Return the body as compact JSON text, or None if there is none. Raises BadRequestError.
 
-    A string that holds JSON stays a string: the SDK encodes twice and decodes twice.
+    A string with JSON in it stays a string: the SDK encodes twice and decodes twice.
     """
     text = await request.text()
     if not text:
@@ -69,4 +69,4 @@ def _status(name: str) -> RuntimeStatus:
         if status.name.lower() == name.strip().lower():
             return status
     names = ", ".join(status.name for status in RuntimeStatus)
-    raise BadRequestError(f"The runtimeStatus '{name}' is none of {names}.")
+    raise BadRequestError(f"The runtimeStatus '{name}' is not one of {names}.")

@@ -1,10 +1,10 @@
-"""The Shim: finds out what an orchestrator has decided anew.
+"""The Shim: determines which decisions of an orchestrator are new.
 
-The SDK answers every replay with all its actions since the begin. Durable Task and the extension's
-out-of-process shim match that list with history, give every task its id and know what is still missing.
-This is the same algorithm: ids are given at call time in the order of the list, every event of history is
-fed in order, and what history does not confirm is new. Azure's peculiarities are kept on purpose, among
-them: WhenAll waits for all its children even after one has failed; an instance completes only when no
+The SDK returns all actions since the start of the generation from every replay. Durable Task and the
+extension's out-of-process shim match that list with history, assign each task its id, and so know what is
+new. This is the same algorithm: ids are assigned in the order of the list, the events of history are applied
+in order, and a decision that history does not confirm is new. Azure's peculiarities are kept on purpose,
+among them: WhenAll waits for all its children even after one has failed; an instance completes only when no
 activity and no timer is open; after the last failed retry one more timer fires.
 """
 
@@ -42,22 +42,22 @@ from functions_local.durable.events import (
     TimerFired,
 )
 from functions_local.durable.future import Future, Steps, drive, settled, when_count
-from functions_local.durable.state import Action, ActionType, InvalidAnswerError, OrchestratorState
-from functions_local.durable.timestamps import from_text
+from functions_local.durable.protocol import Action, ActionType, InvalidStateError, OrchestratorState
+from functions_local.times import from_text
 
 _LONGEST_RETRY_DELAY = timedelta(days=6)
 
 
 class NonDeterministicError(Exception):
-    """The orchestrator does not do what its history says it did."""
+    """The orchestrator contradicts its history."""
 
 
 class NotSupportedError(Exception):
-    """The orchestrator asked for something that is not built here."""
+    """The orchestrator requested something that is not supported."""
 
 
 def replay(state: OrchestratorState, history: Iterable[Event]) -> Verdict:
-    """Match an orchestrator's answer with the history it was given. Raises InvalidAnswerError."""
+    """Match an orchestrator's state with the history it was replayed on. Raises InvalidStateError."""
     shim = Shim(state)
     try:
         for event in history:
@@ -80,7 +80,7 @@ _UNSUPPORTED = {
 
 
 def _refuse(kind: ActionType) -> NoReturn:
-    raise NotSupportedError(f"{_UNSUPPORTED[kind]} is not supported by the local host yet")
+    raise NotSupportedError(f"{_UNSUPPORTED[kind]} is not supported by the local host")
 
 
 class Shim:
@@ -101,7 +101,7 @@ class Shim:
         self._result: Completed | Failed | None = None
 
     def verdict(self) -> Verdict:
-        """Say what the history fed so far has come to."""
+        """Return the result of the history so far."""
         return Verdict(self._outcome(), dict(sorted(self._undecided.items())), self._suspended)
 
     def _outcome(self) -> Outcome | None:
@@ -112,7 +112,7 @@ class Shim:
         return self._result
 
     def feed(self, event: Event) -> None:
-        """Take the next event of history. Raises NonDeterministicError or NotSupportedError."""
+        """Apply the next event of history. Raises NonDeterministicError or NotSupportedError."""
         match event:
             case OrchestratorStarted():
                 self._now = from_text(event.timestamp)
@@ -138,7 +138,7 @@ class Shim:
             case EventRaised():
                 self._raise_event(event)
             case ExecutionTerminated() | ExecutionCompleted() | OrchestratorCompleted():
-                pass  # they end an episode or an instance, and no replay follows from them
+                pass  # the end of an episode or instance changes no replay
             case _:
                 assert_never(event)
 
@@ -177,12 +177,12 @@ class Shim:
     def _raise_event(self, event: EventRaised) -> None:
         waiting = self._waiting.get(event.name.lower())
         if waiting and self._next_input is None:
-            waiting.pop().settle()  # the newest waiter, as in Durable Task
+            waiting.pop().settle()  # the most recent waiter, as in Durable Task
         else:
             self._unread.append(event)
 
     def _run(self) -> Steps:
-        """Carry out the actions one after the other, as far as history goes."""
+        """Carry out the actions in order, as far as history goes."""
         for action in self._state.actions:
             yield self._perform(action)
         if self._state.error is not None:
@@ -194,8 +194,8 @@ class Shim:
         try:
             return self._carry_out(action)
         except (ValueError, LookupError, TypeError, OverflowError) as error:
-            raise InvalidAnswerError(
-                f"it asked for an action that the local host cannot carry out ({error!r}): {action}"
+            raise InvalidStateError(
+                f"it requested an action that the local host cannot carry out ({error!r}): {action}"
             ) from error
 
     def _carry_out(self, action: Action) -> Future:
@@ -245,7 +245,7 @@ class Shim:
         return future
 
     def _retry(self, action: Action, outcome: Future) -> Steps:
-        """Run an activity until it succeeds or has no attempt left: Durable Task decides, not the SDK."""
+        """Run an activity until it succeeds or has no attempt left: Durable Task retries, not the SDK."""
         options = action["retryOptions"]
         delay = min(timedelta(milliseconds=options["firstRetryIntervalInMilliseconds"]), _LONGEST_RETRY_DELAY)
         attempts_left = int(options["maxNumberOfAttempts"])
@@ -256,7 +256,7 @@ class Shim:
                 outcome.settle()
                 return
             attempts_left -= 1
-            # One more timer, due at once, follows the last attempt; the SDK raises only when it has fired.
+            # One more timer, due at once, follows the last attempt; the SDK raises when it has fired.
             yield self._decide(SetTimer(self._started() + (delay if attempts_left else timedelta())))
         outcome.settle(failed=True)
 

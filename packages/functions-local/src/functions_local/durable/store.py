@@ -1,9 +1,9 @@
 """Rows of the Durable database: what is read, and what one transaction writes.
 
 Tables: `instances` (one row each), `history` (one row for each episode: its events as JSON, joined by
-commas), `inbox` (messages that no episode has taken yet, timers among them), `activities` (asked for and not
-answered). All that is pending is a row, so a start after a kill needs no repair: the rows are read again.
-An activity's row becomes its answer's message in one transaction, so no activity is answered twice.
+commas), `inbox` (messages and timers that no episode has taken yet), `activities` (scheduled and not
+completed). Everything pending is a row, so a start after a kill needs no repair: the rows are read again.
+One transaction replaces an activity's row with its result's message, so no activity completes twice.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Self
 
+from functions_local.durable.database import Statement
 from functions_local.durable.event_json import decode
 from functions_local.durable.events import Event, RuntimeStatus
-from functions_local.sqlite_log import Statement
 
-#: Instances that are not finished.
+#: Matches instances that are not finished.
 ALIVE = "status IN ('Pending', 'Running', 'ContinuedAsNew', 'Suspended')"
-#: Grows with every change of the tables.
+#: Increased with every change of the tables.
 SCHEMA_VERSION = 1
 SCHEMA = f"""
 CREATE TABLE instances(
@@ -44,7 +44,7 @@ CREATE TABLE activities(
 
 @dataclass(frozen=True, slots=True)
 class InstanceRow:
-    """An instance as it is committed. Times are texts as in history, input and custom status JSON."""
+    """An instance as committed. Times are texts as in history; input and custom status are JSON texts."""
 
     id: str
     execution: str
@@ -60,7 +60,7 @@ class InstanceRow:
 
     @classmethod
     def of(cls, row: Sequence[Any]) -> Self:
-        """Make it of a row in the order of `COLUMNS`."""
+        """Make it from a row in the order of `COLUMNS`."""
         id_, execution, name, version, input_text, status, custom_status, output, created, updated = row
         return cls(
             *(id_, execution, name, version, input_text),
@@ -81,9 +81,9 @@ class Message:
 
     number: int
     instance: str
-    #: The generation it is meant for; None: whichever there is.
+    #: The generation it is for; None: the current one.
     execution: str | None
-    #: When it may be delivered, in seconds since 1970; 0: at once.
+    #: When it is due, in seconds since 1970; 0: at once.
     due: float
     event: Event
     #: The event's JSON.
@@ -91,14 +91,14 @@ class Message:
 
     @classmethod
     def of(cls, row: Sequence[Any]) -> Self:
-        """Make it of an inbox row."""
+        """Make it from an inbox row."""
         number, instance, execution, due, text = row
         return cls(number, instance, execution, due, decode(text), text)
 
 
 @dataclass(frozen=True, slots=True)
 class PendingActivity:
-    """An activity that was asked for and is not answered."""
+    """An activity that is scheduled and not completed."""
 
     number: int
     instance: str
@@ -111,7 +111,7 @@ class PendingActivity:
 
 @dataclass(slots=True)
 class Changes:
-    """What one transaction will write."""
+    """What one transaction writes."""
 
     statements: list[Statement] = field(default_factory=list)
 
@@ -120,7 +120,7 @@ class Changes:
         return self
 
     def create_instance(self, row: InstanceRow) -> Self:
-        """Write a new instance over whatever had its id."""
+        """Write a new instance, replacing a finished one of its id."""
         self.forget_instance(row.id)
         return self._add(
             f"INSERT INTO instances({COLUMNS}) VALUES(?,?,?,?,?,?,?,?,?,?)",
@@ -129,12 +129,12 @@ class Changes:
         )
 
     def forget_instance(self, instance: str) -> Self:
-        """Delete an instance, its history and its messages. Activities that still run end on their own."""
+        """Delete an instance, its history and its messages. Its running activities end by themselves."""
         self._add("DELETE FROM instances WHERE id=?", instance)
         return self.forget_history(instance).forget_messages(instance)
 
     def forget_orphans(self) -> Self:
-        """Delete messages that arrived when their instance had just ended."""
+        """Delete messages that arrived just after their instance ended."""
         alive = f"SELECT id FROM instances WHERE {ALIVE}"  # noqa: S608 - constants
         return self._add(f"DELETE FROM inbox WHERE instance NOT IN ({alive})")  # noqa: S608 - constants
 
@@ -143,11 +143,11 @@ class Changes:
         return self._add("DELETE FROM history WHERE instance=?", instance)
 
     def forget_messages(self, instance: str) -> Self:
-        """Delete all that waits for an instance, timers included."""
+        """Delete all messages and timers of an instance."""
         return self._add("DELETE FROM inbox WHERE instance=?", instance)
 
     def forget_timers(self, instance: str, execution: str) -> Self:
-        """Delete all that waits for one generation of an instance."""
+        """Delete all messages and timers of one generation of an instance."""
         return self._add("DELETE FROM inbox WHERE instance=? AND execution=?", instance, execution)
 
     def update_status(
@@ -158,7 +158,7 @@ class Changes:
         output: str | None,
         updated: str,
     ) -> Self:
-        """Write what an episode came to."""
+        """Write the outcome of an episode."""
         return self._add(
             "UPDATE instances SET status=?, custom_status=?, output=?, updated=? WHERE id=?",
             *(status.name, custom_status, output, updated, instance),
@@ -167,7 +167,7 @@ class Changes:
     def begin_generation(
         self, instance: str, execution: str, input_text: str, custom_status: str | None, updated: str
     ) -> Self:
-        """Give an instance that continues as new its next generation."""
+        """Start the next generation of an instance that continues as new."""
         return self._add(
             "UPDATE instances SET execution=?, input=?, status=?, custom_status=?, updated=? WHERE id=?",
             *(execution, input_text, RuntimeStatus.ContinuedAsNew.name, custom_status, updated, instance),
@@ -185,13 +185,13 @@ class Changes:
         )
 
     def take_messages(self, messages: Iterable[Message]) -> Self:
-        """Delete messages that have been dealt with."""
+        """Delete messages that have been processed."""
         for message in messages:
             self._add("DELETE FROM inbox WHERE number=?", message.number)
         return self
 
     def add_activity(self, activity: PendingActivity) -> Self:
-        """Ask for an activity."""
+        """Schedule an activity."""
         return self._add(
             "INSERT INTO activities VALUES(?,?,?,?,?,?)",
             *(activity.number, activity.instance, activity.execution, activity.task),
@@ -199,5 +199,5 @@ class Changes:
         )
 
     def take_activity(self, number: int) -> Self:
-        """Delete an activity that has been answered."""
+        """Delete an activity that has completed."""
         return self._add("DELETE FROM activities WHERE number=?", number)

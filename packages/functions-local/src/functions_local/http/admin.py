@@ -1,4 +1,4 @@
-"""The host's own endpoints: what functions there are, how they do, and running one by hand."""
+"""The host's own endpoints: its status, its functions, and running one of them on request."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from functions_local.app import (
     ServiceBusTrigger,
     TimerTrigger,
 )
-from functions_local.http.keys import Keys
 from functions_local.http.routes import RouteTable
+from functions_local.http.server import Keys
 from functions_local.invocations import Invocations
 from functions_local.messaging.metadata import text_as_delivery
+from functions_local.protos import TypedData
 from functions_local.timers.trigger import timer_input
-from functions_local.worker.protos import TypedData
 
 type _Call = tuple[Mapping[str, TypedData], Mapping[str, TypedData]]
 type _Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -37,7 +37,7 @@ class ManualRun(BaseModel):
 
 
 class Admin:
-    """Serves `/admin`; with enforced keys each request needs the master key."""
+    """Serves `/admin`; with --enforce-auth each request needs the master key."""
 
     def __init__(
         self,
@@ -55,7 +55,7 @@ class Admin:
         self._runs: set[asyncio.Task[Any]] = set()
 
     def routes(self) -> list[web.RouteDef]:
-        """Give the endpoints, for the HTTP server."""
+        """Return the endpoints, for the HTTP server."""
         return [
             web.get("/admin/functions", self._guarded(self._list)),
             web.post("/admin/functions/{name}", self._guarded(self._run)),
@@ -94,7 +94,7 @@ class Admin:
             return web.json_response({"Message": 'the body must be {"input": "<text>"}'}, status=400)
         call = _manual_call(function, wanted.input)
         if call is None:
-            text = f"{function.name} is started by a request of its own, not by hand"
+            text = f"{function.name} has a trigger that cannot be run from here; send it a request"
             return web.json_response({"Message": text}, status=400)
         run = asyncio.create_task(self._invocations.run(function, *call))
         self._runs.add(run)

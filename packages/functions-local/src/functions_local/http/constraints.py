@@ -1,4 +1,4 @@
-"""Route constraints: what `{id:int}` and its kin let through, as ASP.NET Core names them."""
+"""Route constraints such as `{id:int}`: which path values they accept, with ASP.NET Core's names."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _PLAIN: dict[str, Constraint] = {
 def read_constraint(text: str) -> Constraint:
     """Turn a constraint's text, such as `range(1,5)`, into a test of a path value.
 
-    Raises ValueError for a name or arguments that ASP.NET Core does not know.
+    Raises ValueError for a name or arguments that ASP.NET Core does not define.
     """
     match = _CALL.fullmatch(text)
     name, arguments = (match["name"], match["arguments"]) if match else (text, None)
@@ -45,10 +45,10 @@ def read_constraint(text: str) -> Constraint:
 
 def _numeric(name: str, numbers: list[int]) -> Constraint:
     least, most = numbers[0], numbers[-1]
-    takes = _NUMERIC.get((name, len(numbers)))
-    if takes is None:
+    accepts = _NUMERIC.get((name, len(numbers)))
+    if accepts is None:
         raise ValueError(f"unknown route constraint {name!r} with {len(numbers)} arguments")
-    return lambda text: takes(text, least, most)
+    return lambda text: accepts(text, least, most)
 
 
 def _between(text: str, least: float, most: float) -> bool:

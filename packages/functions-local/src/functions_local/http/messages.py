@@ -1,4 +1,4 @@
-"""Translates between aiohttp's requests and responses and the worker's."""
+"""Converts between aiohttp's requests and responses and the worker's."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from urllib.parse import quote
 from aiohttp import web
 from multidict import CIMultiDict, CIMultiDictProxy
 
-from functions_local.worker.protos import MESSAGES, TypedData
+from functions_local.protos import MESSAGES, TypedData
 
 _SAME_SITE = {1: "Lax", 2: "Strict", 3: "None"}
 
-#: Headers that belong to the connection: the server writes its own.
+#: Headers that belong to the connection: the server sets its own.
 _CONNECTION_HEADERS = frozenset({"connection", "keep-alive", "transfer-encoding"})
 
 
@@ -34,7 +34,7 @@ def to_worker(request: web.BaseRequest, body: bytes, values: Mapping[str, str]) 
 
 
 def to_client(method: str, value: TypedData | None) -> web.Response:
-    """Make the answer from what a function returned: a response, a text, or nothing (204)."""
+    """Make the response from what a function returned: a response, a text, or nothing (204)."""
     if value is None or value.kind is None:
         return web.Response(status=204)
     if value.kind == "http":
@@ -47,7 +47,7 @@ def to_client(method: str, value: TypedData | None) -> web.Response:
 def _response(method: str, answer: Any) -> web.Response:
     body = answer.body.value if answer.body is not None else b""
     headers = CIMultiDict({k: v for k, v in answer.headers.items() if k.lower() not in _CONNECTION_HEADERS})
-    # The true length of a HEAD answer's absent body is what the function says; otherwise it is what is sent.
+    # For HEAD, the function says how long the absent body would be; otherwise the server counts the body.
     if method != "HEAD":
         headers.pop("content-length", None)
     for cookie in answer.cookies or ():
@@ -76,7 +76,7 @@ def _joined_query(request: web.BaseRequest) -> dict[str, str]:
 
 
 def _cookie(cookie: Any) -> str:
-    # ASP.NET Core, which writes the cookies in Azure, escapes a cookie's value like part of a URL.
+    # ASP.NET Core, which writes the cookies in Azure, percent-encodes a cookie's value.
     parts = [f"{cookie.name}={quote(cookie.value, safe='')}"]
     if cookie.expires is not None:
         expires = datetime.fromtimestamp(cookie.expires.value.seconds, UTC)

@@ -1,7 +1,7 @@
 """Route templates of HTTP triggers: which function answers a path, and with which route values.
 
-The rules are ASP.NET Core's, which the Azure Functions host uses: case-insensitive literals, `{name}`,
-`{name?}`, `{name:constraint}`, a catch-all `{*rest}` at the end, and precedence segment by segment.
+The rules are those of ASP.NET Core, on which the Azure Functions host runs: case-insensitive literals,
+`{name}`, `{name?}`, `{name:constraint}`, a catch-all `{*rest}` at the end, precedence segment by segment.
 """
 
 from __future__ import annotations
@@ -13,26 +13,26 @@ from enum import IntEnum
 from urllib.parse import unquote
 
 from functions_local.app import Function, HttpTrigger
-from functions_local.errors import StartError
+from functions_local.configuration import StartError
 from functions_local.http.constraints import Constraint, read_constraint
 
 
 class _Rank(IntEnum):
-    """Precedence of one segment; the lower wins."""
+    """Precedence of one segment; the lower value wins."""
 
     #: Fixed text.
     LITERAL = 1
-    #: A parameter that a constraint narrows, or one amid fixed text.
+    #: A parameter with a constraint, or with fixed text around it.
     CONSTRAINED = 2
     #: Any one segment.
     PARAMETER = 3
-    #: The rest of the path, narrowed by a constraint.
+    #: The rest of the path, with a constraint.
     CONSTRAINED_REST = 4
     #: The rest of the path.
     REST = 5
 
 
-#: `{name}` and what may stand around the name; a brace inside a constraint is doubled.
+#: `{name}` with its stars and constraints; a brace inside a constraint is doubled.
 _PARAMETER = re.compile(r"\{(?P<rest>\*{0,2})(?P<name>\w+)(?P<tail>(?:[^{}]|\{\{|\}\})*+)\}")
 _CONSTRAINT = re.compile(r":((?:\w+)(?:\((?:[^()]|\([^()]*\))*\))?)")
 
@@ -47,7 +47,7 @@ class RouteTemplate:
 
     @classmethod
     def compile(cls, template: str) -> RouteTemplate:
-        """Read a template. Raises ValueError when it is not one."""
+        """Compile a template. Raises ValueError when it is malformed."""
         segments = [segment for segment in template.strip("/").split("/") if segment]
         parts = [_compile_segment(segment) for segment in segments]
         constraints = {name: tests for part in parts for name, tests in part.constraints.items() if tests}
@@ -59,7 +59,7 @@ class RouteTemplate:
         )
 
     def match(self, path: str) -> dict[str, str] | None:
-        """Give the route values when `path` (beginning with `/`, decoded) fits, else None."""
+        """Return the route values if `path` (decoded, with its leading `/`) matches, else None."""
         found = self.pattern.fullmatch(path)
         if found is None:
             return None
@@ -110,7 +110,7 @@ def _constraints(text: str) -> tuple[Constraint, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """One HTTP function and where it answers. `path` is the template with the prefix, beginning with `/`."""
+    """One HTTP function and its route. `path` is the template with the prefix, beginning with `/`."""
 
     function: Function
     trigger: HttpTrigger
@@ -120,7 +120,7 @@ class Route:
 
 @dataclass(frozen=True, slots=True)
 class RouteMatch:
-    """The function that answers a request and the values its path gave."""
+    """The function that answers a request, and the values from its path."""
 
     route: Route
     values: Mapping[str, str]
@@ -138,8 +138,8 @@ class RouteTable:
         self.routes = sorted(routes, key=lambda route: (route.template.precedence, route.path))
 
     def find(self, method: str, raw_path: str) -> RouteMatch | None:
-        """Find who answers; None for an unknown path and for a method that no function there takes."""
-        # An encoded slash stays encoded: it is part of a value, not a separator (ASP.NET Core does the same).
+        """Find the function for a request; None for an unknown path, and for a method it does not accept."""
+        # An encoded slash stays encoded: it is part of a value, not a separator, as in ASP.NET Core.
         path = unquote(raw_path.replace("%2F", "%252F").replace("%2f", "%252f"))
         for route in self.routes:
             if method in route.trigger.methods and (values := route.template.match(path)) is not None:

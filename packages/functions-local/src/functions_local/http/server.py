@@ -1,28 +1,53 @@
-"""The HTTP server: functions with HTTP triggers, beside the routes of the engine and the administration."""
+"""The HTTP server: functions with HTTP triggers, next to the routes of the engine and the administration."""
 
 from __future__ import annotations
 
 import errno
+import hmac
+import secrets
 import socket
 from collections.abc import Iterable
+from pathlib import Path
 
 from aiohttp import web
 
-from functions_local.errors import StartError
-from functions_local.http.keys import Keys
+from functions_local.app import AuthLevel
+from functions_local.configuration import StartError
 from functions_local.http.messages import to_client, to_worker
 from functions_local.http.routes import RouteTable
 from functions_local.invocations import Invocations
-from functions_local.worker.bridge import Failed
+from functions_local.worker import Failed
 
 LOOPBACK = "127.0.0.1"
 
-#: Azure's limit of a request: 100 MB.
+#: Azure's limit for a request: 100 MB.
 _MAX_BODY = 100 * 1024 * 1024
 
 
+class Keys:
+    """Decides whether a request may pass. One master key, if any, serves every function."""
+
+    def __init__(self, master: str | None) -> None:
+        self._master = master
+
+    @classmethod
+    def kept_in(cls, file: Path) -> Keys:
+        """Use the key in `file`; create it, readable by its owner only, if it does not exist."""
+        if not file.exists():
+            file.touch(mode=0o600)
+            file.write_text(secrets.token_urlsafe(32))
+        return cls(file.read_text())
+
+    def allow(self, request: web.BaseRequest, level: AuthLevel) -> bool:
+        """Check the `x-functions-key` header or the `code` query value against what the level needs."""
+        if self._master is None or level is AuthLevel.ANONYMOUS:
+            return True
+        given = request.headers.get("x-functions-key") or request.query.get("code", "")
+        return hmac.compare_digest(given.encode(), self._master.encode())
+
+
 class HttpFunctions:
-    """Answers a request by running the function whose route it fits."""
+    """Answers a request by running the function whose route matches it."""
 
     def __init__(self, routes: RouteTable, invocations: Invocations, keys: Keys) -> None:
         self._routes = routes
@@ -31,11 +56,11 @@ class HttpFunctions:
         self._stopping = False
 
     def stop(self) -> None:
-        """Answer 503 from now on; requests already under way go on."""
+        """Answer 503 from now on; requests in flight continue."""
         self._stopping = True
 
     async def handle(self, request: web.Request) -> web.Response:
-        """Run the function and give its answer: 404 without one, 401 without its key, 500 when it raises.
+        """Run the function and return its response: 404 without one, 401 without its key, 500 if it raises.
 
         Headers that are not UTF-8 are 400, as with the Azure Functions host's server (Kestrel).
         """
@@ -62,7 +87,7 @@ class HttpServer:
     """Listens on the loopback interface only."""
 
     def __init__(self, port: int) -> None:
-        """Take the port (0: any free one); requests are refused until `serve`.
+        """Reserve the port (0: any free one); connections are refused until `serve`.
 
         Raises StartError when another process has it.
         """
@@ -73,7 +98,7 @@ class HttpServer:
         self.url = f"http://{self.address}"
 
     async def serve(self, routes: Iterable[web.RouteDef], functions: HttpFunctions) -> None:
-        """Begin to answer: `routes` first, everything else is for the functions."""
+        """Start answering: `routes` first, everything else goes to the functions."""
         self._app.add_routes(routes)
         self._app.router.add_route("*", "/{path:(?s:.*)}", functions.handle)  # line breaks, too
         await self._runner.setup()

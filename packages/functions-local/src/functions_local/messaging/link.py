@@ -1,10 +1,10 @@
-"""One receiver of azure-servicebus, used so that neither receiving nor settling waits on the other.
+"""One receiver of azure-servicebus, used so that neither receiving nor settling waits for the other.
 
 The SDK's connection has a single lock: while a task waits for a frame (up to 0.2 s on a quiet queue) no other
-can send, and a settlement that waits for its confirmation takes frames away from the task that receives. So
-one task owns the link. It waits for messages until `interrupt` tells it that there is something to settle,
-and it settles without waiting for confirmations: one that gets lost leads to another delivery, which
-at-least-once allows anyway.
+can send, and a settlement that waits for its confirmation takes frames from the task that receives. So one
+task owns the link. It waits for messages until `interrupt` signals that there is something to settle, and it
+settles without waiting for confirmations: a lost settlement leads to another delivery, which at-least-once
+delivery allows.
 """
 
 from __future__ import annotations
@@ -17,46 +17,46 @@ from azure.servicebus import ServiceBusReceivedMessage
 from azure.servicebus.aio import ServiceBusClient, ServiceBusReceiver
 from azure.servicebus.exceptions import MessageLockLostError
 
-log = logging.getLogger(__name__)
+_log = logging.getLogger(__name__)
 
-#: Seconds to wait for the first message before looking around.
+#: Seconds to wait for the first message.
 _LONG_POLL = 60.0
 
 #: Seconds to wait for each further message of a batch.
 _LINGER = 0.002
 
-#: A wait that is over before it begins: the SDK then gives what it has already read and touches no socket.
+#: A wait that is over at once: the SDK returns what it has already read, without touching a socket.
 _NO_WAIT = 1e-9
 
-#: Seconds to close a receiver. It says goodbye at once; then the SDK waits up to a second for its keep-alive,
-#: which sleeps that long and has nothing left to do.
+#: Seconds to close a receiver. It detaches at once; then the SDK waits up to a second for its keep-alive
+#: task, which only sleeps.
 _CLOSING = 0.4
 
 
 class ReceiverLink:
-    """A queue's receiver; after any error of the connection it is closed and a new one is made."""
+    """A queue's receiver; after a connection error it is closed, and a new one is opened."""
 
     def __init__(self, receiver: ServiceBusReceiver) -> None:
-        #: The SDK's receiver, for what renews locks.
+        #: The SDK's receiver, which lock renewal needs.
         self.receiver = receiver
         self._wait: asyncio.Timeout | None = None
 
     @classmethod
     async def open(cls, client: ServiceBusClient, queue: str, *, prefetch: int) -> ReceiverLink:
-        """Connect and attach to a queue, which may be a dead-letter queue (`name/$DeadLetterQueue`)."""
+        """Connect to a queue, which may be a dead-letter queue (`name/$DeadLetterQueue`)."""
         receiver = client.get_queue_receiver(queue, prefetch_count=prefetch)
-        receiver._await_settlement_outcome = False  # noqa: SLF001  no public switch; the module's docstring says why
-        # Not `async with`: the link outlives every block that could hold it.
+        receiver._await_settlement_outcome = False  # noqa: SLF001 - no public option; see the module's docstring
+        # Not `async with`: no block lasts as long as the link.
         await receiver.__aenter__()
         return cls(receiver)
 
     def interrupt(self) -> None:
-        """End a wait for messages that is under way."""
+        """End a pending wait for messages."""
         if self._wait is not None and not self._wait.expired():
             self._wait.reschedule(0)
 
     async def receive(self, limit: int) -> list[ServiceBusReceivedMessage]:
-        """Wait for a message and take with it what has come too, up to `limit`; empty after `interrupt`."""
+        """Wait for a message; return it with others that arrived, up to `limit`. Empty if interrupted."""
         messages = await self._buffered(limit) or await self._receive_within(_LONG_POLL, 1)
         while messages and len(messages) < limit:
             left = limit - len(messages)
@@ -73,25 +73,25 @@ class ReceiverLink:
             try:
                 await settle(message)
             except MessageLockLostError:
-                log.warning("the lock of message %s ran out; it will be delivered again", message.message_id)
+                _log.warning("the lock of message %s expired; it will be redelivered", message.message_id)
 
     async def close(self) -> None:
-        """Close the link; what was read and not handed out goes back to the queue. Never raises."""
+        """Close the link; messages that were read but not returned go back to the queue. Never raises."""
         try:
             async with asyncio.timeout(_CLOSING):
                 await self.receiver.close()
         except TimeoutError:
-            log.debug("closing a receiver: its keep-alive is still asleep")
-        except Exception as error:  # noqa: BLE001  the connection was dead already; there is nothing left to do
-            log.debug("closing a receiver: %s", error)
+            _log.debug("closing a receiver: its keep-alive task did not end in time")
+        except Exception as error:  # noqa: BLE001 - the connection was lost already
+            _log.debug("closing a receiver: %s", error)
 
     async def _buffered(self, limit: int) -> list[ServiceBusReceivedMessage]:
         return await self.receiver.receive_messages(limit, max_wait_time=_NO_WAIT)
 
     async def _receive_within(self, seconds: float, limit: int) -> list[ServiceBusReceivedMessage]:
-        # The SDK loses nothing when it is cancelled here: bytes stay in the transport and messages in its own
-        # queue, which `_buffered` reads next. It must be empty now, or the SDK would hold its messages in a
-        # local variable.
+        # The SDK loses nothing when it is cancelled here: bytes stay in the transport, messages in its own
+        # queue, which `_buffered` reads next. That queue must be empty before this call, or the SDK would
+        # hold its messages in a local variable.
         try:
             async with asyncio.timeout(seconds) as self._wait:
                 return await self.receiver.receive_messages(limit, max_wait_time=_LONG_POLL)

@@ -1,7 +1,7 @@
-"""What a function is told about Service Bus messages: their bodies and the trigger metadata.
+"""What a function gets of Service Bus messages: their bodies and the trigger metadata.
 
-The names and kinds are those of the Service Bus extension. `UserProperties` (`UserPropertiesArray` for many)
-must be there: the SDK tells one message from many by it. Times carry no zone there, so the SDK makes naive
+Names and kinds are those of the Service Bus extension. `UserProperties` (`UserPropertiesArray` for many) must
+be present: the SDK uses it to tell one message from many. Times have no zone, so the SDK makes naive
 datetimes of them.
 """
 
@@ -16,7 +16,7 @@ from typing import Any
 from azure.servicebus import ServiceBusReceivedMessage
 from azure.servicebus.amqp import AmqpMessageBodyType
 
-from functions_local.worker.protos import TypedData, byte_strings, strings
+from functions_local.protos import TypedData, byte_strings, strings
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class Delivery:
 
 @dataclass(frozen=True, slots=True)
 class _Facts:
-    """One message's metadata before it is wrapped: texts apart from what goes as JSON."""
+    """One message's metadata before it is wrapped: texts, and values that are sent as JSON."""
 
     texts: Mapping[str, str | None]
     values: Mapping[str, Any]
@@ -45,7 +45,7 @@ def one_delivery(message: ServiceBusReceivedMessage) -> Delivery:
 
 
 def many_delivery(messages: Sequence[ServiceBusReceivedMessage]) -> Delivery:
-    """Make the input of a function that takes a list: every name ends in `Array`, a missing text is empty."""
+    """Make the input of a function that takes a list: names end in `Array`, a missing text is empty."""
     bodies = [_body(message) for message in messages]
     texts = [_as_text(body) for body in bodies]
     readable = [text for text in texts if text is not None]
@@ -58,7 +58,7 @@ def many_delivery(messages: Sequence[ServiceBusReceivedMessage]) -> Delivery:
 
 
 def text_as_delivery(text: str, *, many: bool) -> Delivery:
-    """Make the input of an invocation by hand: one message that never was on a queue."""
+    """Make the input of a manual run: one message that was never in a queue."""
     if many:
         return Delivery(strings([text]), {"UserPropertiesArray": _json([{}])})
     return Delivery(TypedData(string=text), {"UserProperties": _json({})})
@@ -84,7 +84,7 @@ def _facts(message: ServiceBusReceivedMessage) -> _Facts:
             "LockToken": str(message.lock_token),
         },
         values={
-            # The SDK counts earlier deliveries, the extension counts this one too.
+            # The SDK counts earlier deliveries only, the extension also this one.
             "DeliveryCount": (message.delivery_count or 0) + 1,
             "SequenceNumber": message.sequence_number,
             "ApplicationProperties": properties,
@@ -126,7 +126,7 @@ def _value_text(value: Any) -> str:
 
 
 def _as_text(body: bytes) -> str | None:
-    """Decode a body as the Azure host does, which hands text over as text; None for what is no UTF-8."""
+    """Decode a body, as the Azure host does; None if it is not UTF-8."""
     try:
         return body.decode()
     except UnicodeDecodeError:

@@ -1,8 +1,8 @@
 """The loop of one function with a Service Bus trigger: receive, run, settle, reconnect.
 
-Cardinality one runs up to `maxConcurrentCalls` messages side by side, each an invocation; cardinality many
-gives up to `maxMessageBatchSize` messages to one invocation, one at a time. Success completes, an exception
-abandons.
+With cardinality one, up to `maxConcurrentCalls` messages are processed concurrently, each by an invocation of
+its own; with cardinality many, one invocation at a time gets up to `maxMessageBatchSize` messages. Success
+completes the messages, an exception abandons them.
 """
 
 from __future__ import annotations
@@ -18,32 +18,32 @@ from azure.servicebus import ServiceBusReceivedMessage
 from azure.servicebus.aio import AutoLockRenewer, ServiceBusClient
 
 from functions_local.app import Function, ServiceBusTrigger
-from functions_local.host_json import ServiceBusOptions
+from functions_local.configuration import ServiceBusOptions
 from functions_local.invocations import Invocations
 from functions_local.messaging.link import ReceiverLink
 from functions_local.messaging.metadata import many_delivery, one_delivery
-from functions_local.worker.bridge import Succeeded
+from functions_local.worker import Succeeded
 
-log = logging.getLogger(__name__)
+_log = logging.getLogger(__name__)
 
 #: Seconds between attempts to connect: the first and the longest.
 _FIRST_DELAY = 0.1
 _LONGEST_DELAY = 5.0
 
-#: The part of a lock's time after which a message still at work is handed to the renewer.
+#: The part of a lock's duration after which the lock of a message in process is renewed.
 _RENEW_AFTER = 1 / 3
 
 
 @dataclass(frozen=True, slots=True)
 class _Work:
-    """The messages of one invocation, to be settled on the link they came by."""
+    """The messages of one invocation, to be settled on the link that received them."""
 
     link: ReceiverLink
     messages: Sequence[ServiceBusReceivedMessage]
 
 
 class ServiceBusListener:
-    """Feeds one function from its queue."""
+    """Runs one function with the messages of its queue."""
 
     def __init__(
         self,
@@ -60,50 +60,55 @@ class ServiceBusListener:
         self._options = options
         self._slots = 1 if trigger.many else options.max_concurrent_calls
         self._batch = options.max_message_batch_size if trigger.many else 1
-        self._at_work: dict[asyncio.Task[bool], _Work] = {}
+        self._in_process: dict[asyncio.Task[bool], _Work] = {}
         self._finished: list[tuple[_Work, bool]] = []
         self._wake = asyncio.Event()
         self._link: ReceiverLink | None = None
         self._stopping = False
 
     async def run(self) -> None:
-        """Listen until `stop`; a broker that is away, also at the start, is waited for."""
-        delay, away = _FIRST_DELAY, False
+        """Listen until `stop`, reconnecting while the broker is unreachable, also at the start."""
+        delay, lost = _FIRST_DELAY, False
         while not self._stopping:
             try:
                 await self._connect()
-                if away:
-                    log.info("function %s: queue %s is back", self._function.name, self._trigger.queue)
-                delay, away = _FIRST_DELAY, False
-                await self._pump()
-            except Exception as error:  # noqa: BLE001  whatever the connection died of, the answer is to reconnect
-                if not away:
-                    log.warning(
-                        "function %s: queue %s is away: %s", self._function.name, self._trigger.queue, error
+                if lost:
+                    _log.info(
+                        "function %s: queue %s is reachable again", self._function.name, self._trigger.queue
                     )
-                away = True
+                delay, lost = _FIRST_DELAY, False
+                await self._pump()
+            except Exception as error:  # noqa: BLE001 - any error of the connection is answered by reconnecting
+                if not lost:
+                    _log.warning(
+                        "function %s: queue %s is not reachable: %s",
+                        self._function.name,
+                        self._trigger.queue,
+                        error,
+                    )
+                lost = True
                 await self._disconnect()
-                await asyncio.sleep(delay * random.uniform(0.5, 1))  # noqa: S311  jitter, no secret
+                await asyncio.sleep(delay * random.uniform(0.5, 1))  # noqa: S311 - jitter, not a secret
                 delay = min(delay * 2, _LONGEST_DELAY)
 
     def stop(self) -> None:
-        """Take no further message; invocations under way go on and are settled by `close`."""
+        """Receive no more messages; those of invocations in flight are settled by `close`."""
         self._stopping = True
         self._interrupt()
 
     @property
     def is_idle(self) -> bool:
-        """Whether it has no message that runs or is to be settled."""
-        return not self._at_work and not self._finished
+        """Whether it has no message in process or to be settled."""
+        return not self._in_process and not self._finished
 
     async def close(self) -> None:
-        """Settle what has finished, give back what has not, and let go of the queue."""
-        self._finished += [(work, False) for work in self._at_work.values()]
+        """Settle finished messages, abandon the others, and disconnect from the queue."""
+        self._finished += [(work, False) for work in self._in_process.values()]
         try:
             await self._settle_finished()
-        except Exception as error:  # noqa: BLE001  the broker is away: the locks run out by themselves
-            log.debug("function %s: not settled at the end: %s", self._function.name, error)
-        for task in self._at_work:
+        except Exception as error:  # noqa: BLE001 - without the broker, the locks expire by themselves
+            _log.debug("function %s: not settled at the end: %s", self._function.name, error)
+        for task in self._in_process:
             task.cancel()
         await self._disconnect()
 
@@ -126,7 +131,7 @@ class ServiceBusListener:
         link = self._link
         while not self._stopping and link is not None:
             await self._settle_finished()
-            if len(self._at_work) == self._slots:
+            if len(self._in_process) == self._slots:
                 await self._wake.wait()
                 self._wake.clear()
                 continue
@@ -134,7 +139,7 @@ class ServiceBusListener:
                 self._start(link, message)
 
     async def _receive(self, link: ReceiverLink) -> list[list[ServiceBusReceivedMessage]]:
-        """Give the messages of each invocation to start: one list when many, lists of one else."""
+        """Return the messages of each invocation to start: one batch with `many`, else single messages."""
         if self._trigger.many:
             batch = await link.receive(self._batch)
             return [batch] if batch else []
@@ -143,12 +148,12 @@ class ServiceBusListener:
     def _start(self, link: ReceiverLink, messages: Sequence[ServiceBusReceivedMessage]) -> None:
         work = _Work(link, messages)
         task = asyncio.create_task(self._invoke(work))
-        self._at_work[task] = work
+        self._in_process[task] = work
         task.add_done_callback(self._conclude)
 
     def _conclude(self, task: asyncio.Task[bool]) -> None:
-        """Free the slot and have the messages settled."""
-        work = self._at_work.pop(task)
+        """Free the slot and queue the messages for settling."""
+        work = self._in_process.pop(task)
         if not task.cancelled():
             self._finished.append((work, task.result()))
         self._interrupt()
@@ -167,7 +172,7 @@ class ServiceBusListener:
         return isinstance(outcome, Succeeded)
 
     def _renew_later(self, work: _Work) -> asyncio.TimerHandle | None:
-        """Renew only what is still at work after a while: a task for each quick message would cost more."""
+        """Renew a lock only after part of its duration: most messages are finished by then."""
         renewer, first = self._renewer, work.messages[0]
         if renewer is None or first.locked_until_utc is None:
             return None
@@ -183,7 +188,9 @@ class ServiceBusListener:
         while self._finished:
             work, succeeded = self._finished.pop(0)
             if work.link is not self._link:
-                log.debug("function %s: the link was lost; messages will come again", self._function.name)
+                _log.debug(
+                    "function %s: the link was lost; its messages will be redelivered", self._function.name
+                )
             elif not succeeded or self._options.auto_complete_messages:
                 await work.link.settle(work.messages, succeeded=succeeded)
 

@@ -1,3 +1,3 @@
-"""Timer triggers: schedules, their record on disk, and the loop that runs them."""
+"""Timer triggers: schedules, their records on disk, and the loop that runs functions."""
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The schedule monitor: remembers on disk when each timer runs next, so that a missed run is made up for.
+"""The schedule monitor: records on disk when each timer runs next, so that a missed run is done at start.
 
-The record is written after a run, so a host killed during one repeats it as past due: at least once, as in
-Azure.
+The record is written after a run, so a host that is killed during a run repeats it as past due: at least
+once, as in Azure.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict
 
 from functions_local.timers.ncrontab import Schedule
 
-#: Schedules that fire more often than this are not worth a record; Azure keeps none for them either.
+#: Schedules that fire more often have no record, as in Azure.
 _MONITORED_FROM = timedelta(minutes=1)
 
 
@@ -38,24 +38,24 @@ class Start:
 
 
 class ScheduleMonitor:
-    """Keeps one small file for each timer function."""
+    """Keeps one file for each timer function."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
     def load(self, function: str) -> ScheduleStatus | None:
-        """Read a function's record; None when it never had one."""
+        """Read a function's record; None if there is none."""
         try:
             return ScheduleStatus.model_validate_json(self._file(function).read_bytes())
         except FileNotFoundError:
             return None
 
     def save(self, function: str, status: ScheduleStatus) -> None:
-        """Replace a function's record in one step, so that a crash leaves the old or the new one."""
+        """Replace a function's record atomically: a crash leaves the old or the new one."""
         self._folder.mkdir(parents=True, exist_ok=True)
         fresh = self._file(function).with_suffix(".new")
         fresh.write_text(status.model_dump_json())
-        os.replace(fresh, self._file(function))  # noqa: PTH105  the atomic replacement is the point
+        os.replace(fresh, self._file(function))  # noqa: PTH105 - the atomic replacement is the point
 
     def _file(self, function: str) -> Path:
         return self._folder / f"{function}.json"
@@ -68,10 +68,10 @@ def worth_monitoring(schedule: Schedule, now: datetime) -> bool:
 
 
 def plan_start(recorded: ScheduleStatus | None, schedule: Schedule, now: datetime) -> Start:
-    """Decide from a timer's record what to do at start.
+    """Decide from a timer's record what to do when the host starts.
 
-    A record whose next time is not what the schedule gives belongs to a schedule that has been edited: it
-    counts as no record, and nothing is past due.
+    If the record's next time is not the schedule's, the schedule has been edited: the record is ignored, and
+    nothing is past due.
     """
     fresh = ScheduleStatus(last=recorded.last if recorded else None, next=schedule.next(now), updated=now)
     if recorded is None or schedule.next(recorded.last or recorded.updated) != recorded.next:
@@ -80,5 +80,5 @@ def plan_start(recorded: ScheduleStatus | None, schedule: Schedule, now: datetim
 
 
 def after_run(schedule: Schedule, began: datetime) -> ScheduleStatus:
-    """Give the record after a run that began then."""
+    """Return the record after a run that started at `began`."""
     return ScheduleStatus(last=began, next=schedule.next(began), updated=began)

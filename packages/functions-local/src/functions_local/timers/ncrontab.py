@@ -1,8 +1,8 @@
 """NCRONTAB schedules as Azure Functions reads them: six fields, seconds first.
 
-They differ from cron: day of month AND day of week must both match, a reversed range is swapped, Sunday is
-only 0, and `?`, `L`, `W` and `#` do not exist. Five fields mean second 0. A TimeSpan (`hh:mm:ss`) is a
-schedule too.
+They differ from cron: day of month and day of week must both match, a reversed range is swapped, Sunday is
+only 0, and `?`, `L`, `W` and `#` are not allowed. With five fields, the second is 0. A TimeSpan (`hh:mm:ss`)
+is a schedule, too.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Protocol
 
-from functions_local.timespan import parse_timespan
+from functions_local.times import parse_timespan
 
-#: 29 February on one given weekday comes every 28 years, 40 across a skipped leap year.
+#: 29 February on a given weekday recurs after 28 years, or 40 across a skipped leap year.
 _HORIZON_DAYS = 366 * 41
 
 
@@ -22,7 +22,7 @@ class Schedule(Protocol):
     """When a timer fires."""
 
     def next(self, after: datetime) -> datetime:
-        """Give the first occurrence strictly after a time; naive in, naive out, both UTC."""
+        """Return the first occurrence strictly after a time; both are naive UTC."""
         ...
 
 
@@ -85,7 +85,7 @@ _FIELDS = (
 
 @dataclass(frozen=True, slots=True)
 class Cron:
-    """A parsed NCRONTAB expression: the allowed values of each field, ascending."""
+    """A parsed NCRONTAB expression: the allowed values of each field in ascending order."""
 
     seconds: Sequence[int]
     minutes: Sequence[int]
@@ -95,7 +95,7 @@ class Cron:
     weekdays: Sequence[int]
 
     def next(self, after: datetime) -> datetime:
-        """Give the first occurrence strictly after a time; ValueError when there is none (31 February)."""
+        """Return the first occurrence strictly after a time. Raises ValueError if there is none."""
         start = after.replace(microsecond=0) + timedelta(seconds=1)
         for offset in range(_HORIZON_DAYS):
             day = start + timedelta(days=offset)
@@ -130,7 +130,7 @@ class Constant:
     interval: timedelta
 
     def next(self, after: datetime) -> datetime:
-        """Give the time one interval later."""
+        """Return the time one interval later."""
         return after + self.interval
 
 

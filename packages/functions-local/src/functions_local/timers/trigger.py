@@ -1,4 +1,4 @@
-"""The loop of one timer function: waits, runs it, retries by its policy, keeps its record."""
+"""The loop of one timer function: waits, runs it, retries by its policy, updates its record."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from datetime import UTC, datetime, timedelta
 from typing import assert_never
 
 from functions_local.app import Function, RetryPolicy, RetryStrategy, TimerTrigger
-from functions_local.errors import StartError
+from functions_local.configuration import StartError
 from functions_local.invocations import Attempt, Invocations
+from functions_local.protos import TypedData
 from functions_local.timers.monitor import (
     ScheduleMonitor,
     ScheduleStatus,
@@ -20,23 +21,22 @@ from functions_local.timers.monitor import (
     worth_monitoring,
 )
 from functions_local.timers.ncrontab import Schedule, parse_schedule
-from functions_local.worker.bridge import Succeeded
-from functions_local.worker.protos import TypedData
+from functions_local.worker import Succeeded
 
 type Clock = Callable[[], datetime]
 type Sleep = Callable[[float], Awaitable[None]]
 
-#: Seconds.
+#: Seconds after which the clock is read again: it may have been set, or the machine suspended.
 _LONGEST_SLEEP = 60.0
 
 
 def utc_now() -> datetime:
-    """Give the time as the timers count it: UTC, naive."""
+    """Return the current time as timers use it: naive UTC."""
     return datetime.now(UTC).replace(tzinfo=None)
 
 
 class TimerRunner:
-    """Fires one timer function while the host runs. The clock and the sleep are the tests' way in."""
+    """Runs one timer function while the host runs. `clock` and `sleep` are parameters for tests."""
 
     def __init__(
         self,
@@ -48,7 +48,7 @@ class TimerRunner:
         clock: Clock = utc_now,
         sleep: Sleep = asyncio.sleep,
     ) -> None:
-        """Raise StartError when the schedule cannot be read."""
+        """Read the schedule. Raises StartError when it is malformed."""
         self._function = function
         self._trigger = trigger
         self._schedule = _schedule(function, trigger)
@@ -59,27 +59,27 @@ class TimerRunner:
         self._sleep = sleep
 
     async def run(self) -> None:
-        """Fire the function at each of its times, for ever."""
+        """Run the function at each of its times, until cancelled."""
         recorded = self._monitor.load(self._function.name) if self._monitored else None
         start = plan_start(recorded, self._schedule, self._clock())
         status = start.status
         if start.past_due or self._trigger.run_on_startup:
-            status = await self._fire(status, past_due=start.past_due)
+            status = await self._run_once(status, past_due=start.past_due)
         else:
-            self._keep(status)
+            self._save(status)
         while True:
             await self._sleep_until(status.next)
-            status = await self._fire(status, past_due=False)
+            status = await self._run_once(status, past_due=False)
 
-    async def _fire(self, status: ScheduleStatus, *, past_due: bool) -> ScheduleStatus:
+    async def _run_once(self, status: ScheduleStatus, *, past_due: bool) -> ScheduleStatus:
         began = self._clock()
         await self._run_with_retries(timer_input(status if self._monitored else None, past_due=past_due))
         after = after_run(self._schedule, began)
-        self._keep(after)
+        self._save(after)
         return self._without_missed(after)
 
     def _without_missed(self, status: ScheduleStatus) -> ScheduleStatus:
-        """Skip the ticks that came while the function ran: runs never overlap and are not made up for."""
+        """Skip occurrences that were due while the function ran: runs never overlap."""
         now = self._clock()
         return status if status.next > now else status.model_copy(update={"next": self._schedule.next(now)})
 
@@ -96,19 +96,18 @@ class TimerRunner:
             await self._sleep(retry_delay(policy, count).total_seconds())
 
     async def _sleep_until(self, moment: datetime) -> None:
-        # Slept in pieces, so that a clock that was set or a machine that was suspended delays the run little.
         while (left := (moment - self._clock()).total_seconds()) > 0:
             await self._sleep(min(left, _LONGEST_SLEEP))
 
-    def _keep(self, status: ScheduleStatus) -> None:
+    def _save(self, status: ScheduleStatus) -> None:
         if self._monitored:
             self._monitor.save(self._function.name, status)
 
 
 def timer_input(status: ScheduleStatus | None, *, past_due: bool) -> TypedData:
-    """Make the value of a timer parameter as the Azure host sends it; None when no record is kept."""
+    """Make the value of a timer parameter as the Azure host sends it; `status` is None without a record."""
     record = status and {
-        "Last": _text(status.last or datetime.min),  # noqa: DTZ901  .NET's "never" is its least date
+        "Last": _text(status.last or datetime.min),  # noqa: DTZ901 - .NET's earliest date means never
         "Next": _text(status.next),
         "LastUpdated": _text(status.updated),
     }
@@ -118,13 +117,12 @@ def timer_input(status: ScheduleStatus | None, *, past_due: bool) -> TypedData:
 
 
 def retry_delay(policy: RetryPolicy, count: int) -> timedelta:
-    """Give the wait before retry number `count`, counted from 0."""
+    """Return the delay before retry number `count`, counted from 0."""
     match policy.strategy:
         case RetryStrategy.FIXED_DELAY:
             return policy.first_delay
         case RetryStrategy.EXPONENTIAL_BACKOFF:
-            # The exponent is bounded so that "for ever" cannot overflow; the longest delay rules long before
-            # that.
+            # The exponent is bounded to prevent an overflow; the longest delay applies long before that.
             return min(policy.first_delay * (1 << min(count, 30)), policy.longest_delay)
         case _:
             assert_never(policy.strategy)

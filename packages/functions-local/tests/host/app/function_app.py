@@ -1,4 +1,4 @@
-"""The function app that the host's tests run: every trigger kind, each leaving a trace to read."""
+"""The function app that the host's tests run: every kind of trigger, each writing a trace file."""
 
 from __future__ import annotations
 
@@ -17,12 +17,23 @@ from pydantic import BaseModel
 app = func.FunctionApp(http_auth_level=func.AuthLevel.ANONYMOUS)
 
 TRACES = Path(os.environ["TRACES"])
+#: One entry for each call that `hold` holds now.
+HELD: list[None] = []
 
 
 def trace(name: str, **facts: object) -> None:
     """Add a line to a trace file; tests read it."""
     with (TRACES / f"{name}.jsonl").open("a") as file:
         file.write(json.dumps({"at": time.time(), **facts}, default=str) + "\n")
+
+
+async def hold() -> None:
+    """Trace how many calls are held now, and wait until the test releases them."""
+    HELD.append(None)
+    trace("hold", running=len(HELD))
+    while not (TRACES / "release").exists():
+        await asyncio.sleep(0.01)
+    HELD.pop()
 
 
 # ---- HTTP ----
@@ -49,25 +60,25 @@ async def echo(req: func.HttpRequest, context: func.Context) -> func.HttpRespons
 
 @app.route(route="echo/{number:int}", methods=["GET"])
 async def echo_number(req: func.HttpRequest) -> str:
-    """Stand before `echo` for whole numbers."""
+    """Take precedence over `echo` for whole numbers."""
     return f"number {req.route_params['number']}"
 
 
 @app.route(route="echo/fixed", methods=["GET"])
-def echo_fixed(req: func.HttpRequest) -> str:  # noqa: ARG001  the binding asks for it
-    """Stand before both, and on a thread."""
+def echo_fixed(req: func.HttpRequest) -> str:  # noqa: ARG001 - the binding asks for it
+    """Take precedence over both, and run on a thread."""
     logging.getLogger("app").info("fixed is running")
     return "fixed"
 
 
 @app.route(route="bytes", methods=["POST", "HEAD"])
 async def bytes_back(req: func.HttpRequest) -> func.HttpResponse:
-    """Give the body back as it came."""
+    """Return the body unchanged."""
     return func.HttpResponse(req.get_body(), mimetype="application/octet-stream")
 
 
 @app.route(route="cookies", methods=["GET"])
-async def cookies(req: func.HttpRequest) -> func.HttpResponse:  # noqa: ARG001  the binding asks for it
+async def cookies(req: func.HttpRequest) -> func.HttpResponse:  # noqa: ARG001 - the binding asks for it
     """Set two cookies."""
     response = func.HttpResponse("ok")
     response.headers.add("Set-Cookie", "a=1; Path=/; HttpOnly; SameSite=Lax; Max-Age=60")
@@ -76,37 +87,44 @@ async def cookies(req: func.HttpRequest) -> func.HttpResponse:  # noqa: ARG001  
 
 
 @app.route(route="raises", methods=["GET"])
-async def raises(req: func.HttpRequest) -> str:  # noqa: ARG001  the binding asks for it
+async def raises(req: func.HttpRequest) -> str:  # noqa: ARG001 - the binding asks for it
     """Fail."""
     raise ValueError("boom")
 
 
 @app.route(route="blocks", methods=["GET"])
-async def blocks(req: func.HttpRequest) -> str:  # noqa: ARG001  the binding asks for it
-    """Do what an async function must not: block."""
-    time.sleep(1.8)  # noqa: ASYNC251  blocking is the point
+async def blocks(req: func.HttpRequest) -> str:  # noqa: ARG001 - the binding asks for it
+    """Block, which an async function must not do."""
+    time.sleep(2.5)  # noqa: ASYNC251 - blocking is the point
     return "done"
 
 
 @app.route(route="slow/{seconds}", methods=["GET"])
 async def slow(req: func.HttpRequest) -> str:
-    """Take its time without blocking."""
+    """Take some time without blocking."""
     trace("slow", event="began")
     await asyncio.sleep(float(req.route_params["seconds"]))
     trace("slow", event="ended")
     return "done"
 
 
+@app.route(route="hold", methods=["GET"])
+async def held(req: func.HttpRequest) -> str:  # noqa: ARG001 - the binding asks for it
+    """Wait until the test releases it."""
+    await hold()
+    return "done"
+
+
 @app.route(route="thread/{seconds}", methods=["GET"])
 def thread(req: func.HttpRequest) -> str:
-    """Take its time on a thread, which nothing can end."""
+    """Take some time on a thread, which cannot be interrupted."""
     trace("thread", event="began")
     time.sleep(float(req.route_params["seconds"]))
     return "done"
 
 
 @app.route(route="guarded", methods=["GET"], auth_level=func.AuthLevel.FUNCTION)
-async def guarded(req: func.HttpRequest) -> str:  # noqa: ARG001  the binding asks for it
+async def guarded(req: func.HttpRequest) -> str:  # noqa: ARG001 - the binding asks for it
     """Need a key when keys are enforced."""
     return "let in"
 
@@ -124,7 +142,7 @@ fastapi = func.AsgiMiddleware(web)  # type: ignore[no-untyped-call]  # the SDK l
 
 @web.post("/api/web/items", status_code=202)
 async def create_item(item: Item, response: Response) -> dict[str, object]:
-    """Answer with a header of its own."""
+    """Return a header of its own."""
     response.headers["Location"] = f"/api/web/items/{item.name}"
     return {"name": item.name, "count": item.count}
 
@@ -147,13 +165,13 @@ async def fastapi_app(req: func.HttpRequest, context: func.Context) -> func.Http
 
 @app.timer_trigger(schedule="%TICK%", arg_name="timer", run_on_startup=True)
 def tick(timer: func.TimerRequest) -> None:
-    """Run at the start, then at its times."""
+    """Run at startup, then on schedule."""
     trace("tick", past_due=timer.past_due)
 
 
 @app.timer_trigger(schedule="0 0 0 1 1 *", arg_name="timer")
 @app.retry(strategy="fixed_delay", max_retry_count="2", delay_interval="00:00:00")
-def fails_twice(timer: func.TimerRequest, context: func.Context) -> None:  # noqa: ARG001  the binding asks for it
+def fails_twice(timer: func.TimerRequest, context: func.Context) -> None:  # noqa: ARG001 - the binding asks for it
     """Fail until its last retry."""
     trace("fails_twice", retry=context.retry_context.retry_count)
     if context.retry_context.retry_count < 2:
@@ -166,7 +184,7 @@ def fails_twice(timer: func.TimerRequest, context: func.Context) -> None:  # noq
 @app.service_bus_queue_trigger(arg_name="message", queue_name="one", connection="Bus")
 @app.service_bus_queue_output(arg_name="answer", queue_name="answers", connection="Bus")
 async def on_one(message: func.ServiceBusMessage, answer: func.Out[str]) -> None:
-    """Take one message; what its body says decides how it ends."""
+    """Take one message; its body says what to do."""
     body = message.get_body().decode()
     trace(
         "one",
@@ -183,6 +201,8 @@ async def on_one(message: func.ServiceBusMessage, answer: func.Out[str]) -> None
     )
     if body.startswith("fail"):
         raise RuntimeError(body)
+    if body.startswith("hold"):
+        await hold()
     if body.startswith("sleep"):
         await asyncio.sleep(float(body.split()[1]))
         trace("slept", body=body)
@@ -193,7 +213,7 @@ async def on_one(message: func.ServiceBusMessage, answer: func.Out[str]) -> None
 @app.service_bus_queue_trigger(
     arg_name="messages", queue_name="%MANY_QUEUE%", connection="Bus", cardinality=func.Cardinality.MANY
 )
-async def on_many(messages: typing.List[func.ServiceBusMessage]) -> None:  # noqa: UP006  the worker accepts only this
+async def on_many(messages: typing.List[func.ServiceBusMessage]) -> None:  # noqa: UP006 - the worker accepts only this
     """Take a batch."""
     trace(
         "many",

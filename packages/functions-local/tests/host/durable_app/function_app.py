@@ -19,7 +19,7 @@ app = df.DFApp(http_auth_level=func.AuthLevel.ANONYMOUS)
 @app.route(route="start/{name}", methods=["POST"])
 @app.durable_client_input(client_name="client")
 async def start(req: func.HttpRequest, client: df.DurableOrchestrationClient) -> func.HttpResponse:
-    """Start an orchestration and answer with its addresses."""
+    """Start an orchestration and return its management URLs."""
     instance = await client.start_new(
         req.route_params["name"], req.params.get("id"), json.loads(req.get_body())
     )
@@ -36,7 +36,7 @@ def chain(context: df.DurableOrchestrationContext) -> Generator[Any, Any, Any]:
 
 @app.orchestration_trigger(context_name="context")
 def failing(context: df.DurableOrchestrationContext) -> Generator[Any, Any, Any]:
-    """Call what fails."""
+    """Call an activity that fails."""
     yield context.call_activity("broken", None)
 
 
@@ -60,7 +60,7 @@ def broken(nothing: str) -> str:
 
 @app.orchestration_trigger(context_name="context")
 def clock(context: df.DurableOrchestrationContext) -> Generator[Any, Any, Any]:
-    """Tell which parser read the history's times, and in which zone they are."""
+    """Return which parser read the history's times, and their zone."""
     yield context.call_activity("add_one", 1)
     parser = sys.modules["azure.durable_functions.models.history.HistoryEvent"].dt_parse
     return {"parser": parser.__name__, "zone": str(context.current_utc_datetime.tzinfo)}

@@ -1,7 +1,7 @@
 """Moves SQLite's write-ahead log into the database on a thread of its own.
 
-An automatic checkpoint syncs to disk inside the commit that triggers it: the slowest commits take tens of
-milliseconds then, instead of a few.
+An automatic checkpoint syncs to disk inside the commit that triggers it, and the slowest commits then take
+tens of milliseconds instead of a few.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from pathlib import Path
 
 _log = logging.getLogger(__name__)
 
-#: Seconds between two looks at the size of the write-ahead log.
+#: Seconds between two checks of the write-ahead log's size.
 _INTERVAL = 2.0
 _MEGABYTE = 1024 * 1024
-#: Bytes from which on the log is copied into the database, beside running commits.
+#: Size in bytes from which the log is copied into the database, while commits go on.
 _PASSIVE_SIZE = 8 * _MEGABYTE
-#: Bytes from which on commits wait until the log is copied and emptied.
+#: Size in bytes from which commits wait until the log is copied and emptied.
 _TRUNCATE_SIZE = 64 * _MEGABYTE
 
 
 class CheckpointThread:
-    """Looks at the write-ahead log of one database again and again, until `stop`."""
+    """Checks the size of one database's write-ahead log at intervals, until `stop`."""
 
     def __init__(self, database: Path) -> None:
         self._database = database
@@ -44,7 +44,7 @@ class CheckpointThread:
                 try:
                     self._checkpoint(connection)
                 except sqlite3.Error:
-                    _log.warning("%s could not be checkpointed; trying again", self._database, exc_info=True)
+                    _log.warning("%s could not be checkpointed; retrying", self._database, exc_info=True)
 
     def _checkpoint(self, connection: sqlite3.Connection) -> None:
         size = self._write_ahead_log.stat().st_size if self._write_ahead_log.exists() else 0

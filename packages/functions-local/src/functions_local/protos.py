@@ -1,8 +1,8 @@
 """Stand-ins for the gRPC messages between the Azure Functions host and its Python worker.
 
-Microsoft's worker library takes its message classes from whoever drives it and only constructs and reads
-them, so plain objects of the same shape do, and neither grpc nor protobuf is needed. `MESSAGES` is the
-namespace given to the library.
+Microsoft's worker library gets its message classes from its caller and only constructs and reads them, so
+plain objects of the same shape are enough, without grpc and protobuf. `MESSAGES` is the namespace that the
+library gets.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ type DataKind = Literal[
 
 
 class Message:
-    """A message whose fields are its attributes; a field nobody set reads as None."""
+    """A message whose fields are its attributes; a field that is not set reads as None."""
 
     def __init__(self, **fields: Any) -> None:
         self.__dict__.update(fields)
@@ -38,7 +38,7 @@ class Message:
 class TypedData:
     """One value with its kind: protobuf's `oneof data`.
 
-    It must have no attribute `TypedData`: the library tells a value from its wrapper by probing for one.
+    It must have no attribute `TypedData`: the library looks for one to tell a wrapper from a value.
     """
 
     __slots__ = ("kind", "value")
@@ -49,8 +49,8 @@ class TypedData:
     def __init__(self, **data: Any) -> None:
         self.kind, self.value = next(iter(data.items()), (None, None))  # type: ignore[assignment]  # kwargs are plain str
 
-    def WhichOneof(self, _group: str) -> DataKind | None:  # noqa: N802  protobuf's own name
-        """Name the field that is set, or None."""
+    def WhichOneof(self, _group: str) -> DataKind | None:  # noqa: N802 - protobuf's own name
+        """Return the name of the field that is set, or None."""
         return self.kind
 
     def __getattr__(self, name: str) -> Any:
@@ -63,7 +63,7 @@ class TypedData:
 
 
 class ParameterBinding:
-    """A parameter's name and its value; values never come through shared memory here."""
+    """A parameter's name and its value; values are never passed through shared memory here."""
 
     __slots__ = ("data", "name")
 
@@ -71,8 +71,8 @@ class ParameterBinding:
         self.name = name
         self.data = data
 
-    def WhichOneof(self, _group: str) -> Literal["data"]:  # noqa: N802  protobuf's own name
-        """Say that the value is inline."""
+    def WhichOneof(self, _group: str) -> Literal["data"]:  # noqa: N802 - protobuf's own name
+        """Return that the value is inline."""
         return "data"
 
 

@@ -1,13 +1,14 @@
-"""Drives Microsoft's worker library: imports and indexes the app, and runs its functions.
+"""Drives Microsoft's worker library as the Azure Functions host does: loads the app and runs its functions.
 
-This is the only module that knows `azure_functions_runtime`. The library keeps its state in module globals,
-so a process holds one app. It runs in the host's own event loop: an `async def` function that blocks
-therefore blocks the host (see `watchdog`); a plain `def` runs on the library's thread pool and does not.
+This is the only module that uses `azure_functions_runtime`. The library keeps its state in module globals,
+so a process has one app. It runs in the host's own event loop: an `async def` function that blocks therefore
+blocks the host (see `diagnostics`); a plain `def` function runs on the library's thread pool and does not.
 """
 
 from __future__ import annotations
 
 import importlib
+import logging
 import os
 import sys
 from collections.abc import Mapping, Sequence
@@ -18,15 +19,15 @@ from typing import Any
 
 import azure_functions_runtime as runtime
 
-from functions_local.errors import StartError
-from functions_local.worker.protos import MESSAGES, Message, ParameterBinding, StatusResult, TypedData
+from functions_local.configuration import StartError
+from functions_local.protos import MESSAGES, Message, ParameterBinding, StatusResult, TypedData
 
 _NO_TRACE = Message(trace_parent="", trace_state="", attributes={})
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One invocation as the worker is asked to carry it out."""
+    """One invocation, as passed to the worker."""
 
     invocation_id: str
     function_id: str
@@ -38,7 +39,7 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Succeeded:
-    """The function returned: its value, and what it set on its output bindings, by binding name."""
+    """The function returned: its value, and the values of its output bindings by name."""
 
     value: TypedData | None
     outputs: Mapping[str, TypedData]
@@ -56,7 +57,7 @@ type Outcome = Succeeded | Failed
 
 
 class Worker:
-    """The app's code, loaded once into this process."""
+    """The app's code, loaded once in this process."""
 
     def __init__(self, app_folder: Path) -> None:
         self._app_folder = app_folder
@@ -64,11 +65,13 @@ class Worker:
     async def start(self) -> Sequence[Any]:
         """Import and index the app; return the library's metadata, one object for each function.
 
-        Raises StartError with the app's own message when it can't be imported or indexed.
+        Raises StartError with the app's own message when it cannot be imported or indexed.
         """
         self._enter_app_folder()
         runtime.start_threadpool_executor()
         init = Message(capabilities={}, function_app_directory=str(self._app_folder))
+        library_log = logging.getLogger("azure.functions")
+        library_log.disabled = True  # it logs a failed import, with two lists of paths; StartError reports it
         try:
             response = await runtime.worker_init_request(
                 _request("worker_init_request", init, host="127.0.0.1")
@@ -77,6 +80,8 @@ class Worker:
             raise StartError(
                 _one_line(f"the app ended the process while it was imported: {error.code}")
             ) from error
+        finally:
+            library_log.disabled = False
         if response.result.status != StatusResult.Success:
             failure = response.result.exception
             raise StartError(
@@ -87,7 +92,7 @@ class Worker:
         return metadata.function_metadata_results or ()
 
     async def invoke(self, call: Call) -> Outcome:
-        """Run one function. Whatever the function raises comes back as Failed."""
+        """Run one function. An exception of the function is returned as Failed."""
         body = Message(
             invocation_id=call.invocation_id,
             function_id=call.function_id,
@@ -110,24 +115,23 @@ class Worker:
         )
 
     def stop(self) -> None:
-        """Take no new work on the thread pool; threads that still run a function are left alone."""
+        """Accept no new work on the thread pool; threads that run a function are not interrupted."""
         runtime.get_threadpool_executor().shutdown(wait=False, cancel_futures=True)
 
     def _enter_app_folder(self) -> None:
-        # The durable SDK reads host.json from the working directory, and the app's modules are imported by
-        # plain name.
+        # The Durable SDK reads host.json from the working directory; the app imports its modules by name.
         os.chdir(self._app_folder)
         sys.path.insert(0, str(self._app_folder))
 
 
 def current_invocation_id() -> str | None:
-    """Name the invocation whose code is running, also on the worker's threads."""
+    """Return the id of the invocation whose code is running, also on the worker's threads."""
     invocation_id: str | None = runtime.invocation_id_cv.get()
     return invocation_id
 
 
 def invocation_id_in(context: Any) -> str | None:
-    """Name the invocation that a task's context belongs to."""
+    """Return the id of the invocation that a task's context belongs to."""
     invocation_id: str | None = context.get(runtime.invocation_id_cv)
     return invocation_id
 
@@ -137,17 +141,18 @@ def _request(kind: str, body: Message, **properties: Any) -> Message:
 
 
 def _one_line(message: str) -> str:
-    lines = [line.strip() for line in message.splitlines()]
-    # pydantic ends each of its messages with a link; it would make the one line unreadable.
+    # The library ends the message of a missing module with a list of paths.
+    lines = [line.strip() for line in message.partition(" For more info, please refer")[0].splitlines()]
+    # pydantic ends each of its messages with a link, which would make the line unreadable.
     return "; ".join(line for line in lines if line and not line.startswith("For further information"))
 
 
 def _parse_history_times_fast() -> None:
-    """Replace the date parser of the Durable SDK's replay by the standard library's.
+    """Replace the date parser of the Durable SDK's replay with the standard library's.
 
-    The SDK parses every timestamp of the history at every episode with dateutil, which is half of the time an
-    orchestrator takes. It is safe because this host writes those timestamps itself, always as ISO 8601 with a
-    `Z`, and `datetime.fromisoformat` gives an equal, aware datetime for them. In Azure the SDK is untouched.
+    The SDK parses every timestamp of the history in every episode with dateutil: half of an orchestrator's
+    running time. The replacement is safe because this host writes those timestamps itself, always as ISO 8601
+    with a `Z`, for which `datetime.fromisoformat` returns an equal, aware datetime.
     """
     if "azure.durable_functions" in sys.modules:
         history = importlib.import_module("azure.durable_functions.models.history.HistoryEvent")

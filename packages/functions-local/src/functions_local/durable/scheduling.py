@@ -1,0 +1,111 @@
+"""When work runs: lanes of workers, which retry after an error in the host, and timers. All in memory."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import heapq
+import logging
+import time
+from collections.abc import Awaitable, Callable
+
+from functions_local.durable.store import Message
+
+_log = logging.getLogger(__name__)
+
+#: Seconds before the first retry; doubled for each further one.
+_FIRST_DELAY = 0.1
+#: Seconds of the longest delay before a retry.
+_LONGEST_DELAY = 30.0
+#: Seconds after which the clock is read again in any case: it may have been set.
+_LONGEST_SLEEP = 30.0
+#: Heaps below this size are not pruned.
+_SMALL = 1000
+
+
+class Lane[Work]:
+    """A queue with a fixed number of workers. The database has its work, too, so that it may be dropped."""
+
+    def __init__(self, name: str, workers: int, run: Callable[[Work], Awaitable[None]]) -> None:
+        self._name = name
+        self._run = run
+        self._queue: asyncio.Queue[tuple[Work, float]] = asyncio.Queue()
+        self._workers = [asyncio.create_task(self._work(), name=f"durable-{name}") for _ in range(workers)]
+
+    def put(self, work: Work, retry_delay: float = _FIRST_DELAY) -> None:
+        """Queue work; after `close` it is dropped."""
+        with contextlib.suppress(asyncio.QueueShutDown):
+            self._queue.put_nowait((work, retry_delay))
+
+    async def close(self, grace: float) -> None:
+        """Accept no more work, and wait `grace` seconds for what is running."""
+        self._queue.shutdown(immediate=True)
+        _, running = await asyncio.wait(self._workers, timeout=grace)
+        for worker in running:
+            worker.cancel()
+        await asyncio.gather(*running, return_exceptions=True)
+
+    async def _work(self) -> None:
+        with contextlib.suppress(asyncio.QueueShutDown):
+            while True:
+                work, retry_delay = await self._queue.get()
+                await self._try(work, retry_delay)
+
+    async def _try(self, work: Work, retry_delay: float) -> None:
+        try:
+            await self._run(work)
+        except Exception:  # noqa: BLE001 - any error in the host is logged and retried
+            _log.exception(
+                "The %s failed because of an error in the host; retrying in %.1f s", self._name, retry_delay
+            )
+            next_delay = min(2 * retry_delay, _LONGEST_DELAY)
+            asyncio.get_running_loop().call_later(retry_delay, self.put, work, next_delay)
+
+
+class Timers:
+    """Delivers messages when they are due: never earlier, perhaps a little later."""
+
+    def __init__(self, deliver: Callable[[Message], None], is_wanted: Callable[[Message], bool]) -> None:
+        self._deliver = deliver
+        self._is_wanted = is_wanted
+        self._heap: list[tuple[float, int, Message]] = []
+        self._prune_at = _SMALL
+        self._closed = False
+        self._wake_up: asyncio.TimerHandle | None = None
+
+    def arm(self, message: Message) -> None:
+        """Deliver a message when it is due; after `close` it is dropped."""
+        if self._closed:
+            return
+        heapq.heappush(self._heap, (message.due, message.number, message))
+        if len(self._heap) > self._prune_at:
+            self._prune()
+        if self._heap[0][2] is message:
+            self._sleep()
+
+    def close(self) -> None:
+        """Deliver nothing more."""
+        self._closed = True
+        self._heap.clear()
+        if self._wake_up is not None:
+            self._wake_up.cancel()
+
+    def _prune(self) -> None:
+        """Drop the timers of finished instances, so that long ones do not accumulate."""
+        self._heap = [entry for entry in self._heap if self._is_wanted(entry[2])]
+        heapq.heapify(self._heap)
+        self._prune_at = max(_SMALL, 2 * len(self._heap))
+
+    def _sleep(self) -> None:
+        if self._wake_up is not None:
+            self._wake_up.cancel()
+            self._wake_up = None
+        if self._heap:
+            delay = min(max(0.0, self._heap[0][0] - time.time()), _LONGEST_SLEEP)
+            self._wake_up = asyncio.get_running_loop().call_later(delay, self._fire)
+
+    def _fire(self) -> None:
+        now = time.time()
+        while self._heap and self._heap[0][0] <= now:
+            self._deliver(heapq.heappop(self._heap)[2])
+        self._sleep()

@@ -1,0 +1,105 @@
+"""Service Bus clients, one for each connection that bindings name, and the senders of output bindings."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+
+from azure.identity.aio import DefaultAzureCredential
+from azure.servicebus import ServiceBusMessage
+from azure.servicebus.aio import ServiceBusClient, ServiceBusSender
+
+from functions_local.app import Function, ServiceBusOutput
+from functions_local.configuration import AppSettings, StartError, how_to_set
+from functions_local.protos import TypedData
+
+
+class Connections:
+    """Keeps the clients while the host runs. Nothing is opened before the first sender or receiver."""
+
+    def __init__(self, settings: AppSettings) -> None:
+        self._settings = settings
+        self._clients: dict[str, ServiceBusClient] = {}
+        self._credential: DefaultAzureCredential | None = None
+
+    def client(self, connection: str, *, used_by: str) -> ServiceBusClient:
+        """Return the client of a connection.
+
+        The setting is `connection` or `AzureWebJobs{connection}`, a connection string; or, with
+        `__fullyQualifiedNamespace` appended, the host name of a namespace in Azure, which is opened with the
+        developer's own Azure login. Raises StartError naming the setting when it is missing or malformed.
+        """
+        if connection not in self._clients:
+            self._clients[connection] = self._make(connection, used_by)
+        return self._clients[connection]
+
+    async def close(self) -> None:
+        """Close every client."""
+        for client in self._clients.values():
+            await client.close()
+        if self._credential is not None:
+            await self._credential.close()
+
+    def _make(self, connection: str, used_by: str) -> ServiceBusClient:
+        # retry_total=0: the triggers reconnect by themselves, without limit, and log each outage once.
+        if text := self._setting(connection):
+            try:
+                return ServiceBusClient.from_connection_string(text, retry_total=0)
+            except ValueError as error:
+                raise StartError(
+                    f"the setting {connection}, used by {used_by}, is not a connection string: {error}"
+                ) from error
+        if namespace := self._setting(f"{connection}__fullyQualifiedNamespace"):
+            self._credential = self._credential or DefaultAzureCredential()
+            return ServiceBusClient(namespace, self._credential, retry_total=0)
+        raise StartError(f"{used_by} needs the setting {connection}: {how_to_set(connection)}")
+
+    def _setting(self, name: str) -> str | None:
+        return self._settings.values.get(name) or self._settings.values.get(f"AzureWebJobs{name}")
+
+
+class _Sender:
+    """One sender, used by one invocation at a time: the SDK's senders do not support concurrent use."""
+
+    def __init__(self, link: ServiceBusSender) -> None:
+        self.link = link
+        self._in_use = asyncio.Lock()
+
+    async def send(self, data: TypedData) -> None:
+        async with self._in_use:
+            await self.link.send_messages(ServiceBusMessage(data.value))
+
+
+class Outputs:
+    """Sends what functions set on output bindings, one message for each binding.
+
+    Keeps one sender for each queue, because opening one takes half a second.
+    """
+
+    def __init__(self, connections: Connections) -> None:
+        self._connections = connections
+        self._senders: dict[tuple[str, str], _Sender] = {}
+
+    def check(self, functions: Sequence[Function]) -> None:
+        """Make the clients now, so that a missing setting ends the start (StartError), not an invocation."""
+        for function in functions:
+            for output in function.outputs:
+                self._connections.client(output.connection, used_by=f"function {function.name}")
+
+    async def send(self, function: Function, outputs: Mapping[str, TypedData]) -> None:
+        """Send the values by binding name. Raises whatever prevents one of them from being sent."""
+        bindings = {output.name: output for output in function.outputs}
+        for name, data in outputs.items():
+            await self._sender(bindings[name], function.name).send(data)
+
+    async def close(self) -> None:
+        """Close every sender."""
+        for sender in self._senders.values():
+            await sender.link.close()
+
+    def _sender(self, output: ServiceBusOutput, function: str) -> _Sender:
+        key = (output.connection, output.queue)
+        if key not in self._senders:
+            client = self._connections.client(output.connection, used_by=f"function {function}")
+            self._senders[key] = _Sender(client.get_queue_sender(output.queue))
+        return self._senders[key]
