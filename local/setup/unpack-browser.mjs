@@ -4,8 +4,9 @@
 import { execFileSync } from "node:child_process";
 import { mkdirSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { fileURLToPath } from "node:url";
 
-const FOLDER = join(import.meta.dirname, "..", "..", "node_modules", ".chromium");
+const FOLDER = fileURLToPath(new URL("../../node_modules/.chromium", import.meta.url));
 
 // The package's own file names folders of AWS Lambda. A system's fonts come first, where there are any.
 const FONTS = `<?xml version="1.0"?>
