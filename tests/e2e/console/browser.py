@@ -58,7 +58,7 @@ class Executable:
 
 
 def find_browser(playwright: Playwright) -> Executable:
-    """Find the unpacked Chromium, an installed browser, or Playwright's own. Raises `BrowserNotFoundError`."""
+    """Find npm's Chromium, an installed browser, or Playwright's own. Raises `BrowserNotFoundError`."""
     unpacked = _UNPACKED / "chromium"
     if unpacked.exists():
         libraries = [str(_UNPACKED / "al2023" / "lib"), *filter(None, [os.environ.get("LD_LIBRARY_PATH")])]
