@@ -75,7 +75,7 @@ def test_every_push_and_pull_request_is_checked() -> None:
 
 
 def test_check_has_what_the_tests_need() -> None:
-    """The templates' tests need a compiler; all else comes with `make setup`, and the script installs nothing."""
+    """The templates' tests need a compiler; all else comes with `make setup`, here too."""
     assert "az bicep install" in "\n".join(step.get("run", "") for step in _steps(_FOLDER / "check.yml"))
     lines = (ROOT / ".ci" / "run").read_text(encoding="utf-8").splitlines()
     own = [line for line in lines if line and not line.startswith(("#", "set ", "cd ", "export "))]
