@@ -5,8 +5,18 @@
 VENV := .venv/bin
 PYTHON_PACKAGES := .venv/.installed
 NODE_PACKAGES := node_modules/.installed
+PACKAGES := packages/functions-local packages/servicebus-local
+# Files, not tests, are dealt out, so that a platform that a file's tests share is started once.
+PYTEST := pytest --numprocesses 2 --dist loadfile -rs
 # The core is pure, so nothing keeps a test from reaching all of it.
 COVERAGE := --cov=functions.pattern --cov-branch --cov-report=term-missing:skip-covered --cov-fail-under=100
+# Runs the tests of the packages and of the application with the given options; fails at the end if any failed.
+define run_tests
+@failed=0; \
+for each in $(PACKAGES); do echo "Tests of $$each"; (cd $$each && ../../$(VENV)/$(PYTEST) $(1)) || failed=1; done; \
+echo "Tests of the application"; $(VENV)/$(PYTEST) $(1) $(COVERAGE) || failed=1; \
+exit $$failed
+endef
 COMPILE := $(VENV)/pip-compile --quiet --upgrade --generate-hashes --strip-extras \
 	--no-emit-find-links --no-emit-index-url --no-emit-trusted-host
 
@@ -29,27 +39,26 @@ up: setup ## Start everything, and stay until Ctrl-C
 reset: $(PYTHON_PACKAGES) ## Forget all local state
 	@$(VENV)/python -m local reset
 
-# Files, not tests, are dealt out, so that a platform that a file's tests share is started once.
-test: setup ## Run all tests
-	@$(VENV)/pytest --numprocesses 2 --dist loadfile $(COVERAGE)
+test: setup ## Run all tests, those of the packages too
+	$(call run_tests,)
 
 test-fast: $(PYTHON_PACKAGES) ## Run the tests that start no process
-	@$(VENV)/pytest --quiet --numprocesses 2 --dist loadfile -m "not process" $(COVERAGE)
+	$(call run_tests,--quiet -m "not process")
 
 check: $(PYTHON_PACKAGES) ## Lint, check formatting, types and the import contracts
 	@$(VENV)/ruff check .
 	@$(VENV)/ruff format --check --quiet .
 	@$(VENV)/mypy
-	@for each in packages/*; do (cd $$each && ../../$(VENV)/mypy) || exit 1; done
+	@for each in $(PACKAGES); do (cd $$each && ../../$(VENV)/mypy) || exit 1; done
 	@$(VENV)/lint-imports
 
-format: $(PYTHON_PACKAGES) ## Format the code and mend what the linter can
+format: $(PYTHON_PACKAGES) ## Format the code and fix what the linter can
 	@$(VENV)/ruff check --fix --quiet . ; $(VENV)/ruff format .
 
 bench: setup ## Measure, and print one table
 	@$(VENV)/python -m local.bench
 
-screenshots: setup ## Take the console's pictures for the documentation anew, with Debian's chromium
+screenshots: setup ## Take the console's pictures for the documentation again
 	@$(VENV)/python -m tests.e2e.console.screenshots
 
 lock: $(PYTHON_PACKAGES) ## Pin the newest allowed packages again, with hashes
@@ -58,23 +67,26 @@ lock: $(PYTHON_PACKAGES) ## Pin the newest allowed packages again, with hashes
 	npm install --package-lock-only --no-audit --no-fund
 
 clean: ## Delete what can be made again: environment, packages, caches (`make reset` forgets data)
-	rm -rf .venv node_modules .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis .coverage*
-	find functions local tests -name __pycache__ -type d -prune -exec rm -rf {} +
+	rm -rf .venv node_modules .*_cache .hypothesis .coverage*
+	find functions local packages tests -type d \( -name __pycache__ -o -name '.*_cache' -o -name .hypothesis \
+		-o -name build -o -name '*.egg-info' \) -prune -exec rm -rf {} +
 
 .venv/bin/python:
 	@python="$(PYTHON)"; : "$${python:=$$(local/setup/find-python)}"; test -n "$$python" && \
 		echo "Making .venv with $$python" && "$$python" -m venv --clear .venv
 
-$(PYTHON_PACKAGES): requirements.txt requirements-dev.txt | .venv/bin/python
+$(PYTHON_PACKAGES): requirements.txt requirements-dev.txt $(PACKAGES:=/pyproject.toml) | .venv/bin/python
 	@echo "Installing the Python packages (once; a minute or two)"
 	@$(VENV)/python -m pip install --quiet --disable-pip-version-check --require-hashes \
 		-r requirements.txt -r requirements-dev.txt
 	@$(VENV)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation \
-		--editable packages/functions-local --editable packages/servicebus-local
+		$(addprefix --editable ,$(PACKAGES))
 	@touch $@
 
-$(NODE_PACKAGES): package-lock.json
+$(NODE_PACKAGES): package-lock.json local/setup/unpack-browser.mjs | $(PYTHON_PACKAGES)
 	@local/setup/check-node
-	@echo "Installing Azurite (once)"
+	@echo "Installing Azurite, and a browser for the console's tests (once)"
 	@npm ci --no-audit --no-fund --loglevel=error
+	@node local/setup/unpack-browser.mjs
+	@$(VENV)/python -m tests.e2e.console.browser
 	@touch $@

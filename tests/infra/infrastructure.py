@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from tests.infra.application import SampledAgent, sampled_agents
-from tests.infra.bicep.deployment import Deployment, Library, Planned
-from tests.infra.bicep.template import Template
+from tests.infra.bicep.deployment import Deployment, Planned
+from tests.infra.bicep.template import Template, read_template
 from tests.infra.bicep.values import Value, properties_of
 
 REPOSITORY = Path(__file__).parents[2]
@@ -62,14 +62,9 @@ class Infrastructure:
     folder: Path
 
     @cached_property
-    def library(self) -> Library:
-        """Give the files that were read."""
-        return Library()
-
-    @cached_property
     def templates(self) -> list[Template]:
         """Read every Bicep file. Raises `SyntaxFaultError`."""
-        return [self.library.template(path) for path in sorted((self.folder / "infra").rglob("*.bicep"))]
+        return [read_template(path) for path in sorted((self.folder / "infra").rglob("*.bicep"))]
 
     @cached_property
     def environments(self) -> list[Environment]:
@@ -85,8 +80,7 @@ class Infrastructure:
             "without samples": _NAMED | {"sampleServices": False, "agentSettings": own_agents},
         }
         return [
-            Environment(name, parameters, Deployment(main, parameters, self.library))
-            for name, parameters in chosen.items()
+            Environment(name, parameters, Deployment(main, parameters)) for name, parameters in chosen.items()
         ]
 
     @cached_property

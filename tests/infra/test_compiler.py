@@ -10,7 +10,6 @@ import pytest
 
 from tests.infra.infrastructure import REPOSITORY
 
-_BESIDE = REPOSITORY.parent / "shared" / "tools" / "bicep"
 _SECONDS = 110
 
 pytestmark = pytest.mark.process
@@ -18,8 +17,8 @@ pytestmark = pytest.mark.process
 
 @pytest.fixture(scope="module")
 def bicep() -> str:
-    """Find the compiler, on PATH or beside the repository."""
-    found = shutil.which("bicep") or (str(_BESIDE) if _BESIDE.is_file() else None)
+    """Find the compiler on PATH."""
+    found = shutil.which("bicep")
     if found is None:
         pytest.skip("no Bicep compiler on PATH: the templates were parsed and judged, but not compiled")
     return found

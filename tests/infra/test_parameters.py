@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.infra.bicep.builtins import BUILTINS
 from tests.infra.bicep.expressions import evaluate
 from tests.infra.bicep.template import Declaration, Template, read_template
 from tests.infra.bicep.values import Unresolved, Value
@@ -15,28 +16,13 @@ from tests.infra.infrastructure import REPOSITORY, Infrastructure
 _FILE = REPOSITORY / "infra" / "main.bicepparam"
 
 
-class UnsetEnvironment:
-    """The names in a parameter file when no environment variable is set."""
-
-    folder = REPOSITORY
-
-    def value_of(self, name: str) -> Value:
-        """Give nothing: a parameter file has no names of its own."""
-        return Unresolved(name)
-
-    def called(self, name: str, arguments: list[Value]) -> Value | None:
-        """Evaluate the functions that parameter files use."""
-        match name, arguments:
-            case "readEnvironmentVariable", [_, default]:
-                return default
-            case "readEnvironmentVariable", [str(variable)]:
-                return Unresolved(variable)
-            case "bool", [text]:
-                return text == "true"
-            case "int", [text]:
-                return int(str(text))
-            case _:
-                return None
+#: The functions that parameter files use, when no environment variable is set.
+_FUNCTIONS: dict[str, Value] = {
+    **BUILTINS,
+    "readEnvironmentVariable": lambda name, *default: default[0] if default else Unresolved(name),
+    "bool": lambda text: text == "true",
+    "int": int,
+}
 
 
 @pytest.fixture(scope="module")
@@ -75,7 +61,7 @@ def test_what_nobody_set_has_the_default_of_the_template(
 ) -> None:
     """Without any `azd env set`, the file deploys what the template does by itself."""
     defaults = {
-        name: evaluate(declared.value, UnsetEnvironment())
+        name: evaluate(declared.value, _FUNCTIONS.get)
         for name, declared in main.parameters.items()
         if declared.value is not None and name in assigned
     }
@@ -92,4 +78,4 @@ def test_app_roles_are_those_of_the_application() -> None:
 
 def _unset(declared: Declaration) -> Value:
     assert declared.value is not None
-    return evaluate(declared.value, UnsetEnvironment())
+    return evaluate(declared.value, _FUNCTIONS.get)

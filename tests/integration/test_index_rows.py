@@ -70,7 +70,7 @@ async def test_all_rows_of_a_task_appear_together(make_process: MakeProcess) -> 
         while 5 not in seen:
             seen.add(len(await reader.rows()))
 
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         await asyncio.gather(watch(), writer.store.admit(pending(LINE)))
     assert seen <= {0, 5}
 

@@ -110,7 +110,7 @@ async def test_lost_connection_is_repeated_by_the_sdk(connection: Connection, ta
             process = Process(service.get_table_client(table.table_name))
             async with proxy.weather(Weather.SWALLOWING):
                 admission = asyncio.create_task(process.store.admit(pending(LINE)))
-                async with asyncio.timeout(5):
+                async with asyncio.timeout(60):
                     while not proxy.met:
                         await asyncio.sleep(0.01)
             assert (await admission).admission is Admission.RECORDED

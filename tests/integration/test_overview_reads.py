@@ -46,8 +46,7 @@ def _row(shard: int, number: int) -> Row:
         "OrderID": f"task-{number}",
         "Workflow": "line",
         "ProcessState": "Processed",
-        "SubmittedAt": (finished_at - timedelta(seconds=2)).strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
-        "SubmittedAt@odata.type": "Edm.DateTime",
+        "SubmittedAt": finished_at - timedelta(seconds=2),
     }
 
 

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from itertools import batched
 
 import pytest
 from azure.data.tables.aio import TableClient
@@ -15,10 +13,12 @@ from functions.pattern.announcements import AnnouncementKind
 from functions.pattern.identity import Epoch, TaskId
 from functions.pattern.records import TaskRecord
 from functions.pattern.states import ProcessState
-from functions.store.entities import Entity, index_entity, task_entity
-from functions.store.keys import shard_of
+from functions.settings import Connection
+from functions.store.entities import index_entity, task_entity
+from functions.store.keys import shard_key, shard_of
 from tests.fakes.tasks import SECOND, claimed, completed, pending, started, told
 from tests.fakes.workflows import TASK, step, workflow
+from tests.integration.bulk_rows import Row, create_rows
 from tests.integration.supervisors import Supervisor
 
 pytestmark = pytest.mark.process
@@ -29,10 +29,10 @@ FINISHED = told(pending(PARCEL), claimed(), started("send"), completed("send"))
 SHARDS = 16
 
 
-async def test_cost_of_a_sweep_follows_the_overdue_tasks(table: TableClient) -> None:
+async def test_cost_of_a_sweep_follows_the_overdue_tasks(table: TableClient, connection: Connection) -> None:
     """10,000 finished tasks, 20 overdue: at most shards + 2 reads for each of the 20, the outbox's too."""
     supervisor = Supervisor(table, shards=SHARDS)
-    await _put_finished(table, 10_000)
+    await create_rows(table, map(_finished, range(SHARDS)), connection)
     await _admit(supervisor, [pending(PARCEL, TaskId(f"overdue-{number}")) for number in range(20)])
     supervisor.clock.advance(36)
     supervisor.figures.reads = 0
@@ -89,22 +89,15 @@ async def _admit(supervisor: Supervisor, records: Sequence[TaskRecord]) -> None:
     await asyncio.gather(*(supervisor.store.admit(record) for record in records))
 
 
-async def _put_finished(table: TableClient, count: int) -> None:
-    """Write of finished tasks the rows by which a sweep could meet them: the task's and the index's."""
-    rows = defaultdict[str, list[Entity]](list)
-    for number in range(count):
-        record = _named(FINISHED, TaskId(f"finished-{number}"))
-        shard = shard_of(record.order.task, SHARDS)
-        rows[shard] += [
-            row | {"PartitionKey": shard} for row in (task_entity(record.task, "test"), index_entity(record))
-        ]
-    await asyncio.gather(
-        *(
-            table.submit_transaction(("create", row) for row in batch)
-            for of_shard in rows.values()
-            for batch in batched(of_shard, 100, strict=False)
-        )
-    )
+def _finished(shard: int) -> Iterator[Row]:
+    """Give of one shard's finished tasks the rows by which a sweep could meet them: task and index."""
+    for number in range(10_000):
+        task = TaskId(f"finished-{number}")
+        key = shard_of(task, SHARDS)
+        if key == shard_key(shard):
+            record = _named(FINISHED, task)
+            yield task_entity(record.task, "test") | {"PartitionKey": key}
+            yield index_entity(record) | {"PartitionKey": key}
 
 
 def _named(record: TaskRecord, task: TaskId) -> TaskRecord:

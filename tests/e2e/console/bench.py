@@ -1,4 +1,4 @@
-"""A platform whose deliveries can be refused, and a browser that looks at it."""
+"""A platform whose deliveries can be refused, and a browser's tab that looks at it."""
 
 from __future__ import annotations
 
@@ -7,24 +7,11 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Literal
 
-from playwright.async_api import Browser, ConsoleMessage, Page, Route, async_playwright
+from playwright.async_api import Browser, ConsoleMessage, Page, Route
 
 from tests.e2e.fleet import bench as fleet
 from tests.e2e.fleet.services import STEPS
 from tests.e2e.recovery.bench import Bench
-
-#: Debian's own; Playwright brings none.
-_CHROMIUM = "/usr/bin/chromium"
-_ARGUMENTS = (
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-lcd-text",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-)
 
 _APP = Path(__file__).parent / "app"
 
@@ -46,17 +33,6 @@ async def running(data: Path) -> AsyncIterator[Bench]:
     """Run a platform whose Supervisor sweeps every second."""
     async with fleet.running(data, _SETTINGS, app=_APP) as bench:
         yield bench
-
-
-@asynccontextmanager
-async def browsing() -> AsyncIterator[Browser]:
-    """Run Chromium without a window, with an empty profile."""
-    async with async_playwright() as playwright:
-        browser = await playwright.chromium.launch(executable_path=_CHROMIUM, args=_ARGUMENTS)
-        try:
-            yield browser
-        finally:
-            await browser.close()
 
 
 class Console:

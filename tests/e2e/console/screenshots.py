@@ -16,7 +16,8 @@ from azure.data.tables.aio import TableServiceClient
 from playwright.async_api import Browser
 
 from functions.store.tables import TASKS_TABLE
-from tests.e2e.console.bench import SHARDS, Console, Scheme, browsing, running
+from tests.e2e.console.bench import SHARDS, Console, Scheme, running
+from tests.e2e.console.browser import browsing
 from tests.e2e.console.scenes import STUCK, play
 from tests.e2e.recovery.bench import Bench
 

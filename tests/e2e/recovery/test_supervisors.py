@@ -10,15 +10,18 @@ import pytest
 import pytest_asyncio
 
 from tests.e2e.caller import rows
-from tests.e2e.recovery.bench import Bench, events, running, step, until
+from tests.e2e.recovery.bench import PATIENCE, Bench, events, running, step, until
 from tests.e2e.recovery.remote import Turn
 from tests.e2e.recovery.supervisor import sweep
+from tests.e2e.recovery.workflows import STEPS
 
 pytestmark = [pytest.mark.process, pytest.mark.asyncio(loop_scope="module")]
 
-#: To a clock that is a minute ahead, everything under way is overdue.
-_AHEAD = ("--clock-ahead", "60")
-_FAR_AHEAD = ("--clock-ahead", "180")
+#: Seconds that a step may take: longer than any machine needs to start a Supervisor meanwhile.
+_STEP_SECONDS = 300
+#: To a clock that is so far ahead, everything under way is overdue; and again, what was recovered by it.
+_AHEAD = ("--clock-ahead", str(2 * _STEP_SECONDS))
+_FAR_AHEAD = ("--clock-ahead", str(4 * _STEP_SECONDS))
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -27,7 +30,7 @@ async def bench(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Bench
     settings = {
         "SUPERVISOR_SCHEDULE": "0 0 0 1 1 *",
         "SUPERVISOR_THRESHOLD": "3",
-        "STEP_SECONDS": "undone.b=30",
+        "STEP_SECONDS": ",".join(f"undone.{name}={_STEP_SECONDS}" for name in STEPS),
     }
     async with running(tmp_path_factory.mktemp("unsupervised"), settings) as bench:
         yield bench
@@ -65,6 +68,7 @@ async def test_supervisors_at_once_recover_a_task_once(bench: Bench) -> None:
     for task in tasks:
         found = await bench.until_state(task, "Processed")
         assert (found["failure_count"], found["epoch"]) == (1, 2)
+        assert events(found) == ["submitted", "recovered"]
         assert bench.remote.called(f"{task}/b/do") == 2
 
 
@@ -85,7 +89,7 @@ async def test_supervisor_killed_before_its_message_delays_the_task_only(bench: 
 async def _outcome(bench: Bench, instance: str) -> str:
     """Wait until a Scheduler instance has come to its end, and give what it came to."""
     url = f"/runtime/webhooks/durabletask/instances/{instance}"
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(PATIENCE):
         while True:
             async with bench.session.get(url) as answer:
                 if answer.status == 200:

@@ -2,82 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from functools import reduce
+from operator import add, or_
+from typing import Final
 from urllib.parse import quote
 
-from tests.infra.bicep.values import Unresolved, Value, is_empty, shown
+from tests.infra.bicep.values import Function, Unresolved, Value, shown
 
 
-def call(name: str, arguments: list[Value]) -> Value:
-    """Evaluate a call; one that Azure must answer stays unresolved."""
-    function = _FUNCTIONS.get(name)
-    if function is None:
-        return Unresolved(f"{name}({', '.join(map(shown, arguments))})")
-    return function(arguments)
+def _of_known(function: Function) -> Function:
+    """Make a function's result unresolved as soon as one of its arguments is."""
+
+    def called(*arguments: Value) -> Value:
+        unresolved = [each for each in arguments if isinstance(each, Unresolved)]
+        return unresolved[0] if unresolved else function(*arguments)
+
+    return called
 
 
-def _union(arguments: list[Value]) -> Value:
-    together: dict[str, Value] = {}
-    for each in arguments:
-        if isinstance(each, Unresolved):
-            return each
-        if isinstance(each, dict):
-            together |= each
-    return together
+#: The public cloud's addresses.
+_ENVIRONMENT: Final[dict[str, Value]] = {
+    "authentication": {"loginEndpoint": "https://login.microsoftonline.com/"},
+    "portal": "https://portal.azure.com",
+    "suffixes": {"storage": "core.windows.net"},
+}
 
-
-def _concat(arguments: list[Value]) -> Value:
-    together: list[Value] = []
-    for each in arguments:
-        if isinstance(each, Unresolved):
-            return each
-        if isinstance(each, list):
-            together += each
-    return together
-
-
-def _items(arguments: list[Value]) -> Value:
-    (given,) = arguments
-    if not isinstance(given, dict):
-        return given
-    return [{"key": key, "value": value} for key, value in sorted(given.items())]
-
-
-def _string(arguments: list[Value]) -> Value:
-    (given,) = arguments
-    return given if isinstance(given, Unresolved) else shown(given)
-
-
-def _max(arguments: list[Value]) -> Value:
-    return max(each for each in arguments if isinstance(each, int))
-
-
-def _environment(_arguments: list[Value]) -> Value:
-    """Give the public cloud's addresses."""
-    return {
-        "authentication": {"loginEndpoint": "https://login.microsoftonline.com/"},
-        "portal": "https://portal.azure.com",
-        "suffixes": {"storage": "core.windows.net"},
-    }
-
-
-def _uri_component(arguments: list[Value]) -> Value:
-    (given,) = arguments
-    return quote(given, safe="") if isinstance(given, str) else given
-
-
-def _unique_string(_arguments: list[Value]) -> Value:
-    return "abcdefghijklm"
-
-
-_FUNCTIONS: dict[str, Callable[[list[Value]], Value]] = {
-    "concat": _concat,
-    "environment": _environment,
-    "empty": lambda arguments: is_empty(arguments[0]),
-    "items": _items,
-    "max": _max,
-    "string": _string,
-    "union": _union,
-    "uniqueString": _unique_string,
-    "uriComponent": _uri_component,
+BUILTINS: Final[dict[str, Function]] = {
+    "concat": _of_known(lambda *lists: reduce(add, lists)),
+    "empty": lambda value: not isinstance(value, Unresolved) and value in (None, "", [], {}),
+    "environment": lambda: _ENVIRONMENT,
+    "items": _of_known(lambda of: [{"key": key, "value": value} for key, value in sorted(of.items())]),
+    "max": _of_known(max),
+    "string": _of_known(shown),
+    "union": _of_known(lambda *objects: reduce(or_, objects)),
+    "uniqueString": lambda *_: "abcdefghijklm",
+    "uriComponent": _of_known(lambda text: quote(text, safe="")),
 }

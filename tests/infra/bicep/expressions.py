@@ -2,37 +2,19 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Protocol
 
 from tree_sitter import Node
 
-from tests.infra.bicep.builtins import call
 from tests.infra.bicep.template import named, text_of
-from tests.infra.bicep.values import Unresolved, Value, member, shown
+from tests.infra.bicep.values import Unresolved, Value, at, shown
 
-_ESCAPES = {"\\n": "\n", "\\t": "\t", "\\r": "\r"}
+#: Gives what a name in an expression stands for: a value, or a function.
+Names = Callable[[str], Value]
 
 
 class UnreadableError(Exception):
-    """A condition hangs on what is not known here, so that nobody can say what is deployed."""
-
-
-class Names(Protocol):
-    """What the names in an expression stand for."""
-
-    @property
-    def folder(self) -> Path:
-        """Give the folder that paths start from."""
-
-    def value_of(self, name: str) -> Value:
-        """Give the value of a name."""
-
-    def called(self, name: str, arguments: list[Value]) -> Value | None:
-        """Evaluate a function of the file's own, or give `None` when there is none of that name."""
+    """A condition depends on what is not known here, so that nobody can say what is deployed."""
 
 
 def evaluate(node: Node, names: Names) -> Value:
@@ -42,32 +24,16 @@ def evaluate(node: Node, names: Names) -> Value:
 
 
 def holds(node: Node, names: Names) -> bool:
-    """Evaluate a condition. Raises `UnreadableError` when it hangs on what only Azure knows."""
+    """Evaluate a condition. Raises `UnreadableError` when it depends on what only Azure knows."""
     value = evaluate(node, names)
     if isinstance(value, Unresolved):
-        raise UnreadableError(f"{names.folder.name}: '{text_of(node)}' can't be told beforehand")
+        raise UnreadableError(f"'{text_of(node)}' is not known before the deployment")
     return bool(value)
 
 
-@dataclass(frozen=True, slots=True)
-class Within:
-    """The names inside of a loop or a function: its own, and then those around it."""
-
-    own: Mapping[str, Value]
-    around: Names
-
-    @property
-    def folder(self) -> Path:
-        """Give the folder that paths start from."""
-        return self.around.folder
-
-    def value_of(self, name: str) -> Value:
-        """Give the value of a name."""
-        return self.own[name] if name in self.own else self.around.value_of(name)
-
-    def called(self, name: str, arguments: list[Value]) -> Value | None:
-        """Evaluate a function of the file's own."""
-        return self.around.called(name, arguments)
+def inside(own: Mapping[str, Value], around: Names) -> Names:
+    """Give the names inside of a loop or a function: its own, and then those around it."""
+    return lambda name: own[name] if name in own else around(name)
 
 
 def expand(node: Node, names: Names) -> Iterator[tuple[Node, Names]]:
@@ -75,11 +41,11 @@ def expand(node: Node, names: Names) -> Iterator[tuple[Node, Names]]:
     match node.type:
         case "for_statement":
             *head, collection, body = named(node)
-            turns = evaluate(collection, names)
+            items = evaluate(collection, names)
             loop = [text_of(name) for each in head for name in (named(each) or [each])]
-            for index, turn in enumerate(turns if isinstance(turns, list) else [turns]):
-                own = dict(zip(loop, (turn, index), strict=False))
-                yield from expand(body, Within(own, names))
+            for index, item in enumerate(items if isinstance(items, list) else [items]):
+                own = dict(zip(loop, (item, index), strict=False))
+                yield from expand(body, inside(own, names))
         case "if_statement":
             condition, body = named(node)
             if holds(condition, names):
@@ -88,13 +54,9 @@ def expand(node: Node, names: Names) -> Iterator[tuple[Node, Names]]:
             yield node, names
 
 
-def _loop(node: Node, names: Names) -> Value:
-    return [evaluate(body, inside) for body, inside in expand(node, names)]
-
-
-def _text(node: Node, names: Names) -> Value:
+def _string(node: Node, names: Names) -> Value:
     parts = [_part(part, names) for part in named(node)]
-    written = "".join(part if isinstance(part, str) else shown(part) for part in parts)
+    written = "".join(map(shown, parts))
     unresolved = [part for part in parts if isinstance(part, Unresolved)]
     return Unresolved(written, unresolved[0].resource_type, written=True) if unresolved else written
 
@@ -104,37 +66,32 @@ def _part(part: Node, names: Names) -> Value:
         case "interpolation":
             return evaluate(named(part)[0], names)
         case "escape_sequence":
-            return _ESCAPES.get(text_of(part), text_of(part)[1:])
+            return text_of(part)[1:]
         case _:
             return text_of(part)
 
 
 def _object(node: Node, names: Names) -> Value:
     properties = [named(each) for each in named(node) if each.type == "object_property"]
-    return {_key(key, names): evaluate(value, names) for key, value in properties}
-
-
-def _key(node: Node, names: Names) -> str:
-    return shown(evaluate(node, names)) if node.type == "string" else text_of(node)
-
-
-def _array(node: Node, names: Names) -> Value:
-    return [evaluate(each, names) for each in named(node)]
+    return {
+        shown(evaluate(key, names)) if key.type == "string" else text_of(key): evaluate(value, names)
+        for key, value in properties
+    }
 
 
 def _member(node: Node, names: Names) -> Value:
     owner, name = named(node)
-    return member(evaluate(owner, names), text_of(name))
+    return at(evaluate(owner, names), text_of(name))
 
 
 def _subscript(node: Node, names: Names) -> Value:
     owner, key = (evaluate(each, names) for each in named(node))
-    match owner, key:
-        case dict(), str():
-            return owner.get(key)
-        case list(), int():
+    match owner:
+        case dict():
+            return owner.get(str(key))
+        case list() if isinstance(key, int):
             return owner[key]
-        case Unresolved(text, resource_type), _:
+        case Unresolved(text, resource_type):
             return Unresolved(f"{text}[{shown(key)}]", resource_type)
         case _:
             return Unresolved(text_of(node))
@@ -143,13 +100,11 @@ def _subscript(node: Node, names: Names) -> Value:
 def _call(node: Node, names: Names) -> Value:
     function, arguments = named(node)
     name, given = text_of(function), [evaluate(each, names) for each in named(arguments)]
-    if name == "loadJsonContent":
-        read: Value = json.loads((names.folder / str(given[0])).read_text())
-        return read
-    if name == "loadTextContent":
-        return (names.folder / str(given[0])).read_text()
-    own = names.called(name, given)
-    return call(name, given) if own is None else own
+    known = names(name)
+    if not callable(known):
+        return Unresolved(f"{name}({', '.join(map(shown, given))})")
+    result: Value = known(*given)
+    return result
 
 
 def _ternary(node: Node, names: Names) -> Value:
@@ -160,68 +115,35 @@ def _ternary(node: Node, names: Names) -> Value:
 def _binary(node: Node, names: Names) -> Value:
     left, right = named(node)
     first = evaluate(left, names)
-    match text_of(node.children[1]):
-        case "??":
-            return evaluate(right, names) if first is None else first
-        case "&&":
-            return holds(left, names) and holds(right, names)
-        case "||":
-            return holds(left, names) or holds(right, names)
-        case operator:
-            return _compared(operator, first, evaluate(right, names), node)
-
-
-def _compared(operator: str, first: Value, second: Value, node: Node) -> Value:
-    if isinstance(first, Unresolved) or isinstance(second, Unresolved):
-        return Unresolved(text_of(node))
-    if operator in {"==", "!="}:
-        return (first == second) is (operator == "==")
-    if operator == ">" and isinstance(first, int) and isinstance(second, int):
-        return first > second
-    return Unresolved(text_of(node))
+    if (operator := text_of(node.children[1])) == "??":
+        return evaluate(right, names) if first is None else first
+    match operator, first, evaluate(right, names):
+        case "==", str() | int() as one, str() | int() as other:
+            return one == other
+        case ">", int() as one, int() as other:
+            return one > other
+        case _:
+            return Unresolved(text_of(node))
 
 
 def _unary(node: Node, names: Names) -> Value:
     (operand,) = named(node)
-    if node.children[0].type == "!":
-        return not holds(operand, names)
-    value = evaluate(operand, names)
-    return -value if isinstance(value, int) else Unresolved(text_of(node))
-
-
-def _number(node: Node, _names: Names) -> Value:
-    return int(text_of(node))
-
-
-def _boolean(node: Node, _names: Names) -> Value:
-    return text_of(node) == "true"
-
-
-def _null(_node: Node, _names: Names) -> Value:
-    return None
-
-
-def _inner(node: Node, names: Names) -> Value:
-    return evaluate(named(node)[0], names)
-
-
-def _identifier(node: Node, names: Names) -> Value:
-    return names.value_of(text_of(node))
+    return not holds(operand, names) if node.children[0].type == "!" else Unresolved(text_of(node))
 
 
 _HANDLERS: dict[str, Callable[[Node, Names], Value]] = {
-    "array": _array,
+    "array": lambda node, names: [evaluate(each, names) for each in named(node)],
     "binary_expression": _binary,
-    "boolean": _boolean,
+    "boolean": lambda node, _: text_of(node) == "true",
     "call_expression": _call,
-    "for_statement": _loop,
-    "identifier": _identifier,
+    "for_statement": lambda node, names: [evaluate(*each) for each in expand(node, names)],
+    "identifier": lambda node, names: names(text_of(node)),
     "member_expression": _member,
-    "null": _null,
-    "number": _number,
+    "null": lambda *_: None,
+    "number": lambda node, _: int(text_of(node)),
     "object": _object,
-    "parenthesized_expression": _inner,
-    "string": _text,
+    "parenthesized_expression": lambda node, names: evaluate(named(node)[0], names),
+    "string": _string,
     "subscript_expression": _subscript,
     "ternary_expression": _ternary,
     "unary_expression": _unary,

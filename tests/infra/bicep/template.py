@@ -61,8 +61,9 @@ class Template:
     exported: frozenset[str]
 
 
+@cache
 def read_template(path: Path) -> Template:
-    """Read the file. Raises `SyntaxFaultError` when any part of it is not understood."""
+    """Read a file, once. Raises `SyntaxFaultError` when any part of it is not understood."""
     root = parse(path.read_bytes(), path.name)
     declared = list(_declared(root))
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
-type Value = str | int | bool | list[Value] | dict[str, Value] | Unresolved | None
+type Function = Callable[..., Value]
+type Value = str | int | bool | list[Value] | dict[str, Value] | Unresolved | Function | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,26 +22,16 @@ class Unresolved:
     written: bool = False
 
 
-def is_empty(value: Value) -> bool:
-    """Tell whether a value is nothing; what only Azure knows is something."""
-    return not isinstance(value, Unresolved) and value in (None, "", [], {})
-
-
-def member(value: Value, name: str) -> Value:
-    """Give a property of a value, or `None`. Below what is unresolved, everything is."""
-    match value:
-        case Unresolved(text, resource_type):
-            return Unresolved(f"{text}.{name}", resource_type)
-        case dict():
-            return value.get(name)
-        case _:
-            return None
-
-
 def at(value: Value, *path: str) -> Value:
-    """Give a property of a property, and so on, or `None`."""
+    """Give a property of a property, and so on, or `None`. Below what is unresolved, everything is."""
     for name in path:
-        value = member(value, name)
+        match value:
+            case Unresolved(text, resource_type):
+                value = Unresolved(f"{text}.{name}", resource_type)
+            case dict():
+                value = value.get(name)
+            case _:
+                return None
     return value
 
 
@@ -56,10 +48,8 @@ def properties_of(value: Value) -> dict[str, Value]:
 def shown(value: Value) -> str:
     """Write a value into a text, as Bicep does."""
     match value:
-        case Unresolved(text, written=True):
-            return text
-        case Unresolved(text):
-            return f"${{{text}}}"
+        case Unresolved(text, written=written):
+            return text if written else f"${{{text}}}"
         case bool():
             return str(value).lower()
         case _:

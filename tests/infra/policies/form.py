@@ -7,7 +7,16 @@ from operator import gt, lt
 
 from tree_sitter import Node
 
-from tests.infra.bicep.template import Declaration, Template, decorators_of, named, text_of, walk, within
+from tests.infra.bicep.template import (
+    Declaration,
+    Template,
+    decorators_of,
+    named,
+    read_template,
+    text_of,
+    walk,
+    within,
+)
 from tests.infra.infrastructure import Infrastructure
 
 _MOST_LINES = 200
@@ -61,7 +70,7 @@ def bounds_hold_in_modules(infrastructure: Infrastructure) -> Iterator[str]:
     for template in infrastructure.templates:
         for module in template.modules.values():
             path = (template.path.parent / module.source).resolve()
-            inner = infrastructure.library.template(path).parameters if path.is_file() else {}
+            inner = read_template(path).parameters if path.is_file() else {}
             for name, given in _passed_on(template, module.body):
                 for bound in _outside(given, inner[name]):
                     yield f"{template.path.name}: {module.name} has another {bound} for {name}"

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from tree_sitter import Node
 
-from tests.infra.bicep.template import Resource, Template, named, text_of, walk
+from tests.infra.bicep.template import Resource, Template, named, read_template, text_of, walk
 from tests.infra.infrastructure import Infrastructure
 
 #: Those of Bicep's functions that the templates call.
@@ -49,7 +49,7 @@ def imported_names_are_exported(infrastructure: Infrastructure) -> Iterator[str]
     """Require that what one file takes from another is there, and marked `@export()`."""
     for template in infrastructure.templates:
         for taken in template.imports:
-            source = infrastructure.library.template((template.path.parent / taken.source).resolve())
+            source = read_template((template.path.parent / taken.source).resolve())
             for name in taken.names:
                 if name not in source.exported:
                     yield f"{template.path.name}: {taken.source} exports no {name}"
@@ -79,7 +79,7 @@ def _calls(infrastructure: Infrastructure) -> Iterator[tuple[Template, Resource,
         for module in template.modules.values():
             path = (template.path.parent / module.source).resolve()
             if path.is_file():
-                yield template, module, infrastructure.library.template(path)
+                yield template, module, read_template(path)
 
 
 def _arguments(module: Resource) -> Iterator[str]:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.infra.bicep.deployment import Deployment, Library, Planned
+from tests.infra.bicep.deployment import Deployment, Planned
 from tests.infra.bicep.values import Value
 
 ROOT = Path(__file__).parents[3]
@@ -27,7 +27,7 @@ _PARAMETERS: dict[str, Value] = {
 @pytest.fixture(scope="package")
 def watching() -> Deployment:
     """Read the module that `main.bicep` calls."""
-    return Deployment(_TEMPLATE, _PARAMETERS, Library())
+    return Deployment(_TEMPLATE, _PARAMETERS)
 
 
 @pytest.fixture(scope="package")

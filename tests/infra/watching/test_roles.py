@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from tests.infra.bicep.deployment import Deployment, Library
+from tests.infra.bicep.deployment import Deployment
 from tests.infra.bicep.values import Unresolved, properties_of
 from tests.infra.infrastructure import REPOSITORY, Infrastructure
 from tests.infra.policies.access import role_of
@@ -73,7 +73,7 @@ def _place(resource_type: str, deployment: Deployment) -> str:
 
 def _role_names() -> dict[str, str]:
     """Name each role by its id, in words."""
-    roles = Deployment(REPOSITORY / "infra/modules/roles.bicep", {}, Library()).value_of("roles")
+    roles = Deployment(REPOSITORY / "infra/modules/roles.bicep", {}).value_of("roles")
     return {
         str(role): re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name).lower()
         for name, role in properties_of(roles).items()

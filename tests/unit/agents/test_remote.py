@@ -91,9 +91,9 @@ async def test_retry_after_beyond_complete_by_is_not_waited_for(
 ) -> None:
     """The Agent ends at complete-by, whatever the service asks for."""
     service.answers = [Answer(503, headers={"Retry-After": "3600"})]
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         with pytest.raises(TransientError, match="payment did not do it by complete-by"):
-            await _put(make_remote(), within=0.2)
+            await _put(make_remote(), within=1)
     assert len(service.received) == 1
 
 
@@ -172,7 +172,7 @@ async def test_service_that_never_answers_costs_no_more_than_complete_by(
 ) -> None:
     """The outcome stays unknown: transient, not a refusal."""
     service.answers = [Answer(hangs=True)]
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         with pytest.raises(TransientError, match="payment did not do it by complete-by"):
             await _put(make_remote(), within=0.2)
 

@@ -24,12 +24,21 @@ from functions.pattern.states import Outcome
 from tests.e2e.caller import ORDER
 from tests.e2e.fleet.bench import running
 from tests.e2e.recovery.bench import PATIENCE, Bench, events
+from tests.e2e.recovery.supervisor import sweep
+from tests.e2e.recovery.workflows import STEPS
 
 pytestmark = [pytest.mark.process, pytest.mark.asyncio(loop_scope="module")]
 
-#: Nobody of the application serves the queue. From complete-by on, a reply is late; the Supervisor acts
-#: `SKEW_SECONDS` after that, which leaves the time to bring a late reply of the epoch that still is.
-_SETTINGS = {"AGENTS_ELSEWHERE": "payment", "STEP_SECONDS": "orders.payment=6", "SKEW_SECONDS": "5"}
+#: Nobody of the application serves the queue, and its Supervisor sweeps on New Year's Day only: a reply can
+#: be late in the epoch that still is.
+_SETTINGS = {
+    "AGENTS_ELSEWHERE": "payment",
+    "STEP_SECONDS": "orders.payment=20",
+    "SUPERVISOR_SCHEDULE": "0 0 0 1 1 *",
+}
+
+#: What the test's own Supervisor asks for, and never calls.
+_NO_SERVICES = {f"{step.upper()}_URL": "http://127.0.0.1:9" for step in STEPS}
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +103,7 @@ async def test_reply_that_is_late_or_of_an_old_epoch_counts_for_nothing(agent: P
     await asyncio.sleep((old.complete_by - datetime.now(UTC)).total_seconds())
     await agent.reply(_paid(old), _refused(old))
     assert await _standing(agent, "late") == before
+    assert (await sweep({**_NO_SERVICES, **agent.bench.settings}, "--clock-ahead", "60")).recovered == 1
     new = await agent.next_request()
     assert (new.task_id, new.epoch, new.effect_key) == ("late", 2, old.effect_key)
     before = await _standing(agent, "late")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from datetime import timedelta
 
 from functions.agents.breaker import Breaker, CircuitOpenError
@@ -16,6 +17,22 @@ from tests.fakes.ports import fake_ports
 POLICY = BreakerPolicy(failures=3, open_for=timedelta(seconds=10))
 FAILURES = 3
 OPEN_FOR = 10
+
+
+async def cut_short(call: Awaitable[object], begun: Callable[[], int]) -> None:
+    """Begin a call, and once it is counted as `begun`, end it as complete-by does. Raises `TimeoutError`."""
+    limit = asyncio.timeout(None)
+
+    async def limited() -> None:
+        async with limit:
+            await call
+
+    before = begun()
+    task = asyncio.create_task(limited())
+    while begun() == before:
+        await asyncio.sleep(0)
+    limit.reschedule(asyncio.get_running_loop().time())
+    await task
 
 
 class Drones:
@@ -70,7 +87,7 @@ class Instances:
         """Call the service from one; the call is under way until the event is set."""
         hold, calls = self.drones.hold(), self.drones.calls
         call = asyncio.create_task(self.call(breaker))
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             while self.drones.calls == calls:
                 await asyncio.sleep(0)
         self.drones.hold_no_more()

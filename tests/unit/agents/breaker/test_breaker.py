@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
-
 import pytest
 
 from functions.agents.breaker import CircuitOpenError
 from functions.pattern.breaker import BreakerState
 from functions.pattern.errors import PermanentError, TransientError
-from tests.unit.agents.breaker.instances import FAILURES, OPEN_FOR, Instances
+from tests.unit.agents.breaker.instances import FAILURES, OPEN_FOR, Instances, cut_short
 
 
 async def test_service_that_answers_is_called(instances: Instances) -> None:
@@ -114,8 +112,7 @@ async def test_call_that_is_cut_short_has_failed(instances: Instances) -> None:
     instances.drones.hold()
     for _ in range(FAILURES):
         with pytest.raises(TimeoutError):
-            async with asyncio.timeout(0.01):
-                await breaker.call(instances.drones.attempt)
+            await cut_short(breaker.call(instances.drones.attempt), lambda: instances.drones.calls)
     assert await instances.call(breaker) == ["circuit open"]
     assert instances.rows.written[0].last_error == "no answer by complete-by"
 
