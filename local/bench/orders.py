@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import aiohttp
 
 from local.bench.host_figures import Figures, completed_orchestrations, read_figures, until_completed
-from local.callers.client import SAMPLE_ORDER, Order
+from local.callers.client import SAMPLE_ORDER, OrderStatus
 
 _CONNECTIONS = 50
 
@@ -75,6 +75,6 @@ async def _submit(session: aiohttp.ClientSession) -> tuple[str, float]:
         return answer.headers["Location"], time.perf_counter() - start
 
 
-async def _look_at(session: aiohttp.ClientSession, location: str) -> Order:
+async def _look_at(session: aiohttp.ClientSession, location: str) -> OrderStatus:
     async with session.get(location, raise_for_status=True) as answer:
-        return Order.model_validate(await answer.json())
+        return OrderStatus.model_validate(await answer.json())

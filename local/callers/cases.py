@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import Enum
 from itertools import cycle, islice
 
-from local.callers.client import SAMPLE_DELIVERY, Body, Order, OrderState
+from local.callers.client import SAMPLE_DELIVERY, Body, OrderState, OrderStatus
 
 #: The account of the deliveries that are refused for it.
 SUSPENDED_ACCOUNT = "A-suspended"
@@ -23,7 +23,7 @@ class Expectation:
     state: OrderState
     steps: Mapping[str, str]
 
-    def unmet(self, order: Order | None) -> str | None:
+    def unmet(self, order: OrderStatus | None) -> str | None:
         """Say what came in its place, or `None` when it came as expected; `order` is as it was last seen."""
         if order is None:
             return "never seen"

@@ -53,7 +53,7 @@ class OrderState(StrEnum):
     COMPENSATED = "Compensated"
 
 
-class Step(BaseModel):
+class StepStatus(BaseModel):
     """One step of an order, as the API reports it."""
 
     model_config = ConfigDict(extra="ignore", frozen=True)
@@ -64,7 +64,7 @@ class Step(BaseModel):
     finished_at: datetime | None = None
 
 
-class Order(BaseModel):
+class OrderStatus(BaseModel):
     """An order, as the API reports it. Times are UTC."""
 
     model_config = ConfigDict(extra="ignore", frozen=True)
@@ -73,7 +73,7 @@ class Order(BaseModel):
     state: OrderState
     submitted_at: datetime
     finished_at: datetime | None = None
-    steps: tuple[Step, ...] = ()
+    steps: tuple[StepStatus, ...] = ()
     last_error: str | None = None
 
     @property
@@ -129,7 +129,7 @@ class OrderClient:
             if result.status != HTTPStatus.ACCEPTED:
                 raise OrderRefusedError(f"An order of the batch was refused: {result.problem}")
 
-    async def look_at(self, order_id: str, resource: str = "orders") -> Order | None:
+    async def look_at(self, order_id: str, resource: str = "orders") -> OrderStatus | None:
         """Return the order as it is now, or `None` while it is still on the queue."""
         async with self._session.get(f"api/{resource}/{order_id}") as response:
             if response.status == HTTPStatus.NOT_FOUND:
@@ -138,14 +138,14 @@ class OrderClient:
                 raise OrderRefusedError(
                     f"The order cannot be read: {response.status} {await response.text()}"
                 )
-            return Order.model_validate(await response.json())
+            return OrderStatus.model_validate(await response.json())
 
-    async def follow(self, order_id: str, within: float) -> AsyncIterator[Order]:
+    async def follow(self, order_id: str, within: float) -> AsyncIterator[OrderStatus]:
         """Give the order each time it has changed, until it is finished.
 
         Raises `TimeoutError` when that takes longer than `within` seconds.
         """
-        last: Order | None = None
+        last: OrderStatus | None = None
         async with asyncio.timeout(within):
             while last is None or not last.is_finished:
                 order = await self.look_at(order_id)

@@ -13,7 +13,7 @@ from rich.console import Console
 
 from local.callers.bars import Bars
 from local.callers.cases import Case, Submission, submissions
-from local.callers.client import Order, OrderClient
+from local.callers.client import OrderClient, OrderStatus
 from local.callers.notices import REPLY_QUEUE, listening
 from local.callers.services import SampleServices
 
@@ -36,7 +36,7 @@ class DemoResult:
 
     submissions: Sequence[Submission]
     #: By id; one that is missing was never seen.
-    orders: dict[str, Order] = field(default_factory=dict)
+    orders: dict[str, OrderStatus] = field(default_factory=dict)
     #: By id, in words.
     leftovers: dict[str, str] = field(default_factory=dict)
     #: Seconds of each order's own request.

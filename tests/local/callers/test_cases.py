@@ -10,13 +10,13 @@ from functions.workflows.deliveries.definition import DELIVERIES, crosses_servic
 from functions.workflows.deliveries.models import Delivery
 from functions.workflows.orders.definition import ORDERS
 from local.callers.cases import SUSPENDED_ACCOUNT, Case, Submission, submissions
-from local.callers.client import SAMPLE_DELIVERY, Order, OrderState, Step
+from local.callers.client import SAMPLE_DELIVERY, OrderState, OrderStatus, StepStatus
 
 
-def _order(state: OrderState, steps: dict[str, str], last_error: str | None = None) -> Order:
-    shown = tuple(Step(name=name, state=of_step) for name, of_step in steps.items())
+def _order(state: OrderState, steps: dict[str, str], last_error: str | None = None) -> OrderStatus:
+    shown = tuple(StepStatus(name=name, state=of_step) for name, of_step in steps.items())
     at = datetime(2026, 11, 21, tzinfo=UTC)
-    return Order(id="a", state=state, submitted_at=at, steps=shown, last_error=last_error)
+    return OrderStatus(id="a", state=state, submitted_at=at, steps=shown, last_error=last_error)
 
 
 def _delivery(case: Case) -> Delivery:

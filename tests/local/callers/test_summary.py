@@ -10,19 +10,19 @@ import pytest
 from rich.console import Console
 
 from local.callers.cases import Case, Submission
-from local.callers.client import Order, OrderState, Step
+from local.callers.client import OrderState, OrderStatus, StepStatus
 from local.callers.demo import DemoResult
 from local.callers.summary import orders_per_second, percentile, summary
 from tests.local.callers.canned_api import SUBMITTED
 
 
-def _order(order_id: str, state: OrderState, seconds: float | None, case: Case = Case.ORDER) -> Order:
+def _order(order_id: str, state: OrderState, seconds: float | None, case: Case = Case.ORDER) -> OrderStatus:
     finished = SUBMITTED + timedelta(seconds=seconds) if seconds is not None else None
-    steps = tuple(Step(name=name, state=of_step) for name, of_step in case.expectation.steps.items())
-    return Order(id=order_id, state=state, submitted_at=SUBMITTED, finished_at=finished, steps=steps)
+    steps = tuple(StepStatus(name=name, state=of_step) for name, of_step in case.expectation.steps.items())
+    return OrderStatus(id=order_id, state=state, submitted_at=SUBMITTED, finished_at=finished, steps=steps)
 
 
-def _result(*orders: Order, never_seen: int = 0) -> DemoResult:
+def _result(*orders: OrderStatus, never_seen: int = 0) -> DemoResult:
     made = [Submission(order.id, Case.ORDER) for order in orders]
     missing = [Submission(f"missing-{number}", Case.ORDER) for number in range(never_seen)]
     return DemoResult(made + missing, {order.id: order for order in orders})

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from local.platform import FolderInUseError, RefusedError, reset
+from local.platform import FolderInUseError, StartRefusedError, reset
 from local.platform import folder as folder_module
 from local.platform.folder import held
 
@@ -51,7 +51,7 @@ async def test_the_folder_stays_held_while_a_part_lives(
 async def test_folder_that_cannot_be_is_refused(tmp_path: Path) -> None:
     """With the reason, and the option by which another is chosen."""
     (tmp_path / "notes.txt").write_text("mine")
-    with pytest.raises(RefusedError, match=r"notes.txt cannot be used \(.+\).*--data"):
+    with pytest.raises(StartRefusedError, match=r"notes.txt cannot be used \(.+\).*--data"):
         async with held(tmp_path / "notes.txt"):
             pass
 
