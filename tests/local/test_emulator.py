@@ -5,19 +5,17 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from local.emulator.config import emulator_config
-
-ROOT = Path(__file__).parents[3]
+from local.emulator.__main__ import CONFIG, QUEUES, emulator_config
 
 
 def test_committed_configuration_is_current() -> None:
-    """Whoever changes the queues is told to write the emulator's file anew."""
-    committed = (ROOT / "local/emulator/config.json").read_text(encoding="utf-8")
-    assert committed == emulator_config(ROOT / "infra/queues.json"), "run: python -m local.emulator"
+    """A change of the queues needs a new file."""
+    committed = CONFIG.read_text(encoding="utf-8")
+    assert committed == emulator_config(QUEUES), "run: python -m local.emulator"
 
 
 def test_durations_stay_within_the_emulators_limits(tmp_path: Path) -> None:
-    """What Azure takes and the emulator does not is shortened; the rest is as declared."""
+    """What Azure allows and the emulator does not is shortened; the rest is as declared."""
     queues = tmp_path / "queues.json"
     properties = {
         "lockDuration": "PT1M",
