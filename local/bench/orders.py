@@ -16,7 +16,7 @@ _CONNECTIONS = 50
 
 @dataclass(frozen=True, slots=True)
 class OrdersMeasured:
-    """What a phase of orders took. Times are in seconds; rates are per second."""
+    """The measurements of one phase. Times are in seconds; rates are per second."""
 
     count: int
     processed: int
@@ -27,12 +27,12 @@ class OrdersMeasured:
     figures: Figures
 
     def per_order(self, counted: int) -> float:
-        """Divide a count by the orders."""
+        """Return a count per order."""
         return counted / self.count
 
 
 def connect(url: str) -> aiohttp.ClientSession:
-    """Open as many connections as a busy caller has."""
+    """Return a session with as many connections as a busy caller has."""
     return aiohttp.ClientSession(url, connector=aiohttp.TCPConnector(limit=_CONNECTIONS))
 
 

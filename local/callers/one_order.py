@@ -1,4 +1,4 @@
-"""`python -m local run`: one order, its progress shown live."""
+"""`python -m local run`: one order and its progress, live."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from rich.table import Table
 
 from local.callers.client import SAMPLE_ORDER, OrderClient, OrderState, OrderStatus
 
-#: Seconds that one order on an idle machine may take before something is plainly wrong.
+#: Seconds after which one order on an idle machine counts as failed.
 _FINISHED_WITHIN = 60.0
 
 
 async def show_one_order(url: str, console: Console) -> OrderStatus:
-    """Submit the sample order to the application at `url` and show what happens to it to its end."""
+    """Submit the sample order to the application at `url`, and show its progress until its end."""
     order_id = f"sample-{uuid.uuid4().hex[:12]}"
     async with OrderClient.at(url) as client:
         await client.submit(order_id)
@@ -31,7 +31,7 @@ async def show_one_order(url: str, console: Console) -> OrderStatus:
 
 
 def next_command(url: str) -> str:
-    """Return the shell command with which a newcomer submits an order."""
+    """Return a shell command that submits an order."""
     return f"curl -i {url}/api/orders -H 'Content-Type: application/json' -d '{json.dumps(SAMPLE_ORDER)}'"
 
 

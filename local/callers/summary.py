@@ -1,4 +1,4 @@
-"""The demo's result as tables: what came of each case, and the figures."""
+"""The demo's result as tables: the outcome of each case, and figures."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def orders_per_second(orders: Collection[OrderStatus]) -> float | None:
 
 
 def _cases(result: DemoResult) -> Table:
-    table = Table("", "case", "how many", "expected", "what came", title="What came of each case")
+    table = Table("", "case", "count", "expected", "outcome", title="Outcome of each case")
     for case in Case:
         tried = [each for each in result.submissions if each.case is case]
         if tried:
