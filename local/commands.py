@@ -17,7 +17,7 @@ from local.platform import (
     Platform,
     PlatformOptions,
     reset,
-    until_told_to_stop,
+    until_stop_signal,
 )
 
 _DONE = 0
@@ -84,7 +84,7 @@ async def _on_platform(
             _print_addresses(platform.addresses, options)
             return await work(platform)
 
-    return await until_told_to_stop(started(), platform.kill_all_now, stopped=stopped)
+    return await until_stop_signal(started(), platform.kill_all_now, stopped=stopped)
 
 
 def _print_addresses(addresses: Addresses, options: PlatformOptions) -> None:

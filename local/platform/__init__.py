@@ -13,7 +13,7 @@ from local.platform.errors import (
     StartRefusedError,
 )
 from local.platform.folder import reset
-from local.platform.interruption import INTERRUPTED, until_told_to_stop
+from local.platform.interruption import INTERRUPTED, until_stop_signal
 from local.platform.options import ANY_PORTS, Addresses, PlatformOptions, Ports
 from local.platform.parts import PartName
 from local.platform.process import ROOT
@@ -34,5 +34,5 @@ __all__ = [
     "Ports",
     "StartRefusedError",
     "reset",
-    "until_told_to_stop",
+    "until_stop_signal",
 ]

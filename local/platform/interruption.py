@@ -26,7 +26,7 @@ async def unless[Result](interruption: Coroutine[None, None, NoReturn], work: Aw
         await asyncio.gather(working, interrupting, return_exceptions=True)
 
 
-async def until_told_to_stop(
+async def until_stop_signal(
     work: Coroutine[None, None, int], at_once: Callable[[], None], *, stopped: int = 0
 ) -> int:
     """Return the result of `work`, or `stopped` when SIGINT, SIGTERM or SIGHUP ended it.

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from local.platform import INTERRUPTED, until_told_to_stop
+from local.platform import INTERRUPTED, until_stop_signal
 from tests.chaos.evidence.evidence import Evidence
 from tests.chaos.evidence.tables import Tables
 from tests.chaos.invariants import Violation, violations
@@ -43,7 +43,7 @@ async def chaos(seed: int, orders: int, minutes: float) -> int:
         return _VIOLATED if found else _HELD
 
     try:
-        return await until_told_to_stop(
+        return await until_stop_signal(
             observe_and_check(), environment.platform.kill_all_now, stopped=INTERRUPTED
         )
     finally:

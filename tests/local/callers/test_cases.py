@@ -1,4 +1,4 @@
-"""What the demo tries is what the application offers, and what it expects is told from what came."""
+"""The demo's cases fit the workflows, and unexpected outcomes are described."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ def _delivery(case: Case) -> Delivery:
     return Delivery.model_validate({name: value for name, value in body.items() if name != "id"})
 
 
-def test_the_sample_delivery_is_one_that_the_application_takes() -> None:
+def test_the_sample_delivery_is_valid() -> None:
     """It needs no transport."""
     assert not crosses_service_area(Delivery.model_validate(SAMPLE_DELIVERY), {})
 
 
 def test_each_case_is_what_it_is_called() -> None:
-    """By the workflow's own rule, and by the account that the services are told of."""
+    """By the workflow's own rule, and by the account that the services suspend."""
     assert not crosses_service_area(_delivery(Case.NEAR), {})
     assert crosses_service_area(_delivery(Case.FAR), {})
     assert _delivery(Case.SUSPENDED).account == SUSPENDED_ACCOUNT
@@ -62,15 +62,15 @@ def test_a_few_deliveries_try_every_case() -> None:
     assert len({each.id for each in made}) == 10
 
 
-def test_what_came_as_expected_has_nothing_unmet() -> None:
+def test_an_expected_outcome_has_nothing_unmet() -> None:
     """State and steps."""
     for case in Case:
         came = _order(case.expectation.state, dict(case.expectation.steps))
         assert case.expectation.unmet(came) is None
 
 
-def test_what_came_in_its_place_is_said() -> None:
-    """Never seen, another state, or a step in another state."""
+def test_an_unexpected_outcome_is_described() -> None:
+    """No status, another state, or a step in another state."""
     expectation = Case.NEAR.expectation
     steps = dict(expectation.steps)
     assert expectation.unmet(None) == "never seen"

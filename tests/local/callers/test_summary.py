@@ -1,4 +1,4 @@
-"""The summary counts what came of each case, and measures."""
+"""The summary counts the outcomes of each case, and has the figures."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def _printed(result: DemoResult) -> list[list[str]]:
     ]
 
 
-def test_a_case_that_came_as_expected_is_ticked() -> None:
+def test_a_case_that_ended_as_expected_is_ticked() -> None:
     """With its number."""
     submissions = [Submission("a", Case.NEAR), Submission("b", Case.NO_DRONE)]
     orders = {
@@ -52,7 +52,7 @@ def test_a_case_that_came_as_expected_is_ticked() -> None:
 
 
 def test_a_case_with_one_exception_is_crossed() -> None:
-    """And each exception is said and counted."""
+    """And each exception is named and counted."""
     result = _result(
         _order("a", OrderState.PROCESSED, 0.5),
         _order("b", OrderState.PROCESSED, 0.5),
@@ -64,7 +64,7 @@ def test_a_case_with_one_exception_is_crossed() -> None:
 
 
 def test_what_is_left_behind_is_crossed() -> None:
-    """A state alone does not make it good."""
+    """The right state alone is not enough."""
     result = DemoResult(
         [Submission("a", Case.NO_DRONE)],
         {"a": _order("a", OrderState.COMPENSATED, 1, Case.NO_DRONE)},
@@ -99,7 +99,7 @@ def test_figures_are_the_services_own() -> None:
 
 
 def test_a_summary_without_any_result_is_still_a_summary() -> None:
-    """Nothing divides by nothing."""
+    """There is no division by zero."""
     assert ["orders/s", "-"] in _printed(_result(never_seen=1))
 
 

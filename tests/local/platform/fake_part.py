@@ -17,14 +17,14 @@ class _Answer(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         """Answer with the process id."""
         if self.path == "/die":
-            _say("fatal: the fake was told to die")
+            _say("fatal: the fake dies on request")
             os._exit(3)
         self.send_response(200)
         self.end_headers()
         self.wfile.write(str(os.getpid()).encode())
 
     def log_message(self, format: str, *arguments: object) -> None:  # noqa: A002 - the base class names it so
-        """Say nothing for each request."""
+        """Print nothing for each request."""
 
 
 def _say(line: str) -> None:
@@ -42,7 +42,7 @@ def _ignore(*_: object) -> None:
 
 
 def main(port: int, behaviour: set[str]) -> None:
-    """Serve until told to stop."""
+    """Serve until SIGTERM."""
     signal.signal(signal.SIGTERM, _stop)
     if "ignore-sigterm" in behaviour:
         signal.signal(signal.SIGTERM, _ignore)

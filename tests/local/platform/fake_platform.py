@@ -10,7 +10,7 @@ import asyncio
 import sys
 from pathlib import Path
 
-from local.platform import ANY_PORTS, Addresses, PartName, Platform, PlatformOptions, until_told_to_stop
+from local.platform import ANY_PORTS, Addresses, PartName, Platform, PlatformOptions, until_stop_signal
 from local.platform.blueprint import Blueprint, Stages
 from local.platform.parts import Part, Readiness
 from tests.local.platform.processes import PATIENCE
@@ -53,7 +53,7 @@ async def _main(data: Path, *behaviour: str) -> int:
             sys.stdout.flush()
             await platform.run_until_failure()
 
-    return await until_told_to_stop(work(), platform.kill_all_now)
+    return await until_stop_signal(work(), platform.kill_all_now)
 
 
 if __name__ == "__main__":

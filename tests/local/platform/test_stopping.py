@@ -12,7 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from local.platform import until_told_to_stop
+from local.platform import until_stop_signal
 from local.platform.process import ROOT
 from tests.local.platform.processes import PATIENCE, descendants, left_running
 
@@ -60,7 +60,7 @@ async def test_work_that_was_stopped_before_its_end_is_no_success() -> None:
         await asyncio.Event().wait()
         return 0
 
-    assert await until_told_to_stop(demo(), lambda: None, stopped=130) == 130
+    assert await until_stop_signal(demo(), lambda: None, stopped=130) == 130
 
 
 def test_a_platform_under_nohup_outlives_its_terminal(start: Start) -> None:

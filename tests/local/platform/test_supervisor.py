@@ -118,7 +118,7 @@ async def test_a_part_that_dies_is_named_with_its_last_lines(tmp_path: Path, sta
         with pytest.raises(PartFailedError, match="host ended with exit code 3") as failure:
             await asyncio.wait_for(platform.run_until_failure(), PATIENCE)
     assert failure.value.part is PartName.HOST
-    assert failure.value.last_lines[-1] == "fatal: the fake was told to die"
+    assert failure.value.last_lines[-1] == "fatal: the fake dies on request"
     assert left_running(started()) == []
 
 
