@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import signal
 import sys
@@ -26,11 +27,14 @@ pytestmark = [pytest.mark.process, pytest.mark.timeout(600)]
 _LIMITS = Limits(step=3, pick_up=4, sweep=1, threshold=2, extended_waits=(1, 2))
 
 
+# The Service Bus client does not close a socket whose connection was cut.
+@pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")
 async def test_short_run_violates_nothing(tmp_path: Path) -> None:
     """30 orders, every fault that can affect them, and all invariants hold."""
     plan = make_plan(seed=1, orders=30, seconds=45)
     environment = RunEnvironment(plan, _LIMITS, tmp_path / "data")
     evidence = await observe(plan, _LIMITS, environment, tmp_path / "parts.log", Console())
+    gc.collect()
     assert violations(evidence) == []
 
 
