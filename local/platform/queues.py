@@ -36,9 +36,11 @@ async def write_bound_queues(app: Path, environment: Mapping[str, str], file: Pa
     )
     try:
         queues, reason = await process.communicate()
-    finally:
+    except asyncio.CancelledError:
         with suppress(ProcessLookupError):
             process.kill()
+        await process.wait()
+        raise
     if process.returncode:
         raise PlatformError(
             f"The queues of {app} cannot be read from its bindings; "
