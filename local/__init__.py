@@ -1,3 +1,3 @@
-"""The local platform: runs the project on one machine, without Azure and without Docker. Never deployed."""
+"""Runs this application on one machine, without Azure and without Docker. Never deployed."""
 
 from __future__ import annotations

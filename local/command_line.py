@@ -1,7 +1,7 @@
-"""What can be typed after `python -m local`, and what the exit code means.
+"""The command line `python -m local`, and its exit codes.
 
-0: done, or stopped as asked. 1: a part failed, the demo did not end as expected, or an invariant of a
-chaos run does not hold. 2: refused, nothing started. 130: a demo or a chaos run was stopped before its end.
+0: done, or stopped by a signal. 1: a part failed, the demo did not end as expected, or a chaos run violated
+an invariant. 2: refused, nothing was started. 130: a demo or a chaos run was stopped before its end.
 """
 
 from __future__ import annotations
@@ -16,8 +16,7 @@ import aiohttp
 
 from local import commands
 from local.callers.client import OrderRefusedError
-from local.platform import INTERRUPTED, PlatformError, PlatformOptions, Ports, RefusedError
-from tests.chaos.command import chaos
+from local.platform import INTERRUPTED, PlatformError, PlatformOptions, Ports, StartRefusedError
 
 _FAILED = 1
 _REFUSED = 2
@@ -30,11 +29,11 @@ _MOST_MINUTES = 1_440
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Carry out one command and return the exit code."""
+    """Run one command and return its exit code."""
     chosen = _parser().parse_args(arguments)
     try:
         return asyncio.run(_command(chosen))
-    except RefusedError as refusal:
+    except StartRefusedError as refusal:
         print(refusal, file=sys.stderr)
         return _REFUSED
     except (PlatformError, OrderRefusedError, aiohttp.ClientError, TimeoutError) as failure:
@@ -55,7 +54,9 @@ def _command(chosen: argparse.Namespace) -> Coroutine[None, None, int]:
         case "demo":
             return commands.demo(_options(chosen), chosen.orders, chosen.deliveries)
         case "chaos":
-            return chaos(chosen.seed, chosen.orders, chosen.minutes)
+            from tests.chaos.run import command  # noqa: PLC0415 - only this command needs the tests
+
+            return command.chaos(chosen.seed, chosen.orders, chosen.minutes)
         case _:
             return commands.forget(chosen.data)
 
@@ -66,19 +67,21 @@ def _parser() -> argparse.ArgumentParser:
         description="Runs the application here, with Azurite, a Service Bus broker and a Functions host.",
     )
     subcommands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    _add_platform_options(subcommands.add_parser("up", help="start everything and stay until Ctrl-C"))
-    _add_platform_options(subcommands.add_parser("run", help="the same, and show one order on its way"))
+    _add_platform_options(subcommands.add_parser("up", help="start everything and run until Ctrl-C"))
+    _add_platform_options(subcommands.add_parser("run", help="the same, and show the progress of one order"))
     demo = subcommands.add_parser(
-        "demo", help="start everything, send many orders and deliveries, sum up, stop"
+        "demo", help="start everything, send many orders and deliveries, print a summary, stop"
     )
     demo.add_argument("--orders", type=_count, default=50, metavar="N", help="how many (default: 50)")
     demo.add_argument("--deliveries", type=_count, default=50, metavar="M", help="how many (default: 50)")
-    demo.add_argument("--url", type=_url, help="use the application that runs there, and start nothing")
+    demo.add_argument("--url", type=_url, help="use a running application, and start nothing")
     _add_platform_options(demo)
     _add_chaos_options(
-        subcommands.add_parser("chaos", help="break things on purpose, and check that it held")
+        subcommands.add_parser(
+            "chaos", help="inject faults while orders are processed, and check the invariants"
+        )
     )
-    reset = subcommands.add_parser("reset", help="forget all state (refused while the platform runs)")
+    reset = subcommands.add_parser("reset", help="delete all state (refused while the platform runs)")
     _add_data_option(reset)
     return parser
 
@@ -103,19 +106,21 @@ def _add_platform_options(parser: argparse.ArgumentParser) -> None:
     )
     _add_data_option(parser)
     parser.add_argument(
-        "--app", type=Path, default=_DEFAULTS.app, help="folder of function_app.py (default: here)"
+        "--app", type=Path, default=_DEFAULTS.app, help="folder of any v2 function_app.py (default: here)"
     )
 
 
 def _add_chaos_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--orders", type=_positive, default=200, metavar="N", help="how many (default: 200)")
-    parser.add_argument("--seed", type=int, default=1, metavar="N", help="what happens when (default: 1)")
+    parser.add_argument(
+        "--seed", type=int, default=1, metavar="N", help="decides what happens when (default: 1)"
+    )
     parser.add_argument(
         "--minutes",
         type=_minutes,
         default=_CHAOS_MINUTES,
         metavar="M",
-        help="how long orders and faults come, before all is healed and settles (default: %(default)s)",
+        help="how long orders and faults are sent, before the platform settles (default: %(default)s)",
     )
 
 
@@ -125,7 +130,7 @@ def _add_data_option(parser: argparse.ArgumentParser) -> None:
         type=Path,
         default=_DEFAULTS.data,
         metavar="FOLDER",
-        help="keeps the state (default: %(default)s)",
+        help="where the state is kept (default: %(default)s)",
     )
 
 

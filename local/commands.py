@@ -10,14 +10,22 @@ from rich.console import Console
 from local.callers.demo import run_demo
 from local.callers.one_order import next_command, show_one_order
 from local.callers.summary import summary
-from local.platform import INTERRUPTED, Addresses, Platform, PlatformOptions, reset, until_told_to_stop
+from local.platform import (
+    INTERRUPTED,
+    ROOT,
+    Addresses,
+    Platform,
+    PlatformOptions,
+    reset,
+    until_stop_signal,
+)
 
 _DONE = 0
 _FAILED = 1
 
 
 async def up(options: PlatformOptions) -> int:
-    """Run the platform until told to stop."""
+    """Run the platform until it is stopped."""
 
     async def stay(platform: Platform) -> int:
         await platform.run_until_failure()
@@ -26,7 +34,7 @@ async def up(options: PlatformOptions) -> int:
 
 
 async def run(options: PlatformOptions) -> int:
-    """Run the platform, show one order on its way, say what to try next, and stay until told to stop."""
+    """Run the platform, show the progress of one order and what to try next, until it is stopped."""
 
     async def show_and_stay(platform: Platform) -> int:
         url = platform.addresses.host
@@ -39,7 +47,7 @@ async def run(options: PlatformOptions) -> int:
 
 
 async def demo(options: PlatformOptions, orders: int, deliveries: int) -> int:
-    """Run the platform for some of each, and stop it. Returns 0 only if all came as expected."""
+    """Run the platform for so many orders and deliveries. Returns 0 only if all end as expected."""
 
     async def show(platform: Platform) -> int:
         addresses = platform.addresses
@@ -51,7 +59,7 @@ async def demo(options: PlatformOptions, orders: int, deliveries: int) -> int:
 
 
 async def demo_at(url: str, orders: int, deliveries: int, service_bus: str | None = None) -> int:
-    """Send some of each to an application that is running. Returns 0 only if all came as expected."""
+    """Send so many orders and deliveries to a running application. Returns 0 only if all end as expected."""
     console = Console()
     result = await run_demo(url, console, orders=orders, deliveries=deliveries, service_bus=service_bus)
     console.print(summary(result))
@@ -59,7 +67,7 @@ async def demo_at(url: str, orders: int, deliveries: int, service_bus: str | Non
 
 
 async def forget(data: Path) -> int:
-    """Delete all state of a platform that is not running, and say what was deleted."""
+    """Delete all state of a platform that is not running, and print what was deleted."""
     deleted = await reset(data)
     print("\n".join(f"deleted {what}" for what in deleted) or f"nothing to delete in {data}")
     return _DONE
@@ -68,26 +76,29 @@ async def forget(data: Path) -> int:
 async def _on_platform(
     options: PlatformOptions, work: Callable[[Platform], Awaitable[int]], *, stopped: int = _DONE
 ) -> int:
-    """Run the platform around `work`; stop it at its end, at a part's failure or at a signal (`stopped`)."""
+    """Run the platform for `work`, until its end, a failed part, or a signal (which returns `stopped`)."""
     platform = Platform(options)
 
     async def started() -> int:
         async with platform:
-            _say_ready(platform.addresses, options)
+            _print_addresses(platform.addresses, options)
             return await work(platform)
 
-    return await until_told_to_stop(started(), platform.kill_all_now, stopped=stopped)
+    return await until_stop_signal(started(), platform.kill_all_now, stopped=stopped)
 
 
-def _say_ready(addresses: Addresses, options: PlatformOptions) -> None:
+def _print_addresses(addresses: Addresses, options: PlatformOptions) -> None:
     ports = addresses.ports
-    rows = [
+    host = [
         ("host", f"{addresses.host}/api/docs", "the application: its requests"),
         ("", f"{addresses.host}/api/ops", "the operators' console"),
+    ]
+    rows = [
+        *(host if options.app.resolve() == ROOT else [("host", addresses.host, str(options.app))]),
         ("broker", addresses.service_bus, "Service Bus"),
         ("", f"{addresses.admin}/queues", "its queues' figures"),
         ("azurite", addresses.table, f"tables; blobs on {ports.blob}, queues on {ports.queue}"),
-        ("data", str(options.data), "all state; `python -m local reset` forgets it"),
+        ("data", str(options.data), "all state; `python -m local reset` deletes it"),
     ]
     print()
     for part, address, what in rows:

@@ -1,1 +1,1 @@
-"""`make bench`: measures the whole way of an order, and what it costs, in one run."""
+"""`make bench`: measures the processing of orders from end to end, and its cost, in one run."""

@@ -1,4 +1,4 @@
-"""`python -m local.bench`: one table of what was measured; exit code 1 when an order was not processed."""
+"""`python -m local.bench`: prints one table of measurements; exit code 1 when an order was not processed."""
 
 from __future__ import annotations
 

@@ -20,17 +20,17 @@ _CONNECTIONS = 50
 
 
 async def engine_rate(orchestrator: str, count: int, data: Path) -> float:
-    """Start `count` orchestrations at once, and give how many were completed in a second."""
+    """Start `count` orchestrations at once, and return how many were completed per second."""
     async with Platform(PlatformOptions(ports=ANY_PORTS, data=data), _host_alone) as platform:
         connector = aiohttp.TCPConnector(limit=_CONNECTIONS)
         async with aiohttp.ClientSession(platform.addresses.host, connector=connector) as session:
-            await _carry(session, orchestrator, count // 10)
+            await _complete(session, orchestrator, count // 10)
             start = time.perf_counter()
-            await _carry(session, orchestrator, count)
+            await _complete(session, orchestrator, count)
             return count / (time.perf_counter() - start)
 
 
-async def _carry(session: aiohttp.ClientSession, orchestrator: str, count: int) -> None:
+async def _complete(session: aiohttp.ClientSession, orchestrator: str, count: int) -> None:
     before = await completed_orchestrations(session)
     await asyncio.gather(*(_start(session, orchestrator) for _ in range(count)))
     await until_completed(session, before + count)
@@ -48,6 +48,6 @@ def _host_alone(options: PlatformOptions, addresses: Addresses) -> Stages:
     host = Part(
         name=PartName.HOST,
         command=(sys.executable, "-m", "functions_local", "--app", str(_APP), *ports),
-        ready=Readiness(f"{addresses.host}/admin/host/status"),
+        ready=Readiness(addresses.host_status),
     )
     return [[host]]

@@ -1,4 +1,4 @@
-"""What the application and the host count of themselves."""
+"""The counters of the application and of the host."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from dataclasses import dataclass
 
 import aiohttp
 
-#: Seconds that a phase may take before something is plainly wrong.
+#: Seconds after which a phase counts as failed.
 _PATIENCE = 300.0
 _LOOK_EVERY = 0.05
 
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """Counts since the host started; subtract two to get a phase's."""
+    """Counts since the host started; `since` gives those of a phase."""
 
     transactions: int
     operations: int
@@ -24,7 +24,7 @@ class Figures:
     activities: int
 
     def since(self, before: Figures) -> Figures:
-        """Give what was counted between `before` and this."""
+        """Return the counts from `before` until this."""
         return Figures(
             transactions=self.transactions - before.transactions,
             operations=self.operations - before.operations,
@@ -48,7 +48,7 @@ async def until_completed(session: aiohttp.ClientSession, count: int) -> None:
 
 
 async def read_figures(session: aiohttp.ClientSession) -> Figures:
-    """Read all counts; reading touches neither tables nor queues."""
+    """Read all counts, without access to tables or queues."""
     durable = await _durable(session)
     async with session.get("/api/ops/figures") as answer:
         application = await answer.json()

@@ -9,14 +9,14 @@ from dataclasses import dataclass
 import aiohttp
 
 from local.bench.host_figures import Figures, completed_orchestrations, read_figures, until_completed
-from local.callers.client import SAMPLE_ORDER, Order
+from local.callers.client import SAMPLE_ORDER, OrderStatus
 
 _CONNECTIONS = 50
 
 
 @dataclass(frozen=True, slots=True)
 class OrdersMeasured:
-    """What a phase of orders took. Times are in seconds; rates are per second."""
+    """The measurements of one phase. Times are in seconds; rates are per second."""
 
     count: int
     processed: int
@@ -27,12 +27,12 @@ class OrdersMeasured:
     figures: Figures
 
     def per_order(self, counted: int) -> float:
-        """Divide a count by the orders."""
+        """Return a count per order."""
         return counted / self.count
 
 
 def connect(url: str) -> aiohttp.ClientSession:
-    """Open as many connections as a busy caller has."""
+    """Return a session with as many connections as a busy caller has."""
     return aiohttp.ClientSession(url, connector=aiohttp.TCPConnector(limit=_CONNECTIONS))
 
 
@@ -75,6 +75,6 @@ async def _submit(session: aiohttp.ClientSession) -> tuple[str, float]:
         return answer.headers["Location"], time.perf_counter() - start
 
 
-async def _look_at(session: aiohttp.ClientSession, location: str) -> Order:
+async def _look_at(session: aiohttp.ClientSession, location: str) -> OrderStatus:
     async with session.get(location, raise_for_status=True) as answer:
-        return Order.model_validate(await answer.json())
+        return OrderStatus.model_validate(await answer.json())

@@ -10,14 +10,14 @@ import psutil
 from rich.table import Table
 
 from local.bench.orders import OrdersMeasured
-from local.bench.run import Measured
+from local.bench.run import BenchResult
 from local.callers.summary import percentile
 
 _GIBIBYTE = 1024**3
 _PACKAGES = ("azure-functions-durable", "azure-data-tables", "azure-servicebus", "fastapi")
 
 
-def report(measured: Measured) -> Table:
+def report(measured: BenchResult) -> Table:
     """Return the table to print."""
     many = measured.many
     table = Table("measure", "value", title=f"{many.count} orders at once on {_machine()}")

@@ -1,3 +1,3 @@
-"""Sample callers of the API: they submit orders over HTTP, as any program does, and watch them."""
+"""Sample callers of the API: they submit orders over HTTP, like any program, and follow them."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How far the demo is, while it runs."""
+"""The progress of the demo, while it runs."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Bars:
         self._progress.update(self._bars[name], completed=completed)
 
     def say(self, name: str, completed: int) -> None:
-        """Move a bar, and where there is no terminal print a line if it is a new one."""
+        """Move a bar, and where there is no terminal print a line if it has changed."""
         self.show(name, completed)
         line = f"{name} {completed} of {self._total}"
         if line != self._last_line and not self._console.is_terminal:

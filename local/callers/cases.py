@@ -1,4 +1,4 @@
-"""What the demo tries, and what must come of it."""
+"""The cases of the demo, and their expected outcomes."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from enum import Enum
 from itertools import cycle, islice
 
-from local.callers.client import SAMPLE_DELIVERY, Body, Order, OrderState
+from local.callers.client import SAMPLE_DELIVERY, Body, OrderState, OrderStatus
 
-#: The account of the deliveries that are refused for it.
+#: The account whose deliveries are refused.
 SUSPENDED_ACCOUNT = "A-suspended"
 
 _FAR_AWAY = {"latitude": 45.5152, "longitude": -122.6784}
@@ -18,13 +18,13 @@ _FAR_AWAY = {"latitude": 45.5152, "longitude": -122.6784}
 
 @dataclass(frozen=True, slots=True)
 class Expectation:
-    """How a submission ends: its state, and that of its steps."""
+    """The expected outcome of a submission: its state, and those of its steps."""
 
     state: OrderState
     steps: Mapping[str, str]
 
-    def unmet(self, order: Order | None) -> str | None:
-        """Say what came in its place, or `None` when it came as expected; `order` is as it was last seen."""
+    def unmet(self, order: OrderStatus | None) -> str | None:
+        """Return the unexpected outcome in words, or `None`; `order` is the last status, if there was one."""
         if order is None:
             return "never seen"
         if order.state is not self.state:
@@ -35,7 +35,7 @@ class Expectation:
 
 
 class Case(Enum):
-    """One kind of submission: what it is called, its resource, and what is expected of it."""
+    """One kind of submission: its label, its resource, and its expected outcome."""
 
     #: An order that is paid.
     ORDER = ("order, paid", "orders", Expectation(OrderState.PROCESSED, {"payment": "Completed"}))
@@ -63,7 +63,7 @@ class Case(Enum):
             dict.fromkeys(("account", "package", "transport", "drone", "delivery"), "Completed"),
         ),
     )
-    #: The account is suspended: the first step is refused, when nothing has been done that could be undone.
+    #: The account is suspended: the first step is refused, before anything needs an undo.
     SUSPENDED = (
         "delivery, account suspended",
         "deliveries",
@@ -72,7 +72,7 @@ class Case(Enum):
             {"account": "Failed", **dict.fromkeys(("package", "drone", "delivery"), "NotStarted")},
         ),
     )
-    #: The drone is refused for good: what had been done by then is undone.
+    #: The drone is refused for good: the steps that were completed before are undone.
     NO_DRONE = (
         "delivery, drone refused",
         "deliveries",
@@ -88,19 +88,19 @@ class Case(Enum):
         self.expectation = expectation
 
 
-#: Deliveries come in this order, again and again; half of them are nothing special.
+#: Deliveries are sent in this order, repeatedly; half of them are simple ones.
 _DELIVERIES = (Case.NEAR, Case.FAR, Case.SUSPENDED, Case.NO_DRONE, Case.NEAR, Case.FAR, Case.NEAR, Case.NEAR)
 
 
 @dataclass(frozen=True, slots=True)
 class Submission:
-    """One order or delivery of the demo, under an id of ours."""
+    """One order or delivery of the demo, with an id that the demo chooses."""
 
     id: str
     case: Case
 
     def delivery(self, reply_to: str | None) -> Body:
-        """Write the delivery, with its id, as it goes in a batch."""
+        """Return the delivery, with its id, as part of a batch."""
         changes: dict[str, object] = {"id": self.id}
         if reply_to is not None:
             changes["reply_to"] = reply_to
@@ -112,7 +112,7 @@ class Submission:
 
 
 def submissions(orders: int, deliveries: int) -> list[Submission]:
-    """Make so many of each, with new ids."""
+    """Return so many orders and deliveries, with new ids."""
     return [Submission(f"demo-{uuid.uuid4().hex[:16]}", case) for case in _cases(orders, deliveries)]
 
 

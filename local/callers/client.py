@@ -1,4 +1,4 @@
-"""A caller's view of the order API: submit an order, look at it, follow it to its end."""
+"""A client of the order API: submits orders, reads their status, follows them to their end."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from pydantic import BaseModel, ConfigDict
 
 type Body = Mapping[str, object]
 
-#: What the samples order.
+#: The sample order.
 SAMPLE_ORDER: dict[str, object] = {
     "customer": "C-1042",
     "currency": "EUR",
     "items": [{"sku": "TEA-250", "quantity": 2, "unit_price": "4.90"}],
 }
-#: What the samples have delivered: across town, so within the service area.
+#: The sample delivery: across town, so within the service area.
 SAMPLE_DELIVERY: dict[str, object] = {
     "account": "A-1042",
     "package": {"weight_kg": 2.5, "size": "small", "tag": "spare parts"},
@@ -30,31 +30,31 @@ SAMPLE_DELIVERY: dict[str, object] = {
     "expedited": False,
 }
 _TIMEOUT = aiohttp.ClientTimeout(total=30)
-#: Seconds between two looks at an order.
+#: Seconds between two status requests for an order.
 _LOOK_EVERY = 0.1
 
 
 class OrderRefusedError(Exception):
-    """The API did not accept an order, or could not be asked about one."""
+    """The API did not accept an order, or did not return its status."""
 
 
 class OrderState(StrEnum):
-    """What has become of an order; the pattern's `ProcessState`."""
+    """The state of an order; the pattern's `ProcessState`."""
 
-    #: Accepted, and not yet taken up by a Scheduler.
+    #: Accepted, and not yet started by a Scheduler.
     PENDING = "Pending"
     #: A Scheduler runs its steps.
     PROCESSING = "Processing"
-    #: All its steps are done.
+    #: All its steps are completed.
     PROCESSED = "Processed"
     #: It waits for an operator.
     ERROR = "Error"
-    #: What had been done for it has been undone.
+    #: Its completed steps have been undone.
     COMPENSATED = "Compensated"
 
 
-class Step(BaseModel):
-    """One step of an order, as the API reports it."""
+class StepStatus(BaseModel):
+    """One step of an order, as the API returns it."""
 
     model_config = ConfigDict(extra="ignore", frozen=True)
 
@@ -64,8 +64,8 @@ class Step(BaseModel):
     finished_at: datetime | None = None
 
 
-class Order(BaseModel):
-    """An order, as the API reports it. Times are UTC."""
+class OrderStatus(BaseModel):
+    """An order, as the API returns it. Times are UTC."""
 
     model_config = ConfigDict(extra="ignore", frozen=True)
 
@@ -73,22 +73,22 @@ class Order(BaseModel):
     state: OrderState
     submitted_at: datetime
     finished_at: datetime | None = None
-    steps: tuple[Step, ...] = ()
+    steps: tuple[StepStatus, ...] = ()
     last_error: str | None = None
 
     @property
     def is_finished(self) -> bool:
-        """Whether nothing more happens to it unless an operator acts."""
+        """Whether only an operator can change it."""
         return self.state not in {OrderState.PENDING, OrderState.PROCESSING}
 
     @property
     def seconds(self) -> float | None:
-        """End to end: from its submission to its end, by the service's own clock."""
+        """Seconds from its submission to its end, by the service's own clock."""
         return (self.finished_at - self.submitted_at).total_seconds() if self.finished_at else None
 
 
 class BatchResult(BaseModel):
-    """What the API says of one order of a batch."""
+    """The API's result for one order of a batch."""
 
     model_config = ConfigDict(extra="ignore", frozen=True)
 
@@ -105,12 +105,12 @@ class OrderClient:
     @classmethod
     @asynccontextmanager
     async def at(cls, url: str) -> AsyncIterator[OrderClient]:
-        """Give a client of the application at `url`, for the block."""
+        """Open a client of the application at `url` for the block."""
         async with aiohttp.ClientSession(base_url=url.rstrip("/") + "/", timeout=_TIMEOUT) as session:
             yield cls(session)
 
     async def submit(self, order_id: str, reply_to: str | None = None) -> None:
-        """Submit the sample order under an id of ours; notices of it go to the queue `reply_to`.
+        """Submit the sample order with this id; its notices go to the queue `reply_to`.
 
         Raises `OrderRefusedError` with the API's reason.
         """
@@ -120,7 +120,7 @@ class OrderClient:
                 raise OrderRefusedError(f"The order was refused: {response.status} {await response.text()}")
 
     async def submit_batch(self, resource: str, orders: Sequence[Body]) -> None:
-        """Submit orders in one request. Raises `OrderRefusedError` unless all of them are taken."""
+        """Submit orders in one request. Raises `OrderRefusedError` unless all of them are accepted."""
         async with self._session.post(f"api/{resource}/batch", json={"orders": orders}) as response:
             if not response.ok:
                 raise OrderRefusedError(f"The batch was refused: {response.status} {await response.text()}")
@@ -129,8 +129,8 @@ class OrderClient:
             if result.status != HTTPStatus.ACCEPTED:
                 raise OrderRefusedError(f"An order of the batch was refused: {result.problem}")
 
-    async def look_at(self, order_id: str, resource: str = "orders") -> Order | None:
-        """Return the order as it is now, or `None` while it is still on the queue."""
+    async def look_at(self, order_id: str, resource: str = "orders") -> OrderStatus | None:
+        """Return the order's status, or `None` while the order is still on the queue."""
         async with self._session.get(f"api/{resource}/{order_id}") as response:
             if response.status == HTTPStatus.NOT_FOUND:
                 return None
@@ -138,14 +138,14 @@ class OrderClient:
                 raise OrderRefusedError(
                     f"The order cannot be read: {response.status} {await response.text()}"
                 )
-            return Order.model_validate(await response.json())
+            return OrderStatus.model_validate(await response.json())
 
-    async def follow(self, order_id: str, within: float) -> AsyncIterator[Order]:
-        """Give the order each time it has changed, until it is finished.
+    async def follow(self, order_id: str, within: float) -> AsyncIterator[OrderStatus]:
+        """Yield the order's status each time it has changed, until it is finished.
 
         Raises `TimeoutError` when that takes longer than `within` seconds.
         """
-        last: Order | None = None
+        last: OrderStatus | None = None
         async with asyncio.timeout(within):
             while last is None or not last.is_finished:
                 order = await self.look_at(order_id)

@@ -1,4 +1,4 @@
-"""`python -m local demo`: many orders and deliveries at once, and how they fared."""
+"""`python -m local demo`: many orders and deliveries at once, and their outcomes."""
 
 from __future__ import annotations
 
@@ -13,52 +13,52 @@ from rich.console import Console
 
 from local.callers.bars import Bars
 from local.callers.cases import Case, Submission, submissions
-from local.callers.client import Order, OrderClient
+from local.callers.client import OrderClient, OrderStatus
 from local.callers.notices import REPLY_QUEUE, listening
 from local.callers.services import SampleServices
 
-#: Calls on their way at one time.
+#: Requests in flight at one time.
 _CONCURRENCY = 16
-#: The API takes so many in one batch.
+#: The most submissions that the API accepts in one batch.
 _BATCH = 500
-#: Seconds between two rounds of looks at the orders that are not finished.
+#: Seconds between two rounds of status requests for the unfinished orders.
 _LOOK_EVERY = 0.25
-#: Seconds that all get: a fixed part, and one for each, both far above what any machine needs.
+#: Seconds until the demo gives up: a fixed part, and one for each order, far above what any machine needs.
 _PATIENCE = 60.0
 _PATIENCE_PER_ORDER = 0.5
-#: What a caller is told of an order: received; completed, or compensated.
+#: The notices about one order: received; then completed, or compensated.
 _NOTICES_AN_ORDER = 2
 
 
 @dataclass(slots=True)
 class DemoResult:
-    """What was seen of each submission: how it was last seen, and what a service still has of it."""
+    """What was observed of each submission: its last status, and what a service still holds of it."""
 
     submissions: Sequence[Submission]
-    #: By id; one that is missing was never seen.
-    orders: dict[str, Order] = field(default_factory=dict)
+    #: By id; one that is missing never had a status.
+    orders: dict[str, OrderStatus] = field(default_factory=dict)
     #: By id, in words.
     leftovers: dict[str, str] = field(default_factory=dict)
-    #: Seconds of each order's own request.
+    #: Seconds of each request with one order.
     submit_seconds: list[float] = field(default_factory=list)
-    #: Seconds of each batch's request.
+    #: Seconds of each request with a batch.
     batch_seconds: list[float] = field(default_factory=list)
-    #: Notices on the reply queue, by kind; empty where nobody listened.
+    #: Notices on the reply queue, by kind; empty when nobody listened.
     notices: Counter[str] = field(default_factory=Counter)
 
     def unmet(self, submission: Submission) -> str | None:
-        """Say what came in place of what was expected, or `None` when it came as expected."""
+        """Return the unexpected outcome in words, or `None` when it is as expected."""
         seen = self.orders.get(submission.id)
         return submission.case.expectation.unmet(seen) or self.leftovers.get(submission.id)
 
     @property
     def all_as_expected(self) -> bool:
-        """Whether everything came as expected."""
+        """Whether every outcome is as expected."""
         return not any(self.unmet(each) for each in self.submissions)
 
     @property
     def unfinished(self) -> list[Submission]:
-        """The submissions that have not been seen finished."""
+        """The submissions that are not known to be finished."""
         return [each for each in self.submissions if not self._is_finished(each.id)]
 
     def _is_finished(self, order_id: str) -> bool:
@@ -69,10 +69,10 @@ class DemoResult:
 async def run_demo(
     url: str, console: Console, *, orders: int, deliveries: int, service_bus: str | None = None
 ) -> DemoResult:
-    """Submit so many of each to the application at `url` and wait until all are finished.
+    """Submit so many orders and deliveries to the application at `url`, and wait until all are finished.
 
-    With `service_bus`, a connection string, it listens for the notices that callers get. What is not
-    finished in time stays as it was last seen. Raises `OrderRefusedError`.
+    With `service_bus`, a connection string, it also counts the notices to callers. Submissions that are not
+    finished in time keep their last status. Raises `OrderRefusedError`.
     """
     result = DemoResult(submissions(orders, deliveries))
     reply_to = None if service_bus is None else REPLY_QUEUE
@@ -139,7 +139,7 @@ async def _look_for_leftovers(services: SampleServices, result: DemoResult) -> N
 
 
 async def _for_each(each: Iterable[Submission], call: Callable[[Submission], Awaitable[None]]) -> None:
-    """Call for each, a few at a time. Raises the first failure, after which no more are called."""
+    """Call for each, a few at a time. The first failure ends all calls, and is raised."""
     limit = asyncio.Semaphore(_CONCURRENCY)
 
     async def limited(submission: Submission) -> None:

@@ -1,4 +1,4 @@
-"""What the application tells its callers: the notices on the demo's reply queue."""
+"""Counts the notices that the application sends to the demo's reply queue."""
 
 from __future__ import annotations
 
@@ -13,31 +13,31 @@ from azure.servicebus.aio import ServiceBusClient, ServiceBusReceiver
 
 #: The reply queue that the demo's orders name.
 REPLY_QUEUE = "notices-demo"
-#: Seconds that the last notices get to arrive.
+#: Seconds in which the last notices must arrive.
 _PATIENCE = 15.0
 _LOOK_EVERY = 0.1
 _AT_ONCE = 100
 
 
 class Notices:
-    """Counts notices by kind, for the orders that are watched; those of others are taken and dropped."""
+    """Counts notices by kind, for the orders that are watched; others are received and ignored."""
 
     def __init__(self) -> None:
         self.counts: Counter[str] = Counter()
         self._watched = set[str]()
 
     def watch(self, order_ids: set[str]) -> None:
-        """Count what is told of these orders."""
+        """Count the notices about these orders."""
         self._watched = order_ids
 
     async def until(self, count: int) -> None:
-        """Wait until so many have arrived, or for some seconds at most."""
+        """Wait until so many have arrived, for `_PATIENCE` seconds at most."""
         deadline = asyncio.get_running_loop().time() + _PATIENCE
         while self.counts.total() < count and asyncio.get_running_loop().time() < deadline:  # noqa: ASYNC110
             await asyncio.sleep(_LOOK_EVERY)  # what is waited for comes from another process
 
     async def take(self, receiver: ServiceBusReceiver) -> None:
-        """Take notices as they come, until cancelled."""
+        """Receive notices until cancelled."""
         while True:
             for message in await receiver.receive_messages(_AT_ONCE, max_wait_time=1):
                 notice = json.loads(str(message))
@@ -47,7 +47,7 @@ class Notices:
 
 @asynccontextmanager
 async def listening(connection: str | None) -> AsyncIterator[Notices]:
-    """Listen on the reply queue for the block; without a connection nothing is heard."""
+    """Listen on the reply queue for the block; without a connection nothing is received."""
     notices = Notices()
     if connection is None:
         yield notices

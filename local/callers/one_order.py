@@ -1,4 +1,4 @@
-"""`python -m local run`: one order, its progress shown live."""
+"""`python -m local run`: one order and its progress, live."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
-from local.callers.client import SAMPLE_ORDER, Order, OrderClient, OrderState
+from local.callers.client import SAMPLE_ORDER, OrderClient, OrderState, OrderStatus
 
-#: Seconds that one order on an idle machine may take before something is plainly wrong.
+#: Seconds after which one order on an idle machine counts as failed.
 _FINISHED_WITHIN = 60.0
 
 
-async def show_one_order(url: str, console: Console) -> Order:
-    """Submit the sample order to the application at `url` and show what happens to it to its end."""
+async def show_one_order(url: str, console: Console) -> OrderStatus:
+    """Submit the sample order to the application at `url`, and show its progress until its end."""
     order_id = f"sample-{uuid.uuid4().hex[:12]}"
     async with OrderClient.at(url) as client:
         await client.submit(order_id)
@@ -31,11 +31,11 @@ async def show_one_order(url: str, console: Console) -> Order:
 
 
 def next_command(url: str) -> str:
-    """Return the shell command with which a newcomer submits an order."""
+    """Return a shell command that submits an order."""
     return f"curl -i {url}/api/orders -H 'Content-Type: application/json' -d '{json.dumps(SAMPLE_ORDER)}'"
 
 
-async def _live(changes: AsyncIterator[Order], console: Console) -> Order:
+async def _live(changes: AsyncIterator[OrderStatus], console: Console) -> OrderStatus:
     order = None
     with Live(console=console, redirect_stderr=sys.stderr.isatty(), auto_refresh=False) as live:
         async for order in changes:
@@ -43,7 +43,7 @@ async def _live(changes: AsyncIterator[Order], console: Console) -> Order:
     return _followed(order)
 
 
-async def _in_lines(changes: AsyncIterator[Order], console: Console) -> Order:
+async def _in_lines(changes: AsyncIterator[OrderStatus], console: Console) -> OrderStatus:
     order = None
     async for order in changes:
         steps = ", ".join(f"{step.name} {step.state}" for step in order.steps)
@@ -51,13 +51,13 @@ async def _in_lines(changes: AsyncIterator[Order], console: Console) -> Order:
     return _followed(order)
 
 
-def _followed(order: Order | None) -> Order:
+def _followed(order: OrderStatus | None) -> OrderStatus:
     """Return the last state: `follow` ends only with a finished order, or with an error."""
     assert order  # noqa: S101 - see above
     return order
 
 
-def _table(order: Order) -> Table:
+def _table(order: OrderStatus) -> Table:
     table = Table("step", "state", "started", "finished", title=f"order {order.id}: {order.state}")
     for step in order.steps:
         table.add_row(step.name, step.state, _clock(step.started_at), _clock(step.finished_at))
@@ -68,7 +68,7 @@ def _clock(moment: datetime | None) -> str:
     return f"{moment:%H:%M:%S.%f}"[:-3] if moment else ""
 
 
-def _say_end(order: Order, console: Console) -> None:
+def _say_end(order: OrderStatus, console: Console) -> None:
     took = f" after {order.seconds:.2f} s" if order.seconds is not None else ""
     why = f": {order.last_error}" if order.last_error else ""
     colour = "green" if order.state is OrderState.PROCESSED else "red"

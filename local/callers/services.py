@@ -1,4 +1,4 @@
-"""The sample remote services, seen from outside: made to refuse, and looked at afterwards."""
+"""A client of the sample remote services: makes them refuse, and reads their resources afterwards."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ class SampleServices:
     @classmethod
     @asynccontextmanager
     async def at(cls, url: str) -> AsyncIterator[SampleServices]:
-        """Give the services of the application at `url`, for the block."""
+        """Open the services of the application at `url` for the block."""
         base_url = f"{url.rstrip('/')}/api/services/"
         async with aiohttp.ClientSession(base_url=base_url, timeout=_TIMEOUT) as session:
             yield cls(session)
 
     async def prepare(self, submission: Submission) -> None:
-        """Make the services refuse what the submission's case says. Raises `OrderRefusedError`."""
+        """Make the services refuse what the submission's case needs. Raises `OrderRefusedError`."""
         match submission.case:
             case Case.SUSPENDED:
                 await self._put(f"accounts/{SUSPENDED_ACCOUNT}", {"suspended": True})
@@ -39,7 +39,7 @@ class SampleServices:
                 pass
 
     async def what_stands(self, submission: Submission) -> str | None:
-        """Name what a service still has of a submission that was to leave nothing behind, or `None`."""
+        """Return what a service still holds of a submission that should leave nothing, or `None`."""
         if submission.case not in {Case.SUSPENDED, Case.NO_DRONE}:
             return None
         await self._end_refusal(submission)

@@ -1,4 +1,4 @@
-"""The demo's result as tables: what came of each case, and the figures."""
+"""The demo's result as tables: the outcome of each case, and figures."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from local.callers.cases import Case, Submission
-from local.callers.client import Order
+from local.callers.client import OrderStatus
 from local.callers.demo import DemoResult
 
 _TICK = Text("✓", style="green")
@@ -28,7 +28,7 @@ def percentile(values: Sequence[float], percent: float) -> float:
     return sorted(values)[max(0, math.ceil(len(values) * percent / 100) - 1)]
 
 
-def orders_per_second(orders: Collection[Order]) -> float | None:
+def orders_per_second(orders: Collection[OrderStatus]) -> float | None:
     """Return finished orders per second, from the first submission to the last end; `None` without an end."""
     ends = [order.finished_at for order in orders if order.finished_at]
     if not ends:
@@ -38,7 +38,7 @@ def orders_per_second(orders: Collection[Order]) -> float | None:
 
 
 def _cases(result: DemoResult) -> Table:
-    table = Table("", "case", "how many", "expected", "what came", title="What came of each case")
+    table = Table("", "case", "count", "expected", "outcome", title="Outcome of each case")
     for case in Case:
         tried = [each for each in result.submissions if each.case is case]
         if tried:

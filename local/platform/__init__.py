@@ -1,6 +1,6 @@
 """The local platform as a library: Azurite, the Service Bus broker and the Functions host, started as one.
 
-`python -m local` is its command line; end-to-end tests and measurements use `Platform`.
+`python -m local` is its command line; tests and measurements use `Platform`.
 """
 
 from __future__ import annotations
@@ -10,17 +10,19 @@ from local.platform.errors import (
     PartFailedError,
     PlatformError,
     PortTakenError,
-    RefusedError,
+    StartRefusedError,
 )
 from local.platform.folder import reset
-from local.platform.interruption import INTERRUPTED, until_told_to_stop
+from local.platform.interruption import INTERRUPTED, until_stop_signal
 from local.platform.options import ANY_PORTS, Addresses, PlatformOptions, Ports
 from local.platform.parts import PartName
+from local.platform.process import ROOT
 from local.platform.supervisor import Platform
 
 __all__ = [
     "ANY_PORTS",
     "INTERRUPTED",
+    "ROOT",
     "Addresses",
     "FolderInUseError",
     "PartFailedError",
@@ -30,7 +32,7 @@ __all__ = [
     "PlatformOptions",
     "PortTakenError",
     "Ports",
-    "RefusedError",
+    "StartRefusedError",
     "reset",
-    "until_told_to_stop",
+    "until_stop_signal",
 ]

@@ -4,44 +4,45 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from local.platform.errors import RefusedError
+from local.platform.errors import StartRefusedError
 from local.platform.options import Addresses, PlatformOptions
 from local.platform.parts import Part, PartName, Readiness
 from local.platform.process import ROOT
+from local.platform.queues import declared_queues, write_bound_queues
+from local.platform.readiness import until_answered
 from local.platform.settings import application_settings
 
-#: Parts to start together, in the order of the groups; they stop in the opposite order.
+#: Groups of parts that start together, in the order of the groups; they stop in the opposite order.
 type Stages = Sequence[Sequence[Part]]
-#: Makes the parts from what was asked for and the ports that were chosen.
+#: Makes the parts from the options and the ports in use.
 type Blueprint = Callable[[PlatformOptions, Addresses], Stages]
 
 _AZURITE = ROOT / "node_modules" / ".bin" / "azurite"
-_QUEUES = ROOT / "infra" / "queues.json"
 
 
 def whole_platform(options: PlatformOptions, addresses: Addresses) -> Stages:
     """Return Azurite and the broker, then the host, which needs both.
 
-    Raises `RefusedError` when Azurite is not installed, or a settings file cannot be read.
+    Raises `StartRefusedError` when Azurite is not installed, or a settings file cannot be read.
     """
     if not _AZURITE.exists():
-        raise RefusedError(f"Azurite is not installed ({_AZURITE} is missing): run `make setup`.")
-    data = options.data.resolve()
-    first = [_azurite(addresses, data / "azurite", options), _broker(addresses, data / "servicebus")]
-    return [first, [_host(addresses, data / "host", options)]]
+        raise StartRefusedError(f"Azurite is not installed ({_AZURITE} is missing): run `make setup`.")
+    app, data = options.app.resolve(), options.data.resolve()
+    settings = application_settings(app, os.environ, addresses, options.settings)
+    azurite = _azurite(addresses, data / "azurite", options)
+    broker = _broker(addresses, data / "servicebus", options, settings)
+    return [[azurite, broker], [_host(addresses, data / "host", app, settings)]]
 
 
 def _azurite(addresses: Addresses, folder: Path, options: PlatformOptions) -> Part:
-    where = ("--inMemoryPersistence",) if options.in_memory_storage else ("--location", str(folder))
     ports = addresses.ports
     return Part(
         name=PartName.AZURITE,
         command=(
-            str(_AZURITE),
-            *("--silent", "--skipApiVersionCheck", "--disableTelemetry"),
+            *(str(_AZURITE), "--silent", "--skipApiVersionCheck", "--disableTelemetry"),
             *(
                 "--blobPort",
                 str(ports.blob),
@@ -50,37 +51,50 @@ def _azurite(addresses: Addresses, folder: Path, options: PlatformOptions) -> Pa
                 "--tablePort",
                 str(ports.table),
             ),
-            *where,
+            *(("--inMemoryPersistence",) if options.in_memory_storage else ("--location", str(folder))),
         ),
-        # The table service is the last of the three that Azurite starts.
-        ready=Readiness(addresses.table, any_status=True),
+        ready=_tables(addresses),
         stop_within=3.3,
         crash_safe=options.in_memory_storage,
     )
 
 
-def _broker(addresses: Addresses, folder: Path) -> Part:
+def _tables(addresses: Addresses) -> Readiness:
+    """Return the readiness of the table service, the last of the three that Azurite starts."""
+    return Readiness(addresses.table, any_status=True)
+
+
+def _broker(
+    addresses: Addresses, folder: Path, options: PlatformOptions, settings: Mapping[str, str]
+) -> Part:
     ports = addresses.ports
+    declared = declared_queues(options)
+    queues = declared or folder / "queues.json"
+
+    async def write_queues() -> None:
+        await until_answered(_tables(addresses))  # an app may use its tables as soon as it is loaded
+        await write_bound_queues(options.app.resolve(), settings, queues)
+
     return Part(
         name=PartName.BROKER,
         command=(
-            *(sys.executable, "-m", "servicebus_local", "--config", str(_QUEUES), "--data", str(folder)),
+            *(sys.executable, "-m", "servicebus_local", "--config", str(queues), "--data", str(folder)),
             *("--port", str(ports.service_bus), "--admin-port", str(ports.admin)),
         ),
+        prepare=None if declared else write_queues,
         ready=Readiness(f"{addresses.admin}/health"),
         stop_within=1.5,
     )
 
 
-def _host(addresses: Addresses, folder: Path, options: PlatformOptions) -> Part:
-    app = options.app.resolve()
+def _host(addresses: Addresses, folder: Path, app: Path, settings: Mapping[str, str]) -> Part:
     return Part(
         name=PartName.HOST,
         command=(
             *(sys.executable, "-m", "functions_local", "--app", str(app), "--data", str(folder)),
             *("--port", str(addresses.ports.host)),
         ),
-        environment=application_settings(app, os.environ, addresses, options.settings),
-        ready=Readiness(addresses.health),
+        environment=settings,
+        ready=Readiness(addresses.host_status),
         stop_within=1.5,
     )

@@ -1,4 +1,4 @@
-"""What can go wrong with the local platform, told so that the developer knows what to do next."""
+"""What can go wrong with the local platform; each text says why, and what to do next."""
 
 from __future__ import annotations
 
@@ -8,34 +8,34 @@ from local.platform.parts import PartName
 
 
 class PlatformError(Exception):
-    """The local platform cannot go on; the text says why and what to do."""
+    """The local platform cannot go on."""
 
 
-class RefusedError(PlatformError):
-    """The platform did not start anything, because what it was asked for cannot be had."""
+class StartRefusedError(PlatformError):
+    """The platform started nothing, because an option or the machine does not allow it."""
 
 
-class PortTakenError(RefusedError):
-    """A port that was asked for belongs to another program."""
+class PortTakenError(StartRefusedError):
+    """A requested port belongs to another program."""
 
     def __init__(self, port: int, purpose: str, option: str, reason: str) -> None:
         super().__init__(
             f"Port {port}, meant for {purpose}, cannot be used ({reason.lower()}). "
-            f"Stop the program that holds it, or choose another with {option} (0 takes any free one)."
+            f"Stop the program that uses it, or choose another with {option} (0 takes any free one)."
         )
         self.port = port
         self.option = option
 
 
-class FolderInUseError(RefusedError):
-    """The data folder belongs to a platform that is running."""
+class FolderInUseError(StartRefusedError):
+    """The data folder is in use by a running platform."""
 
 
 class PartFailedError(PlatformError):
-    """A part ended, or never answered, without having been told to stop."""
+    """A part ended without having been stopped, or did not become ready."""
 
     def __init__(self, part: PartName, what_happened: str, last_lines: Sequence[str]) -> None:
-        told = "".join(f"\n  {part} | {line}" for line in last_lines) or " nothing"
-        super().__init__(f"The {part} {what_happened}. Its last lines:{told}")
+        lines = "".join(f"\n  {part} | {line}" for line in last_lines) or " nothing"
+        super().__init__(f"The {part} {what_happened}. Its last lines:{lines}")
         self.part = part
         self.last_lines = tuple(last_lines)

@@ -10,24 +10,24 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
-from local.platform.errors import FolderInUseError, RefusedError
+from local.platform.errors import FolderInUseError, StartRefusedError
 
-#: What the parts keep, each in a folder of its own below the data folder.
+#: The state of the parts, each in its own folder below the data folder.
 PART_FOLDERS = ("azurite", "servicebus", "host")
 _LOCK_FILE = "lock"
-#: Seconds that the parts of a platform that was killed get to be gone; its watchdog stops them.
+#: Seconds within which the watchdog of a killed platform has stopped its parts.
 _LEAVING_WITHIN = 8.0
 _POLL = 0.05
 
 
 @asynccontextmanager
 async def held(folder: Path) -> AsyncIterator[int]:
-    """Hold `folder` (made if need be) and give the lock's file descriptor, for the parts to inherit.
+    """Lock `folder`, created if it is missing, and yield the lock's file descriptor for the parts to inherit.
 
-    The lock is the kernel's (`flock`), and it is free only when every process that inherited it is gone: a
-    folder whose Azurite is still writing is not free, even when the platform that started it was killed.
+    The lock is the kernel's (`flock`), and is released only when every process that inherited it is gone: a
+    folder to which Azurite still writes stays locked, even if the platform that started it was killed.
 
-    Raises `FolderInUseError`, or `RefusedError` when there can be no such folder.
+    Raises `FolderInUseError`, or `StartRefusedError` when the folder cannot be created.
     """
     lock = _open_lock(folder)
     try:
@@ -52,7 +52,7 @@ def _open_lock(folder: Path) -> int:
         folder.mkdir(parents=True, exist_ok=True)
         return os.open(folder / _LOCK_FILE, os.O_RDWR | os.O_CREAT, 0o600)
     except OSError as error:
-        raise RefusedError(
+        raise StartRefusedError(
             f"The data folder {folder} cannot be used ({error.strerror}). Choose another with --data."
         ) from error
 

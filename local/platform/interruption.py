@@ -1,4 +1,4 @@
-"""Work that something else can interrupt: a part that fails, or the developer's Ctrl-C."""
+"""Work that is interrupted by a part that fails, or by Ctrl-C."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ import signal
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import NoReturn
 
-#: The exit code of what was stopped before its own end, as shells have it for Ctrl-C.
+#: The exit code of a command that was stopped before its end, as in a shell after Ctrl-C.
 INTERRUPTED = 130
 
 _STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 async def unless[Result](interruption: Coroutine[None, None, NoReturn], work: Awaitable[Result]) -> Result:
-    """Return the result of `work`, or raise what `interruption` raises if that comes first; end the other."""
+    """Return the result of `work`, or raise the error of `interruption`: the first one ends the other."""
     working = asyncio.ensure_future(work)
     interrupting = asyncio.create_task(interruption)
     try:
@@ -26,12 +26,12 @@ async def unless[Result](interruption: Coroutine[None, None, NoReturn], work: Aw
         await asyncio.gather(working, interrupting, return_exceptions=True)
 
 
-async def until_told_to_stop(
+async def until_stop_signal(
     work: Coroutine[None, None, int], at_once: Callable[[], None], *, stopped: int = 0
 ) -> int:
     """Return the result of `work`, or `stopped` when SIGINT, SIGTERM or SIGHUP ended it.
 
-    The first signal cancels `work`, which then cleans up; a second one calls `at_once` to cut that short.
+    The first signal cancels `work`, which then cleans up; a second one calls `at_once` to shorten that.
     """
     loop = asyncio.get_running_loop()
     task = asyncio.create_task(work)
@@ -42,14 +42,14 @@ async def until_told_to_stop(
         else:
             task.cancel()
 
-    # What the caller made us ignore stays ignored: `nohup` does that, to outlive its terminal.
-    heard = [number for number in _STOP_SIGNALS if signal.getsignal(number) is not signal.SIG_IGN]
-    for number in heard:
+    # A signal that the caller has set to be ignored stays ignored: `nohup` does that.
+    handled = [number for number in _STOP_SIGNALS if signal.getsignal(number) is not signal.SIG_IGN]
+    for number in handled:
         loop.add_signal_handler(number, on_signal)
     try:
         return await task
     except asyncio.CancelledError:
         return stopped
     finally:
-        for number in heard:
+        for number in handled:
             loop.remove_signal_handler(number)

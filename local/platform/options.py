@@ -1,4 +1,4 @@
-"""What a platform is asked for: ports, folders and settings; and the addresses that follow from the ports."""
+"""The options of a platform: ports, folders, settings; and the addresses that follow from the ports."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-#: The account and the key that Azurite knows; published by Microsoft, no secret.
+#: The account and key built into Azurite; published by Microsoft, not secret.
 _STORAGE_ACCOUNT = "devstoreaccount1"
 _STORAGE_KEY = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
 
 
 @dataclass(frozen=True, slots=True)
 class Ports:
-    """One TCP port on 127.0.0.1 for each thing that listens. When asked for, 0 means any free one."""
+    """One TCP port on 127.0.0.1 for each endpoint; in a request, 0 means any free port."""
 
     host: int = 7071
     service_bus: int = 5672
@@ -31,36 +31,39 @@ ANY_PORTS = Ports(host=0, service_bus=0, admin=0, blob=0, queue=0, table=0)
 class PlatformOptions:
     """What to start, and where it keeps its state.
 
-    `settings` are application settings that win over every file and the environment. `in_memory_storage`
-    makes Azurite forget everything when it stops, for measurements that must not wait for the disk.
+    `settings` are application settings that override every file and the environment. `queues` is the
+    broker's configuration; without one it is the app's `infra/queues.json`, and without that the queues that
+    the app's bindings name. `in_memory_storage` makes Azurite keep nothing, for tests and measurements that
+    must not wait for the disk.
     """
 
     ports: Ports = field(default_factory=Ports)
     data: Path = Path(".local")
     app: Path = Path()
     settings: Mapping[str, str] = field(default_factory=dict)
+    queues: Path | None = None
     in_memory_storage: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Addresses:
-    """Where the running parts are reached."""
+    """The addresses of the running parts, none with a slash at the end."""
 
     ports: Ports
 
     @property
     def host(self) -> str:
-        """Address of the Functions host, without a slash at the end."""
+        """Address of the Functions host."""
         return f"http://127.0.0.1:{self.ports.host}"
 
     @property
-    def health(self) -> str:
-        """Address that answers 200 when the application and all it depends on work."""
-        return f"{self.host}/api/health"
+    def host_status(self) -> str:
+        """Address that answers 200 as soon as the application has started."""
+        return f"{self.host}/admin/host/status"
 
     @property
     def services(self) -> str:
-        """Address of the sample remote services, which the same host serves."""
+        """Address of the sample remote services, which the host serves too."""
         return f"{self.host}/api/services"
 
     @property

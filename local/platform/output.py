@@ -1,25 +1,44 @@
-"""What a part prints, line by line.
-
-The pipe is our own: `asyncio`'s process waits for the end of the pipes that it makes itself, and a child
-that a dead part left behind would keep those open, so that nobody would see the part die.
-"""
+"""What the parts print: read line by line, and written to stderr as one log."""
 
 from __future__ import annotations
 
 import asyncio
 import os
+import sys
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from typing import BinaryIO, Self
 
+from local.platform.parts import PartName
+
 _CHUNK = 65_536
+_COLOURS = {PartName.AZURITE: "\033[36m", PartName.BROKER: "\033[35m", PartName.HOST: "\033[33m"}
+_PLAIN = "\033[0m"
+_WIDTH = max(map(len, PartName))
+
+
+def log_line(part: PartName, line: str) -> None:
+    """Write one line of `part` after its name. A reader that has gone (`2>&1 | head`) stops no part."""
+    prefix = f"{part:<{_WIDTH}} |"
+    if _coloured():
+        prefix = f"{_COLOURS[part]}{prefix}{_PLAIN}"
+    # `sys.stderr` is looked up each time: a live display replaces it, to keep lines above itself.
+    with suppress(BrokenPipeError):
+        print(prefix, line, file=sys.stderr, flush=True)
+
+
+def _coloured() -> bool:
+    """Whether stderr is a terminal whose user has not set NO_COLOR (https://no-color.org)."""
+    return sys.stderr.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
 class OutputPipe:
-    """A pipe for the output of one process: use it as a context manager while that process is made.
+    """A pipe for the output of one process: use it as a context manager while that process is created.
 
-    The process gets the read end too, which it does not use. So the pipe still holds when the platform is
-    killed, and what the part prints while it stops is no error: Azurite would end at its first word, before
-    it has saved.
+    Not asyncio's own pipe: its process counts as ended only at the end of the pipe, which a child that
+    outlives the part keeps open. The process gets the read end too, without using it: the pipe then still
+    works when the platform is killed, and printing while stopping is no error. Azurite would otherwise end
+    at its first line, before it has saved.
     """
 
     def __init__(self) -> None:
@@ -35,7 +54,7 @@ class OutputPipe:
             self._reader.close()
 
     async def lines(self) -> AsyncIterator[str]:
-        """Give the lines, without their ends, until nobody holds the write end any more."""
+        """Yield the lines, without their ends, until no process holds the write end any more."""
         stream = asyncio.StreamReader()
         transport, _ = await asyncio.get_running_loop().connect_read_pipe(
             lambda: asyncio.StreamReaderProtocol(stream), self._reader

@@ -1,14 +1,14 @@
-"""What a part of the local platform is: a process to start, a way to see it ready, a way to stop it."""
+"""What a part of the local platform is: a process to start, a readiness check, and how it is stopped."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
 
 class PartName(StrEnum):
-    """The parts, by the names that the log shows."""
+    """The parts, by their names in the log."""
 
     #: Microsoft's storage emulator: blobs, queues and the tables that hold the state.
     AZURITE = "azurite"
@@ -20,10 +20,9 @@ class PartName(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Readiness:
-    """How to see that a part serves: a GET of `url` is answered.
+    """A part is ready when a GET of `url` succeeds; with `any_status`, when it is answered at all.
 
-    With `any_status`, an error answer counts too: Azurite answers 400 to a plain GET, and that proves it
-    serves.
+    Azurite answers 400 to a plain GET.
     """
 
     url: str
@@ -34,14 +33,15 @@ class Readiness:
 class Part:
     """One process of the platform.
 
-    `environment` is added to our own. `stop_within` is how many seconds the part gets between SIGTERM and
-    SIGKILL. A part that is not `crash_safe` loses accepted data when it is killed, so the platform does so
-    only in need.
+    `environment` is added to the platform's own. `prepare` is awaited before each start. `stop_within` is
+    the time, in seconds, between SIGTERM and SIGKILL. A part that is not `crash_safe` loses accepted data
+    when it is killed, so it is killed only if it does not stop.
     """
 
     name: PartName
     command: tuple[str, ...]
     ready: Readiness
     environment: Mapping[str, str] = field(default_factory=dict)
+    prepare: Callable[[], Awaitable[None]] | None = None
     stop_within: float = 2.0
     crash_safe: bool = True

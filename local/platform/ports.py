@@ -1,7 +1,7 @@
-"""Ports for the parts: those asked for are checked before anything starts, the others are chosen.
+"""Ports for the parts: requested ones are checked before anything starts, the others are chosen.
 
-The platform chooses every port itself, as an address must be known before its part starts (the payment
-service's) and must stay the same when a part is started again.
+The platform chooses them itself, not the parts: an address must be known before its part starts, and stay
+the same when the part is started again.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from local.platform.errors import PlatformError, PortTakenError
 from local.platform.options import Ports
 
 _LOOPBACK = "127.0.0.1"
-#: Below the ports that Linux (32768) and macOS (49152) give to outgoing connections, so that no client's
-#: connection sits on a part's port while that part is down.
+#: Below the ports that Linux (32768) and macOS (49152) use for outgoing connections, so that no client's
+#: connection takes a part's port while the part is down.
 _CHOICE = range(20_000, 32_000)
 _ATTEMPTS = 200
-#: What each port is for, and the option of the command line that chooses it.
+#: The purpose of each port, and the command-line option that chooses it.
 _PURPOSES = {
     "host": ("the Functions host", "--port"),
     "service_bus": ("the Service Bus broker", "--sb-port"),
@@ -33,9 +33,9 @@ _PURPOSES = {
 
 @contextmanager
 def claimed(requested: Ports) -> Iterator[Ports]:
-    """Give the ports to use, 0 replaced by free ones, which no other platform chooses until the block ends.
+    """Yield the ports, 0 replaced by free ones, which no other platform chooses until the block ends.
 
-    Raises `PortTakenError` for a port that another program, or another part, has.
+    Raises `PortTakenError` for a port that another program, or another part, uses.
     """
     with ExitStack() as claims:
         with ExitStack() as listeners:
@@ -47,7 +47,7 @@ def claimed(requested: Ports) -> Iterator[Ports]:
 
 
 def _check(name: str, port: int, listeners: ExitStack) -> int:
-    """Return `port`, and listen on it until all ports are known, so that none is given twice."""
+    """Return `port`, and listen on it until all ports are known, so that none is used twice."""
     try:
         _listen(port, listeners)
     except OSError as error:
@@ -59,8 +59,8 @@ def _check(name: str, port: int, listeners: ExitStack) -> int:
 def _choose(claims: ExitStack, listeners: ExitStack) -> int:
     """Return a free port.
 
-    Its claim is the UDP port of the same number, which nothing uses: it keeps platforms that start at the
-    same moment from choosing the same port, and ends with this process whatever happens.
+    It is claimed by the UDP port of the same number, which nothing uses: platforms that start at the same
+    moment do not choose the same port, and the claim ends with this process whatever happens.
     """
     for port in random.sample(_CHOICE, _ATTEMPTS):
         with ExitStack() as attempt:
@@ -77,7 +77,7 @@ def _choose(claims: ExitStack, listeners: ExitStack) -> int:
 
 def _listen(port: int, listeners: ExitStack) -> None:
     listener = listeners.enter_context(socket.socket(socket.AF_INET, socket.SOCK_STREAM))
-    # A port whose last connections are still in TIME_WAIT is free, as it is for the part that will have it.
+    # A port whose last connections are in TIME_WAIT counts as free, as it does for the part.
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     listener.bind((_LOOPBACK, port))
     listener.listen(1)

@@ -1,4 +1,4 @@
-"""One part's process: started under the watchdog, its lines in the log, stopped, killed or paused."""
+"""The process of one part: started under the watchdog, its output in the log; stopped, killed or paused."""
 
 from __future__ import annotations
 
@@ -9,32 +9,31 @@ from collections import deque
 from contextlib import suppress
 from pathlib import Path
 
-from local.platform import log
 from local.platform.errors import PartFailedError
-from local.platform.output import OutputPipe
+from local.platform.output import OutputPipe, log_line
 from local.platform.parts import Part
 from local.platform.watchdog import Watchdog
 
-#: The repository's root: parts are started here, as `python -m local.…` must be found.
+#: The repository's root, where the parts are started.
 ROOT = Path(__file__).resolve().parents[2]
-#: The part's program starts when a line arrives, which is when the watchdog knows of it. Should the
-#: platform be killed before that, `read` fails and nothing starts.
+#: The part's program starts when a line arrives, once the watchdog knows its process. If the platform is
+#: killed before that, `read` fails and nothing starts.
 _GATE = 'read -r go && exec "$@"'
 _LAST_LINES = 15
-#: Seconds that the last lines get to arrive when a process is gone.
-_LAST_WORDS = 1.0
+#: Seconds that the children of an ended part have to be gone; only one that left its group takes longer.
+_GONE_WITHIN = 1.0
 
 
 class PartProcess:
-    """A part that was started. Make one with `PartProcess.start`."""
+    """A part that was started; create one with `PartProcess.start`."""
 
     def __init__(
         self, part: Part, process: asyncio.subprocess.Process, output: OutputPipe, watchdog: Watchdog
     ) -> None:
         self.part = part
         self.last_lines: deque[str] = deque(maxlen=_LAST_LINES)
-        #: Whether its end was asked for; an end that was not is a failure.
-        self.told_to_end = False
+        #: Whether the platform ended it; any other end is a failure.
+        self.stop_requested = False
         self._process = process
         self._output = output
         self._watchdog = watchdog
@@ -42,7 +41,7 @@ class PartProcess:
 
     @classmethod
     async def start(cls, part: Part, watchdog: Watchdog, lock: int) -> PartProcess:
-        """Start `part` in a process group of its own, holding the data folder's `lock` while it lives."""
+        """Start `part` in its own process group, which holds the data folder's `lock` while it lives."""
         with OutputPipe() as output:
             process = await asyncio.create_subprocess_exec(
                 *("/bin/sh", "-c", _GATE, part.name, *part.command),
@@ -62,18 +61,18 @@ class PartProcess:
 
     @property
     def pid(self) -> int:
-        """Its process id, which is also its process group's."""
+        """Its process id, and the id of its process group."""
         return self._process.pid
 
     async def wait(self) -> int:
-        """Wait until it has ended, and return its exit code (negative: the signal that ended it)."""
+        """Wait until its group is gone, and return its exit code (negative: the signal that ended it)."""
         return await asyncio.shield(self._ended)
 
     async def stop(self) -> None:
-        """Ask it to stop, wait until it has, and kill it when that takes longer than its `stop_within`."""
+        """Ask it to stop, and kill it when that takes longer than its `stop_within`."""
         if self._ended.done():
             return
-        self.told_to_end = True
+        self.stop_requested = True
         self._watchdog.is_stopping(self.pid)
         self._signal_group(signal.SIGCONT)
         with suppress(ProcessLookupError):
@@ -82,7 +81,7 @@ class PartProcess:
             async with asyncio.timeout(self.part.stop_within):
                 await self.wait()
         except TimeoutError:
-            log.write(self.part.name, f"did not stop within {self.part.stop_within:g} s; it is killed")
+            log_line(self.part.name, f"did not stop within {self.part.stop_within:g} s; killing it")
             await self.kill()
 
     async def kill(self) -> None:
@@ -92,34 +91,35 @@ class PartProcess:
 
     def kill_now(self) -> None:
         """End it with SIGKILL, without waiting."""
-        self.told_to_end = True
+        self.stop_requested = True
         self._signal_group(signal.SIGKILL)
 
     def pause(self) -> None:
-        """Freeze it, as a machine that hangs does."""
+        """Freeze it, like a machine that hangs."""
         self._signal_group(signal.SIGSTOP)
 
     def resume(self) -> None:
-        """Let it go on after `pause`."""
+        """Let it run again after `pause`."""
         self._signal_group(signal.SIGCONT)
 
     def failure(self, what_happened: str) -> PartFailedError:
-        """Return the error that tells `what_happened` together with the last lines."""
+        """Return the error for `what_happened`, with the last lines."""
         return PartFailedError(self.part.name, what_happened, tuple(self.last_lines))
 
     async def _until_ended(self) -> int:
         lines = asyncio.create_task(self._pass_on_lines(), name=f"{self.part.name} lines")
         code = await self._process.wait()
-        self._signal_group(signal.SIGKILL)  # what it may have started itself, and left
+        self._signal_group(signal.SIGKILL)  # the children that it has left behind
+        # The lines end when the last process of the group is gone.
         with suppress(TimeoutError):
-            await asyncio.wait_for(lines, _LAST_WORDS)
+            await asyncio.wait_for(lines, _GONE_WITHIN)
         self._watchdog.release(self.pid)
         return code
 
     async def _pass_on_lines(self) -> None:
         async for line in self._output.lines():
             self.last_lines.append(line)
-            log.write(self.part.name, line)
+            log_line(self.part.name, line)
 
     def _signal_group(self, number: signal.Signals) -> None:
         with suppress(ProcessLookupError):

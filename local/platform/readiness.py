@@ -1,4 +1,4 @@
-"""Waiting until a part answers."""
+"""Waiting until a part is ready."""
 
 from __future__ import annotations
 
@@ -20,8 +20,22 @@ _SHOWN = 500
 
 
 async def until_ready(process: PartProcess) -> None:
-    """Wait until the part answers. Raises `PartFailedError` when it ends before, or takes too long."""
-    await unless(_early_end(process), _first_good_answer(process))
+    """Wait until the part is ready. Raises `PartFailedError` when it ends first, or takes too long."""
+    try:
+        await unless(_early_end(process), until_answered(process.part.ready))
+    except TimeoutError as error:
+        raise process.failure(f"was not ready within {_READY_WITHIN:g} s: {error}") from None
+
+
+async def until_answered(ready: Readiness) -> None:
+    """Wait until the address gives a good answer. Raises `TimeoutError` with the last bad one."""
+    missing = "no answer"
+    try:
+        async with asyncio.timeout(_READY_WITHIN), aiohttp.ClientSession(timeout=_TIMEOUT) as session:
+            while missing := await _what_is_missing(session, ready):  # noqa: ASYNC110 - another process starts
+                await asyncio.sleep(_POLL)
+    except TimeoutError:
+        raise TimeoutError(f"GET {ready.url} gave {missing}") from None
 
 
 async def _early_end(process: PartProcess) -> NoReturn:
@@ -29,24 +43,8 @@ async def _early_end(process: PartProcess) -> NoReturn:
     raise process.failure(f"ended with exit code {code} before it was ready")
 
 
-async def _first_good_answer(process: PartProcess) -> None:
-    ready = process.part.ready
-    missing = "nothing"
-    try:
-        async with asyncio.timeout(_READY_WITHIN), aiohttp.ClientSession(timeout=_TIMEOUT) as session:
-            while True:
-                missing = await _what_is_missing(session, ready)
-                if not missing:
-                    return
-                await asyncio.sleep(_POLL)
-    except TimeoutError:
-        raise process.failure(
-            f"was not ready within {_READY_WITHIN:g} s: GET {ready.url} gave {missing}"
-        ) from None
-
-
 async def _what_is_missing(session: aiohttp.ClientSession, ready: Readiness) -> str:
-    """Return what a GET gave instead of a good answer, or the empty string when it is good."""
+    """Return the bad answer or the error that a GET gave, or the empty string for a good answer."""
     try:
         async with session.get(ready.url) as response:
             if response.ok or ready.any_status:

@@ -1,4 +1,4 @@
-"""Application settings for the host: the sample's, the developer's own, and the parts' addresses."""
+"""Application settings for the host: from the sample file, the developer, and the running parts."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from local.platform.errors import RefusedError
+from local.platform.errors import StartRefusedError
 from local.platform.options import Addresses
 
 _SAMPLE = "local.settings.sample.json"
 _OWN = "local.settings.json"
 _SERVICES = "SAMPLE_SERVICES"
-#: Where the sample file has the host, and so the sample services.
+#: The address of the host, and so of the sample services, in the sample file.
 _SAMPLE_HOST = "http://127.0.0.1:7071/"
 
 
@@ -33,18 +33,18 @@ def application_settings(
 
     From weak to strong: the sample file, with the host's real address; what the developer has *changed*
     from the sample, in `local.settings.json` or, stronger (as with Core Tools), in the environment; the
-    connections to the running parts, which are never anybody's choice; `settings`.
+    connections to the running parts, also in place of any other connection to an emulator; `settings`.
 
-    Raises `RefusedError` for a file that cannot be read.
+    Raises `StartRefusedError` for a file that cannot be read.
     """
     sample = _values(app / _SAMPLE)
     own = _values(app / _OWN)
     own |= {name: environment[name] for name in {*sample, *own, _SERVICES} & {*environment}}
     changed = {name: value for name, value in own.items() if sample.get(name) != value}
+    files = {name: _on_this_host(value, addresses) for name, value in sample.items()} | changed
     return {
         _SERVICES: "1",
-        **{name: _on_this_host(value, addresses) for name, value in sample.items()},
-        **changed,
+        **{name: _on_this_platform(value, addresses) for name, value in files.items()},
         **_connections(addresses),
         **settings,
     }
@@ -55,6 +55,13 @@ def _on_this_host(value: str, addresses: Addresses) -> str:
     if not value.startswith(_SAMPLE_HOST):
         return value
     return f"{addresses.host}/{value.removeprefix(_SAMPLE_HOST)}"
+
+
+def _on_this_platform(value: str, addresses: Addresses) -> str:
+    """Replace a connection to an emulator, whatever its setting is called."""
+    if "UseDevelopmentStorage=true" in value:
+        return addresses.storage_connection
+    return addresses.service_bus_connection if "UseDevelopmentEmulator=true" in value else value
 
 
 def _connections(addresses: Addresses) -> dict[str, str]:
@@ -71,4 +78,4 @@ def _values(file: Path) -> dict[str, str]:
     except FileNotFoundError:
         return {}
     except (json.JSONDecodeError, ValidationError, UnicodeDecodeError) as error:
-        raise RefusedError(f"{file} is not a settings file ('Values' of texts): {error}") from error
+        raise StartRefusedError(f"{file} is not a settings file ('Values' of strings): {error}") from error

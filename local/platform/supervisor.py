@@ -1,4 +1,4 @@
-"""The running platform: starts its parts, watches them, and stops them whatever happens."""
+"""The running platform: starts the parts, watches them, and stops them whatever happens."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import NoReturn, Self
 
 from local.platform.blueprint import Blueprint, whole_platform
-from local.platform.errors import PartFailedError, RefusedError
+from local.platform.errors import PartFailedError, StartRefusedError
 from local.platform.folder import held
 from local.platform.interruption import unless
 from local.platform.options import Addresses, PlatformOptions
@@ -22,7 +22,7 @@ from local.platform.watchdog import Watchdog
 
 
 class Platform:
-    """Azurite, broker and host on this machine, for as long as an `async with` block.
+    """Azurite, broker and host on this machine, for the length of an `async with` block.
 
     ```python
     async with Platform(PlatformOptions(ports=ANY_PORTS, data=tmp_path)) as platform:
@@ -30,8 +30,8 @@ class Platform:
         await platform.start(PartName.HOST)
     ```
 
-    Entering raises `RefusedError` before anything was started (a port or the folder is taken), or
-    `PartFailedError` with the part's last lines. `blueprint` says which parts there are.
+    Entering raises `StartRefusedError` before anything is started (a port or the folder is in use), or
+    `PartFailedError` with the part's last lines. `blueprint` defines the parts.
     """
 
     def __init__(self, options: PlatformOptions, blueprint: Blueprint = whole_platform) -> None:
@@ -64,7 +64,7 @@ class Platform:
 
     @property
     def addresses(self) -> Addresses:
-        """Where the parts are reached; they stay the same when a part is started again."""
+        """The parts' addresses; a part that is started again keeps its own."""
         return self._addresses
 
     def pid(self, name: PartName) -> int:
@@ -72,10 +72,13 @@ class Platform:
         return self._running[name].pid
 
     async def start(self, name: PartName) -> None:
-        """Start a part that is not running, on its ports and data, and wait until it answers."""
+        """Start a part that is not running, on its ports and data, and wait until it is ready."""
         if name in self._running:
             raise ValueError(f"{name} is running already.")
-        process = await PartProcess.start(self._parts[name], self._watchdog, self._lock)
+        part = self._parts[name]
+        if part.prepare is not None:
+            await part.prepare()
+        process = await PartProcess.start(part, self._watchdog, self._lock)
         self._running[name] = process
         watcher = asyncio.create_task(self._watch(process), name=f"watch {name}")
         self._watchers.add(watcher)
@@ -88,10 +91,9 @@ class Platform:
         del self._running[name]
 
     async def kill(self, name: PartName) -> None:
-        """End a part with SIGKILL, as a crash does.
+        """End a part with SIGKILL, like a crash.
 
-        Raises `ValueError` for Azurite: it loses what it has not saved, and proves nothing about Azure by
-        that.
+        Raises `ValueError` for Azurite: it would lose what it has not saved, which Azure does not do.
         """
         if not self._parts[name].crash_safe:
             raise ValueError(f"{name} loses accepted data when it is killed; use stop().")
@@ -104,25 +106,25 @@ class Platform:
         await self.start(name)
 
     def pause(self, name: PartName) -> None:
-        """Freeze a part, as a machine that hangs does, until `resume`."""
+        """Freeze a part, like a machine that hangs, until `resume`."""
         self._running[name].pause()
 
     def resume(self, name: PartName) -> None:
-        """Let a paused part go on."""
+        """Let a paused part run again."""
         self._running[name].resume()
 
     async def run_until_failure(self) -> NoReturn:
-        """Wait for ever; raises `PartFailedError` when a part ends that nobody told to."""
+        """Wait for ever; raises `PartFailedError` when a part ends that was not stopped."""
         await self._failed.wait()
         assert self._failure  # noqa: S101 - set just before the event
         raise self._failure
 
     async def unless_a_part_fails[Result](self, work: Awaitable[Result]) -> Result:
-        """Return the result of `work`. Raises `PartFailedError` when a part ends meanwhile."""
+        """Return the result of `work`. Raises `PartFailedError` when a part ends first."""
         return await unless(self.run_until_failure(), work)
 
     def kill_all_now(self) -> None:
-        """End every part with SIGKILL and do not wait: for someone who has asked to stop twice."""
+        """End every part with SIGKILL without waiting: for somebody who has asked to stop twice."""
         for process in self._running.values():
             process.kill_now()
 
@@ -145,13 +147,13 @@ class Platform:
 
     async def _watch(self, process: PartProcess) -> None:
         code = await process.wait()
-        if not process.told_to_end:
+        if not process.stop_requested:
             self._failure = process.failure(f"ended with exit code {code}")
             self._failed.set()
 
 
 def _refuse_inside_azure() -> None:
     if os.environ.get("WEBSITE_INSTANCE_ID"):
-        raise RefusedError(
+        raise StartRefusedError(
             "The local platform is for a developer's machine; WEBSITE_INSTANCE_ID says this is Azure."
         )

@@ -1,11 +1,11 @@
-"""Leaves no part behind when the platform itself is killed.
+"""Stops the parts when the platform itself is killed.
 
-A small process of its own reads, from a pipe that only the platform writes, which process groups are
-running. The pipe's end means that the platform is gone; it then stops what still runs: gently, as Azurite
-saves its data only every few seconds, and after a while for good. The kernel's parent-death signal would do
-the first half, on Linux only.
+A small process reads the running process groups from a pipe that only the platform writes. When the pipe
+ends, the platform is gone, and the process stops the groups that still run: gently first, as Azurite saves
+its data only every few seconds, then with SIGKILL. The kernel's parent-death signal would do the first half,
+on Linux only.
 
-This file is also that process's program, so it imports nothing but the standard library.
+This file is also the program of that process, so it imports only the standard library.
 """
 
 from __future__ import annotations
@@ -48,15 +48,15 @@ class Watchdog:
             await process.wait()
 
     def guard(self, group: int, stop_signal: signal.Signals = signal.SIGTERM) -> None:
-        """Stop process group `group`, with `stop_signal` first, should the platform die."""
+        """Stop process group `group` if the platform dies, with `stop_signal` first."""
         self._pipe.write(f"{group} {stop_signal:d}\n".encode())
 
     def is_stopping(self, group: int) -> None:
-        """Send `group` no second signal: it has been told to stop, and Azurite takes the second as a kill."""
+        """Send `group` no second stop signal: Azurite would end at once, without saving."""
         self._pipe.write(f"{group} 0\n".encode())
 
     def release(self, group: int) -> None:
-        """Forget `group`: it is gone."""
+        """Forget `group`, which is gone."""
         self._pipe.write(f"{group} -1\n".encode())
 
 
@@ -70,7 +70,7 @@ def watch(lines: Iterable[str]) -> None:
         else:
             groups[group] = stop_signal
     for group, stop_signal in groups.items():
-        _send(group, signal.SIGCONT)  # a part that was paused would not hear the next
+        _send(group, signal.SIGCONT)  # a paused part does not receive the next signal
         _send(group, stop_signal)
     deadline = time.monotonic() + _STOP_WITHIN
     while any(_send(group, 0) for group in groups) and time.monotonic() < deadline:
@@ -80,7 +80,7 @@ def watch(lines: Iterable[str]) -> None:
 
 
 def _send(group: int, number: int) -> bool:
-    """Send a signal (0: none, only look) to a process group; false when the group is gone."""
+    """Send a signal (0: only check) to a process group; false when the group is gone."""
     with suppress(ProcessLookupError):
         os.killpg(group, number)
         return True

@@ -1,7 +1,8 @@
-"""Chaos: orders on the real platform while its parts are killed, cut off and lied to; then the invariants.
+"""Chaos: orders on the real platform while faults are injected everywhere, then a check of the invariants.
 
-In the order of a run: `plan` (what will happen, by seed), `run` (it happens), `evidence` (what is left of
-it), `invariants` (what must hold of that), `report` (what is told).
+`python -m local chaos` runs it. In the order of a run: `plan` (what will happen, by seed), `run` (its
+course), with `injection`, `traffic` and `remotes`; then `evidence` (what was seen) and `invariants` (what
+must hold of that). The tests of this machinery, and one short run, are beside these packages.
 """
 
 from __future__ import annotations

@@ -1,36 +1,36 @@
-"""What is typed reaches the run, and nonsense is refused with the reason."""
+"""The options of the command reach the run, and wrong ones are refused with the reason."""
 
 from __future__ import annotations
 
 import pytest
 
-from local import command_line
 from local.command_line import main
+from tests.chaos.run import command
 
 
 @pytest.fixture
-def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int, float]]:
-    """Give a list that gets what a run is called with, instead of starting one."""
+def started(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int, float]]:
+    """Return a list of the arguments with which runs were started; none really is."""
     calls: list[tuple[int, int, float]] = []
 
     async def chaos(seed: int, orders: int, minutes: float) -> int:
         calls.append((seed, orders, minutes))
         return 1
 
-    monkeypatch.setattr(command_line, "chaos", chaos)
+    monkeypatch.setattr(command, "chaos", chaos)
     return calls
 
 
-def test_run_takes_its_defaults(asked: list[tuple[int, int, float]]) -> None:
+def test_run_takes_its_defaults(started: list[tuple[int, int, float]]) -> None:
     """200 orders, seed 1; the exit code is the run's."""
     assert main(["chaos"]) == 1
-    assert asked == [(1, 200, 1.2)]
+    assert started == [(1, 200, 1.2)]
 
 
-def test_everything_can_be_chosen(asked: list[tuple[int, int, float]]) -> None:
+def test_everything_can_be_chosen(started: list[tuple[int, int, float]]) -> None:
     """Seed, orders, minutes."""
     main(["chaos", "--seed", "5", "--orders", "30", "--minutes", "0.5"])
-    assert asked == [(5, 30, 0.5)]
+    assert started == [(5, 30, 0.5)]
 
 
 @pytest.mark.parametrize(
@@ -41,10 +41,10 @@ def test_everything_can_be_chosen(asked: list[tuple[int, int, float]]) -> None:
         (["--minutes", "soon"], "'soon' is not a number of minutes"),
     ],
 )
-def test_nonsense_is_refused_with_the_reason(
+def test_a_wrong_option_is_refused_with_the_reason(
     arguments: list[str], complaint: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Nothing is started on a guess."""
+    """Nothing is started."""
     with pytest.raises(SystemExit) as end:
         main(["chaos", *arguments])
     assert end.value.code == 2

@@ -1,4 +1,4 @@
-"""Each invariant holds of a run in which all is right, and is violated by the one thing that it forbids."""
+"""Each invariant holds for a correct run, and is violated by the one thing that it forbids."""
 
 from __future__ import annotations
 
@@ -8,10 +8,15 @@ from typing import Any
 
 import pytest
 
-from tests.chaos.alerts import Alert
-from tests.chaos.evidence import Evidence, Settling
-from tests.chaos.faults import FaultKind
-from tests.chaos.histories import (
+from tests.chaos.evidence.evidence import Evidence, Settling
+from tests.chaos.evidence.observer import Observations
+from tests.chaos.evidence.rows import TaskRows
+from tests.chaos.injection.outages import Interval
+from tests.chaos.invariants import Invariant, violations
+from tests.chaos.plan.faults import InjectedFault
+from tests.chaos.remotes.ledger import CallDirection, Effect
+from tests.chaos.remotes.server import PostedAlert
+from tests.chaos.sample_evidence import (
     ORDER,
     after,
     call,
@@ -23,30 +28,25 @@ from tests.chaos.histories import (
     step,
     task,
 )
-from tests.chaos.invariants import Invariant, violations
-from tests.chaos.observer import Sightings
-from tests.chaos.outages import Interval
-from tests.chaos.payments.ledger import Direction, Effect
-from tests.chaos.rows import TaskRows
 
 
 @pytest.mark.parametrize("evidence", [processed, compensated, held])
-def test_what_is_right_violates_nothing(evidence: Callable[[], Evidence]) -> None:
+def test_correct_run_violates_nothing(evidence: Callable[[], Evidence]) -> None:
     """Processed at once; recovered, given up and undone; refused and held."""
     assert violations(evidence()) == []
 
 
 def test_lost_order_is_found() -> None:
-    """Answered 202, and neither a task nor an alert tells of it."""
+    """Answered 202, but there is neither a task nor an alert."""
     assert _broken(replace(processed(), tasks={})) >= {Invariant.NO_LOSS}
 
 
-def test_lost_order_that_an_alert_names_is_no_silent_loss() -> None:
-    """A dead letter that is recorded and told is not lost; but the order has not come to its end."""
-    told = Alert(None, None, f'{{"message_id": "{ORDER}.1"}}')
+def test_order_that_an_alert_names_is_not_lost() -> None:
+    """A dead letter with a record and an alert is not lost; but its order is not finished."""
+    alert = PostedAlert(None, None, f'{{"message_id": "{ORDER}.1"}}')
     dead = {"MessageID": "x", "Body": f'{{"task_id": "{ORDER}"}}'.encode()}
-    spoilt = replace(processed(), tasks={}, calls=(), notices=(), alerts=(told,))
-    spoilt = replace(spoilt, rejected=(*spoilt.rejected, dead), sightings=Sightings({}, [], 1))
+    spoilt = replace(processed(), tasks={}, calls=(), notices=(), alerts=(alert,))
+    spoilt = replace(spoilt, rejected=(*spoilt.rejected, dead), observations=Observations({}, [], 1))
     assert _broken(spoilt) == {Invariant.TERMINATION}
 
 
@@ -57,29 +57,35 @@ def test_lost_order_that_an_alert_names_is_no_silent_loss() -> None:
         (Invariant.NO_LOSS, {"refused": {ORDER: "409"}}),
         (
             Invariant.ONE_EFFECT,
-            {"calls": (call(Direction.DO, 1.5), call(Direction.DO, 1.6, key="order-1.2"))},
+            {"calls": (call(CallDirection.DO, 1.5), call(CallDirection.DO, 1.6, key="order-1.2"))},
         ),
-        (Invariant.NET_EFFECT, {"calls": (call(Direction.DO, 1.5, Effect.NONE),)}),
-        (Invariant.NET_EFFECT, {"calls": (call(Direction.DO, 1.5), call(Direction.UNDO, 1.7))}),
+        (Invariant.NET_EFFECT, {"calls": (call(CallDirection.DO, 1.5, Effect.NONE),)}),
+        (Invariant.NET_EFFECT, {"calls": (call(CallDirection.DO, 1.5), call(CallDirection.UNDO, 1.7))}),
         (Invariant.MUTUAL_EXCLUSION, {"both_won": (ORDER,)}),
-        (Invariant.ORDER, {"calls": (call(Direction.DO, 0.9),)}),
-        (Invariant.ORDER, {"calls": (call(Direction.DO, 1.5), call(Direction.UNDO, 1.7))}),
+        (Invariant.ORDER, {"calls": (call(CallDirection.DO, 0.9),)}),
+        (Invariant.ORDER, {"calls": (call(CallDirection.DO, 1.5), call(CallDirection.UNDO, 1.7))}),
         (Invariant.TERMINATION, {"accepted": {}}),
         (
             Invariant.TERMINATION,
             {"settling": Settling(seconds=250.0, leftovers=["queue x holds 1 messages"])},
         ),
-        (Invariant.SILENCE_OF_THE_LATE, {"calls": (call(Direction.DO, 1.5), call(Direction.DO, 6.5))}),
-        (Invariant.ATOMIC_BIRTH, {"sightings": Sightings({}, [ORDER], 1)}),
+        (
+            Invariant.SILENCE_OF_THE_LATE,
+            {"calls": (call(CallDirection.DO, 1.5), call(CallDirection.DO, 6.5))},
+        ),
+        (Invariant.ATOMIC_BIRTH, {"observations": Observations({}, [ORDER], 1)}),
         (Invariant.STATUS_AGREES, {"notices": (notice("received", 1, 0.5),)}),
         (Invariant.STATUS_AGREES, {"notices": (notice("completed", 1, 0.5), notice("received", 1, 2))}),
-        (Invariant.ALERTS, {"alerts": (Alert(ORDER, 1, "without need"),)}),
-        (Invariant.NOT_VACUOUS, {"fired": dict.fromkeys(set(FaultKind) - {FaultKind.HOST_KILLED}, 1)}),
-        (Invariant.NOT_VACUOUS, {"sightings": Sightings({}, [], 0)}),
+        (Invariant.ALERTS, {"alerts": (PostedAlert(ORDER, 1, "without need"),)}),
+        (
+            Invariant.NOT_VACUOUS,
+            {"fault_counts": dict.fromkeys(set(InjectedFault) - {InjectedFault.HOST_KILLED}, 1)},
+        ),
+        (Invariant.NOT_VACUOUS, {"observations": Observations({}, [], 0)}),
     ],
 )
 def test_what_spoils_a_processed_order_is_found(invariant: Invariant, changed: dict[str, Any]) -> None:
-    """One thing is wrong, and the invariant that forbids it says so."""
+    """One thing is wrong, and the invariant that forbids it is violated."""
     assert invariant in _broken(replace(processed(), **changed))
 
 
@@ -95,8 +101,8 @@ def test_what_spoils_a_processed_order_is_found(invariant: Invariant, changed: d
     ],
 )
 def test_what_was_wrong_for_a_moment_is_found(invariant: Invariant, seen: list[Any]) -> None:
-    """The end is right, but it was seen to be wrong on the way."""
-    assert invariant in _broken(replace(processed(), sightings=Sightings({ORDER: seen}, [], 1)))
+    """The end is correct, but what was observed before is not."""
+    assert invariant in _broken(replace(processed(), observations=Observations({ORDER: seen}, [], 1)))
 
 
 @pytest.mark.parametrize(
@@ -116,26 +122,26 @@ def test_what_was_wrong_for_a_moment_is_found(invariant: Invariant, seen: list[A
     ],
 )
 def test_what_is_wrong_at_the_end_is_found(invariant: Invariant, spoilt: TaskRows) -> None:
-    """The rows that are left show it."""
+    """The rows at the end show it."""
     assert invariant in _broken(replace(processed(), tasks={ORDER: spoilt}))
 
 
 @pytest.mark.parametrize(
     ("invariant", "changed"),
     [
-        (Invariant.NET_EFFECT, {"calls": (call(Direction.DO, 1.5),)}),
-        (Invariant.NET_EFFECT, {"calls": (call(Direction.UNDO, 13.5), call(Direction.DO, 13.7))}),
-        (Invariant.ORDER, {"calls": (call(Direction.DO, 1.5), call(Direction.UNDO, 11.9))}),
+        (Invariant.NET_EFFECT, {"calls": (call(CallDirection.DO, 1.5),)}),
+        (Invariant.NET_EFFECT, {"calls": (call(CallDirection.UNDO, 13.5), call(CallDirection.DO, 13.7))}),
+        (Invariant.ORDER, {"calls": (call(CallDirection.DO, 1.5), call(CallDirection.UNDO, 11.9))}),
         (Invariant.ALERTS, {"alerts": ()}),
         (Invariant.STATUS_AGREES, {"notices": (notice("received", 1, 0.5), notice("completed", 3, 14))}),
     ],
 )
 def test_what_spoils_a_compensated_order_is_found(invariant: Invariant, changed: dict[str, Any]) -> None:
-    """One thing is wrong, and the invariant that forbids it says so."""
+    """One thing is wrong, and the invariant that forbids it is violated."""
     assert invariant in _broken(replace(compensated(), **changed))
 
 
-def test_operator_alone_leaves_an_end() -> None:
+def test_only_an_operator_restarts_a_finished_task() -> None:
     """A Supervisor that recovers a task in `Error` breaks the rule."""
     evidence = compensated()
     wrong = evidence.tasks[ORDER].history[0].model_copy(update={"state": "Error"})
@@ -143,9 +149,9 @@ def test_operator_alone_leaves_an_end() -> None:
     assert Invariant.MONOTONE in _broken(replace(evidence, tasks={ORDER: spoilt}))
 
 
-def test_call_of_a_host_that_stood_still_is_not_late() -> None:
-    """It looked at its clock before it stood still, and called after."""
-    late = replace(processed(), calls=(call(Direction.DO, 8.5),))
+def test_call_of_a_host_that_was_frozen_is_not_late() -> None:
+    """It read its clock before, and called after."""
+    late = replace(processed(), calls=(call(CallDirection.DO, 8.5),))
     assert Invariant.SILENCE_OF_THE_LATE in _broken(late)
     assert _broken(replace(late, host_pauses=(Interval(after(2), after(8)),))) == set()
 
@@ -157,7 +163,7 @@ def test_task_that_nobody_submitted_is_found() -> None:
 
 
 def test_every_invariant_can_be_violated() -> None:
-    """The evidence of a run that never was breaks as many as it can; each has its check."""
+    """Each has its check: this evidence violates all of them."""
     assert {violation.invariant for violation in violations(_spoilt_altogether())} == set(Invariant)
 
 
@@ -168,13 +174,13 @@ def _broken(evidence: Evidence) -> set[Invariant]:
 def _spoilt_altogether() -> Evidence:
     wrong = rows(task("Processing", 3, failure_count=9), step("Completed", 1, started=1, finished=9))
     seen = [task("Processed", 2), task("Pending", 2)]
-    twice = (call(Direction.UNDO, 0.1), call(Direction.UNDO, 0.2, key="another"))
+    twice = (call(CallDirection.UNDO, 0.1), call(CallDirection.UNDO, 0.2, key="another"))
     unpaid = rows(task("Processed", 1), step("Completed", 1, started=1, finished=2))
     return replace(
         processed(),
         tasks={ORDER: wrong, "stranger": unpaid},
-        sightings=Sightings({ORDER: seen}, [ORDER], 0),
+        observations=Observations({ORDER: seen}, [ORDER], 0),
         calls=twice,
         notices=(),
-        alerts=(Alert(ORDER, 7, "without need"),),
+        alerts=(PostedAlert(ORDER, 7, "without need"),),
     )

@@ -1,4 +1,4 @@
-"""A lane's faults happen one after the other, each kind at least once."""
+"""A lane's faults are injected one after the other, each at least once."""
 
 from __future__ import annotations
 
@@ -7,46 +7,47 @@ from collections import Counter
 
 import pytest
 
-from tests.chaos import lanes
-from tests.chaos.faults import LANES, Fault, FaultKind, Lane
-from tests.chaos.lanes import run_lane
-from tests.chaos.plan import make_plan
-from tests.chaos.tally import Tally
+from tests.chaos.injection import lanes
+from tests.chaos.injection.lanes import FaultCounts, run_lane
+from tests.chaos.plan.faults import LANES, FaultLane, InjectedFault, Injection
+from tests.chaos.plan.schedule import make_plan
 
 
 @pytest.fixture(autouse=True)
-def _no_quiet(monkeypatch: pytest.MonkeyPatch) -> None:
+def _no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let faults follow each other at once."""
 
     async def at_once(_seconds: float) -> None:
         await asyncio.sleep(0)
 
-    monkeypatch.setattr(lanes, "_quiet", at_once)
+    monkeypatch.setattr(lanes, "_pause", at_once)
 
 
-async def test_fault_that_met_nobody_is_tried_again() -> None:
-    """The time is over, but a kind has not happened yet: only that is tried on."""
-    tried: Counter[FaultKind] = Counter()
-    tally = Tally()
+async def test_fault_that_affected_nothing_is_injected_again() -> None:
+    """After the plan's time only the faults that have not happened yet are injected."""
+    tried: Counter[InjectedFault] = Counter()
+    fault_counts = FaultCounts()
 
-    async def happen(fault: Fault) -> int:
-        tried[fault.kind] += 1
-        is_shy = fault.kind is FaultKind.SERVER_BUSY
-        return int(not is_shy or tried[fault.kind] == 3)
+    async def inject(injection: Injection) -> int:
+        tried[injection.fault] += 1
+        needs_three = injection.fault is InjectedFault.SERVER_BUSY
+        return int(not needs_three or tried[injection.fault] == 3)
 
-    await run_lane(make_plan(1, 10, 0.0), Lane.BROKER, happen, tally)
-    assert all(map(tally.has, LANES[Lane.BROKER]))
-    assert tried[FaultKind.SERVER_BUSY] == 3
-    assert all(tried[kind] == 1 for kind in LANES[Lane.BROKER] if kind is not FaultKind.SERVER_BUSY)
+    await run_lane(make_plan(1, 10, 0.0), FaultLane.BROKER, inject, fault_counts)
+    assert all(map(fault_counts.has, LANES[FaultLane.BROKER]))
+    assert tried[InjectedFault.SERVER_BUSY] == 3
+    assert all(
+        tried[fault] == 1 for fault in LANES[FaultLane.BROKER] if fault is not InjectedFault.SERVER_BUSY
+    )
 
 
-async def test_fault_that_never_meets_anybody_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The run goes on without it, and is then told to be vacuous."""
+async def test_fault_that_never_affects_anything_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The run continues without it, and is reported as vacuous."""
     monkeypatch.setattr(lanes, "GRACE", 0.05)
-    tally = Tally()
+    fault_counts = FaultCounts()
 
-    async def nothing(_fault: Fault) -> int:
+    async def nothing(_injection: Injection) -> int:
         return 0
 
-    await run_lane(make_plan(1, 10, 0.0), Lane.PAYMENTS, nothing, tally)
-    assert set(tally.counts.values()) == {0}
+    await run_lane(make_plan(1, 10, 0.0), FaultLane.PAYMENTS, nothing, fault_counts)
+    assert set(fault_counts.by_fault.values()) == {0}

@@ -1,4 +1,4 @@
-"""Operators look after the orders that need it, and notice when both were told that they won."""
+"""Operators act on the orders that need it, and notice when both of them succeed."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
-from tests.chaos import operators
-from tests.chaos.operators import Operators
-from tests.chaos.payments.troubles import Troubles
-from tests.chaos.plan import Fate
-from tests.chaos.tally import Tally
+from tests.chaos.injection.lanes import FaultCounts
+from tests.chaos.plan.schedule import Scenario
+from tests.chaos.remotes.call_faults import CallFaults
+from tests.chaos.traffic import operators
+from tests.chaos.traffic.operators import Operators
+from tests.local.platform.processes import PATIENCE
 
-_FATES = {"order-1": Fate.MENDED, "order-2": Fate.SMOOTH}
+_SCENARIOS = {"order-1": Scenario.FIXED, "order-2": Scenario.SMOOTH}
 
 
 @pytest.fixture(autouse=True)
@@ -26,26 +27,26 @@ def _no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize(("epochs", "both_won"), [([2, None], []), ([2, 2], ["order-1"]), ([2, 3], [])])
 async def test_one_of_two_operators_wins(epochs: list[int | None], both_won: list[str]) -> None:
-    """Both may win one after the other; never the same epoch."""
+    """Both may succeed one after the other; never for the same epoch."""
     answers = iter(epochs)
     async with _api(["Processing", "Error"], answers) as url:
-        looked_after = Operators(url, _FATES, Troubles(_FATES, Tally()))
-        assert looked_after.waiting == ["order-1"]
-        async with asyncio.timeout(5):
-            await looked_after.look_after()
-    assert looked_after.both_won == both_won
-    assert next(answers, "all were asked for") == "all were asked for"
+        operators_of_two = Operators(url, _SCENARIOS, CallFaults(_SCENARIOS, FaultCounts()))
+        assert operators_of_two.waiting == ["order-1"]
+        async with asyncio.timeout(PATIENCE):
+            await operators_of_two.act_on_all()
+    assert operators_of_two.both_won == both_won
+    assert next(answers, "all were requested") == "all were requested"
 
 
-async def test_order_that_needs_nobody_any_more_is_left_alone() -> None:
+async def test_order_that_ended_otherwise_gets_no_action() -> None:
     """It was not held in `Error` after all."""
-    async with _api(["Processing", "Compensated"], iter(())) as url, asyncio.timeout(5):
-        await Operators(url, _FATES, Troubles(_FATES, Tally())).look_after()
+    async with _api(["Processing", "Compensated"], iter(())) as url, asyncio.timeout(PATIENCE):
+        await Operators(url, _SCENARIOS, CallFaults(_SCENARIOS, FaultCounts())).act_on_all()
 
 
 @asynccontextmanager
 async def _api(states: list[str], epochs: Iterator[int | None]) -> AsyncIterator[str]:
-    """Serve one order, which is in each state in turn, and take actions."""
+    """Serve one order, with one state for each read, and accept actions."""
     looks = iter(states)
 
     async def show(request: web.Request) -> web.Response:

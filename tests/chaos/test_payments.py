@@ -1,9 +1,10 @@
-"""The payment service of a chaos run does what it is told, and its ledger what really happened."""
+"""The payment service of a run has the faults that it should, and its ledger records what happened."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from random import Random
 
 import aiohttp
@@ -11,42 +12,43 @@ import pytest
 from aiohttp.test_utils import TestClient, TestServer
 from aiohttp.web import Application, Request
 
-from tests.chaos.faults import Fault, FaultKind
-from tests.chaos.payments.ledger import Direction, Effect, Ledger
-from tests.chaos.payments.service import PaymentService
-from tests.chaos.payments.troubles import Troubles
-from tests.chaos.plan import Fate
-from tests.chaos.tally import Tally
+from tests.chaos.injection.lanes import FaultCounts
+from tests.chaos.plan.faults import InjectedFault, Injection
+from tests.chaos.plan.schedule import Scenario
+from tests.chaos.remotes import call_faults as call_faults_module
+from tests.chaos.remotes.call_faults import CallFaults
+from tests.chaos.remotes.ledger import CallDirection, Effect, Ledger
+from tests.chaos.remotes.payments import FaultyPayments
 
 type _Client = TestClient[Request, Application]
 
-_FATES = {fate.name.lower(): fate for fate in Fate}
+_SCENARIOS = {scenario.name.lower(): scenario for scenario in Scenario}
 
 
 @pytest.fixture
 def ledger() -> Ledger:
-    """Give an empty ledger."""
+    """Return an empty ledger."""
     return Ledger()
 
 
 @pytest.fixture
-def tally() -> Tally:
-    """Give an empty tally."""
-    return Tally()
+def fault_counts() -> FaultCounts:
+    """Return empty counts."""
+    return FaultCounts()
 
 
 @pytest.fixture
-def troubles(tally: Tally) -> Troubles:
-    """Give troubles for one order of each fate, which is its id."""
-    return Troubles(_FATES, tally)
+def call_faults(fault_counts: FaultCounts) -> CallFaults:
+    """Give call_faults for one order of each scenario, which is its id."""
+    return CallFaults(_SCENARIOS, fault_counts)
 
 
 @pytest.fixture
-async def client(ledger: Ledger, troubles: Troubles) -> AsyncIterator[_Client]:
+async def client(ledger: Ledger, call_faults: CallFaults) -> AsyncIterator[_Client]:
     """Serve payments, and call them."""
     application = Application()
     chance = Random()  # noqa: S311 - chance, no secret
-    application.add_routes(PaymentService(ledger, troubles, chance).routes())
+    application.add_routes(FaultyPayments(ledger, call_faults, chance).routes())
     async with TestClient(TestServer(application)) as client:
         yield client
 
@@ -65,74 +67,94 @@ async def test_undone_payment_is_never_made(client: _Client, ledger: Ledger) -> 
     assert _effects(ledger) == [Effect.PERFORMED, Effect.REPEATED, Effect.TOMBSTONED]
 
 
-async def test_refused_order_is_paid_when_it_is_mended(client: _Client, troubles: Troubles) -> None:
-    """An operator can do something about it."""
-    assert await _pay(client, "mended") == 400
-    troubles.mend("mended")
-    assert await _pay(client, "mended") == 201
+async def test_refused_order_is_paid_when_its_cause_is_fixed(
+    client: _Client, call_faults: CallFaults
+) -> None:
+    """An operator can fix it."""
+    assert await _pay(client, "fixed") == 400
+    call_faults.fix("fixed")
+    assert await _pay(client, "fixed") == 201
 
 
-async def test_misheard_payment_is_made_all_the_same(client: _Client, ledger: Ledger) -> None:
-    """The first answer is no JSON, the second says that it was done."""
-    async with client.put("/payments/misheard", headers=_key("misheard", "do")) as answer:
+async def test_payment_with_a_garbled_answer_is_made(client: _Client, ledger: Ledger) -> None:
+    """The first answer is not JSON, the second says that it was made."""
+    async with client.put("/payments/garbled", headers=_key("garbled", "do")) as answer:
         assert await answer.text() == "<html>"
-    assert await _pay(client, "misheard") == 204
+    assert await _pay(client, "garbled") == 204
     assert _effects(ledger) == [Effect.PERFORMED, Effect.REPEATED]
 
 
-async def test_belated_payment_comes_after_the_undo(client: _Client, ledger: Ledger) -> None:
-    """It is under way while the undo is carried out, and is then refused."""
-    paying = asyncio.create_task(_pay(client, "belated"))
+async def test_overtaken_payment_is_carried_out_after_the_undo(client: _Client, ledger: Ledger) -> None:
+    """It is in flight during the undo, and then refused."""
+    paying = asyncio.create_task(_pay(client, "overtaken"))
     while not ledger.calls:
         await asyncio.sleep(0.01)
-    assert await _undo(client, "belated") == 201
+    assert await _undo(client, "overtaken") == 201
     assert await paying == 410
     assert _effects(ledger) == [Effect.TOMBSTONED, Effect.PERFORMED]
 
 
-async def test_undo_fails_twice_then_works(client: _Client, tally: Tally) -> None:
-    """That is what befalls an unreachable order; a stuck one is never undone."""
+async def test_undo_fails_twice_then_works(client: _Client, fault_counts: FaultCounts) -> None:
+    """For an unreachable order; a stuck one is never undone."""
     assert [await _undo(client, "unreachable") for _ in range(3)] == [503, 503, 201]
     assert [await _undo(client, "stuck") for _ in range(3)] == [400, 400, 400]
-    assert tally.counts[FaultKind.UNDO_FAILING] == 2
-    assert tally.counts[FaultKind.UNDO_REFUSED] == 3
+    assert fault_counts.by_fault[InjectedFault.UNDO_FAILING] == 2
+    assert fault_counts.by_fault[InjectedFault.UNDO_REFUSED] == 3
 
 
 @pytest.mark.parametrize(
-    ("kind", "status"), [(FaultKind.PAYMENT_FAILING, 503), (FaultKind.PAYMENT_THROTTLED, 429)]
+    ("fault", "status"), [(InjectedFault.PAYMENT_FAILING, 503), (InjectedFault.PAYMENT_THROTTLED, 429)]
 )
-async def test_present_fault_befalls_everybody(
-    client: _Client, troubles: Troubles, ledger: Ledger, kind: FaultKind, status: int
+async def test_injected_fault_affects_every_call(
+    client: _Client,
+    call_faults: CallFaults,
+    ledger: Ledger,
+    fault: InjectedFault,
+    status: int,
 ) -> None:
-    """While it lasts, and no longer; it is counted by those whom it met."""
-    happening = asyncio.create_task(troubles.happen(Fault(kind, 0, 0.3)))
-    await asyncio.sleep(0)
-    assert await _pay(client, "smooth") == status
-    assert await happening == 1
+    """As long as it lasts; the injection returns the number of calls."""
+    async with _injected(fault, call_faults) as injecting:
+        assert await _pay(client, "smooth") == status
+    assert await injecting == 1
     assert await _pay(client, "smooth") == 201
     assert _effects(ledger) == [Effect.NONE, Effect.PERFORMED]
 
 
-async def test_forgetful_service_pays_and_hangs_up(
-    client: _Client, troubles: Troubles, ledger: Ledger
+async def test_payment_whose_answer_is_lost_is_made(
+    client: _Client, call_faults: CallFaults, ledger: Ledger
 ) -> None:
-    """The caller can't know; the ledger does."""
-    happening = asyncio.create_task(troubles.happen(Fault(FaultKind.PAYMENT_FORGETFUL, 0, 0.3)))
-    await asyncio.sleep(0)
-    with pytest.raises(aiohttp.ServerDisconnectedError):
-        await _pay(client, "smooth")
-    await happening
+    """The caller cannot know; the ledger does."""
+    async with _injected(InjectedFault.PAYMENT_ANSWER_LOST, call_faults):
+        with pytest.raises(aiohttp.ServerDisconnectedError):
+            await _pay(client, "smooth")
     assert _effects(ledger) == [Effect.PERFORMED]
 
 
+@asynccontextmanager
+async def _injected(fault: InjectedFault, call_faults: CallFaults) -> AsyncIterator[asyncio.Task[int]]:
+    """Inject a fault until the block ends, and yield the injection."""
+    ended = asyncio.Event()
+
+    async def until_ended(_seconds: float) -> None:
+        await ended.wait()
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(call_faults_module, "_last", until_ended)
+        injecting = asyncio.create_task(call_faults.inject(Injection(fault, before=0, lasts=1)))
+        await asyncio.sleep(0)
+        yield injecting
+    ended.set()
+    await injecting
+
+
 async def _pay(client: _Client, order: str, *, key: str | None = None) -> int:
-    headers = _key(order, Direction.DO) if key is None else {"Idempotency-Key": key}
+    headers = _key(order, CallDirection.DO) if key is None else {"Idempotency-Key": key}
     async with client.put(f"/payments/{order}", headers=headers) as answer:
         return answer.status
 
 
 async def _undo(client: _Client, order: str) -> int:
-    async with client.delete(f"/payments/{order}", headers=_key(order, Direction.UNDO)) as answer:
+    async with client.delete(f"/payments/{order}", headers=_key(order, CallDirection.UNDO)) as answer:
         return answer.status
 
 

@@ -1,4 +1,4 @@
-"""What a seed decides: orders, fates, poison and faults."""
+"""What a seed decides: orders, scenarios, poison and faults."""
 
 from __future__ import annotations
 
@@ -7,43 +7,43 @@ from itertools import islice
 
 import pytest
 
-from tests.chaos.faults import LANES, FaultKind, Lane
-from tests.chaos.plan import GRACE, Fate, kinds_of, make_plan
+from tests.chaos.plan.faults import LANES, FaultLane, InjectedFault
+from tests.chaos.plan.schedule import GRACE, Scenario, faults_of, make_plan
 
 
 def test_same_seed_makes_the_same_plan() -> None:
-    """A run can be repeated as far as chance is ours."""
+    """A run can be repeated, except for the races between processes."""
     first, second = make_plan(7, 200, 60), make_plan(7, 200, 60)
     assert first == second
-    for lane in Lane:
-        assert list(islice(first.faults(lane), 50)) == list(islice(second.faults(lane), 50))
+    for lane in FaultLane:
+        assert list(islice(first.injections(lane), 50)) == list(islice(second.injections(lane), 50))
 
 
 def test_another_seed_makes_another_plan() -> None:
-    """Seeds explore."""
-    assert list(islice(make_plan(1, 200, 60).faults(Lane.OUTAGES), 11)) != list(
-        islice(make_plan(2, 200, 60).faults(Lane.OUTAGES), 11)
+    """Other seeds try other orders of faults."""
+    assert list(islice(make_plan(1, 200, 60).injections(FaultLane.OUTAGES), 11)) != list(
+        islice(make_plan(2, 200, 60).injections(FaultLane.OUTAGES), 11)
     )
 
 
-@pytest.mark.parametrize("lane", list(Lane))
-def test_each_round_of_a_lane_has_each_kind_once(lane: Lane) -> None:
-    """No kind is left to luck."""
-    faults = make_plan(3, 200, 60).faults(lane)
+@pytest.mark.parametrize("lane", list(FaultLane))
+def test_each_round_of_a_lane_has_each_fault_once(lane: FaultLane) -> None:
+    """No fault is left to chance."""
+    faults = make_plan(3, 200, 60).injections(lane)
     for _ in range(3):
-        assert Counter(fault.kind for fault in islice(faults, len(LANES[lane]))) == Counter(LANES[lane])
+        assert Counter(each.fault for each in islice(faults, len(LANES[lane]))) == Counter(LANES[lane])
 
 
 @pytest.mark.parametrize(("orders", "each"), [(200, 5), (30, 1)])
-def test_every_fate_befalls_some_orders(orders: int, each: int) -> None:
-    """One order in forty has each, and one at least; most orders are smooth."""
-    fates = Counter(make_plan(1, orders, 60).fates.values())
-    assert all(fates[fate] == each for fate in Fate if fate is not Fate.SMOOTH)
-    assert fates[Fate.SMOOTH] > orders / 2
+def test_every_scenario_has_its_orders(orders: int, each: int) -> None:
+    """One order in forty has each, and at least one; most orders are smooth."""
+    scenarios = Counter(make_plan(1, orders, 60).scenarios.values())
+    assert all(scenarios[scenario] == each for scenario in Scenario if scenario is not Scenario.SMOOTH)
+    assert scenarios[Scenario.SMOOTH] > orders / 2
 
 
-def test_orders_and_poison_come_within_the_time() -> None:
-    """Four orders of five come while faults do; the fifth waits for faults that have met nobody."""
+def test_orders_and_poison_are_sent_within_the_time() -> None:
+    """Four of five orders come during the faults; the fifth waits for faults that have affected nothing."""
     plan = make_plan(1, 200, 60)
     assert all(0 <= order.at < plan.seconds for order in plan.orders[:160])
     assert all(plan.seconds <= order.at < plan.seconds + GRACE for order in plan.orders[160:])
@@ -51,14 +51,14 @@ def test_orders_and_poison_come_within_the_time() -> None:
     assert any(order.again is not None for order in plan.orders)
 
 
-def test_plan_of_many_orders_must_bring_about_every_kind() -> None:
-    """The kinds are those of the lanes, of the orders' fates, and of the callers."""
-    assert kinds_of(make_plan(1, 200, 60)) == frozenset(FaultKind)
+def test_plan_of_many_orders_must_have_every_fault() -> None:
+    """Those of the lanes, of the orders' scenarios, and of the callers."""
+    assert faults_of(make_plan(1, 200, 60)) == frozenset(InjectedFault)
 
 
-def test_plan_of_few_orders_is_spared_the_fates_that_it_has_no_order_for() -> None:
-    """Three orders can't have seven fates."""
+def test_plan_of_few_orders_need_not_have_the_faults_of_missing_scenarios() -> None:
+    """Three orders cannot have seven scenarios."""
     plan = make_plan(1, 3, 60)
-    spared = frozenset(FaultKind) - kinds_of(plan)
-    assert spared
-    assert not any(kind in spared for lane in LANES.values() for kind in lane)
+    optional = frozenset(InjectedFault) - faults_of(plan)
+    assert optional
+    assert not any(fault in optional for lane in LANES.values() for fault in lane)

@@ -1,4 +1,4 @@
-"""The proxy forwards, and cuts, holds, slows and swallows as told."""
+"""The proxy forwards, and closes, holds, delays and drops in its modes."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from tests.chaos.proxy import Proxy, Weather
+from tests.chaos.injection.proxy import Proxy, ProxyMode
+from tests.local.platform.processes import PATIENCE
 
-_SLOWNESS = 0.1
+_DELAY = 0.1
 
 
-async def test_fair_weather_passes_everything() -> None:
+async def test_passing_mode_forwards_everything() -> None:
     """Both ways, whatever the size."""
     async with _echo_behind_proxy() as proxy, _connected(proxy) as (reader, writer):
         for size in (1, 300_000):
@@ -21,72 +22,72 @@ async def test_fair_weather_passes_everything() -> None:
             assert await reader.readexactly(size) == b"x" * size
 
 
-async def test_cut_ends_what_is_connected_and_refuses_more() -> None:
-    """Old connections and new ones end; after that, new ones pass."""
+async def test_cutting_mode_closes_old_and_new_connections() -> None:
+    """When the mode has ended, new connections are forwarded."""
     async with _echo_behind_proxy() as proxy:
         async with _connected(proxy) as (reader, writer):
             writer.write(b"hello")
             await reader.readexactly(5)
-            async with proxy.weather(Weather.CUTTING):
+            async with proxy.mode(ProxyMode.CUTTING):
                 assert await _ended(reader)
                 async with _connected(proxy) as (refused, _):
                     assert await _ended(refused)
-        assert proxy.met >= 2
+        assert proxy.affected >= 2
         async with _connected(proxy) as (reader, writer):
             writer.write(b"again")
             assert await reader.readexactly(5) == b"again"
 
 
-async def test_held_data_passes_when_the_weather_changes() -> None:
-    """Nothing is lost, nothing comes before its time."""
+async def test_held_data_is_forwarded_when_the_mode_changes() -> None:
+    """Nothing is lost, and nothing arrives early."""
     async with _echo_behind_proxy() as proxy, _connected(proxy) as (reader, writer):
-        async with proxy.weather(Weather.HOLDING):
+        async with proxy.mode(ProxyMode.HOLDING):
             writer.write(b"hello")
             with pytest.raises(TimeoutError):
                 await asyncio.wait_for(reader.read(1), 0.2)
         assert await reader.readexactly(5) == b"hello"
-        assert proxy.met >= 1
+        assert proxy.affected >= 1
 
 
-async def test_slow_weather_delays_both_ways() -> None:
-    """There and back takes twice the slowness."""
+async def test_slowing_mode_delays_both_ways() -> None:
+    """There and back takes twice the delay."""
     async with (
         _echo_behind_proxy() as proxy,
         _connected(proxy) as (reader, writer),
-        proxy.weather(Weather.SLOW),
+        proxy.mode(ProxyMode.SLOWING),
     ):
         start = asyncio.get_running_loop().time()
         writer.write(b"hello")
         assert await reader.readexactly(5) == b"hello"
-        assert asyncio.get_running_loop().time() - start >= 2 * _SLOWNESS
+        assert asyncio.get_running_loop().time() - start >= 2 * _DELAY
 
 
-async def test_swallowed_answer_was_asked_for() -> None:
-    """The request arrives; instead of its answer, the connection ends."""
-    heard: list[bytes] = []
+async def test_dropped_answer_belongs_to_a_request_that_arrived() -> None:
+    """Instead of its answer, the connection is closed."""
+    received: list[bytes] = []
     async with (
-        _echo_behind_proxy(heard) as proxy,
+        _echo_behind_proxy(received) as proxy,
         _connected(proxy) as (reader, writer),
-        proxy.weather(Weather.SWALLOWING),
+        proxy.mode(ProxyMode.DROPPING_ANSWERS),
     ):
         writer.write(b"hello")
         assert await _ended(reader)
-    assert heard == [b"hello"]
-    assert proxy.met == 1
+    assert received == [b"hello"]
+    assert proxy.affected == 1
 
 
 @asynccontextmanager
-async def _echo_behind_proxy(heard: list[bytes] | None = None) -> AsyncIterator[Proxy]:
+async def _echo_behind_proxy(received: list[bytes] | None = None) -> AsyncIterator[Proxy]:
     async def echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         while data := await reader.read(65_536):
-            if heard is not None:
-                heard.append(data)
+            if received is not None:
+                received.append(data)
             writer.write(data)
             await writer.drain()
         writer.close()
 
     server = await asyncio.start_server(echo, "127.0.0.1", 0)
-    async with server, Proxy(slowness=_SLOWNESS).serving() as proxy:
+    async with server, Proxy(delay=_DELAY).serving() as proxy:
         proxy.forward_to(server.sockets[0].getsockname()[1])
         yield proxy
         server.close_clients()
@@ -102,7 +103,7 @@ async def _connected(proxy: Proxy) -> AsyncIterator[tuple[asyncio.StreamReader, 
 
 
 async def _ended(reader: asyncio.StreamReader) -> bool:
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE):
         try:
             return await reader.read(1) == b""
         except ConnectionError:

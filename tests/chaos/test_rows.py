@@ -1,4 +1,4 @@
-"""The rows that the application writes are understood, by code that is not the application's."""
+"""The rows that the application writes are read correctly, by code that is not the application's."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from functions.store.entities import (
     task_entity,
 )
 from functions.workflows.orders.definition import ORDERS, PAYMENT
-from tests.chaos.rows import tasks_of
+from tests.chaos.evidence.rows import tasks_of
 
 _NOW = datetime(2026, 1, 1, tzinfo=UTC)
 _LATER = _NOW + timedelta(seconds=9)
@@ -27,10 +27,10 @@ _TASK = TaskId("order-1")
 
 
 def test_rows_of_a_recovered_task_are_read() -> None:
-    """The task, its order, steps, closed epochs, index row and what is to be told."""
+    """The task, its order, steps, closed epochs, index row and announcements."""
     record = _recovered()
     found = tasks_of(_rows(record))[_TASK]
-    assert found.is_whole
+    assert found.is_complete
     assert found.task is not None
     assert (found.task.state, found.task.epoch, found.task.failure_count) == ("Pending", 2, 1)
     (closed,) = found.history
@@ -41,12 +41,12 @@ def test_rows_of_a_recovered_task_are_read() -> None:
     assert not found.is_finished
 
 
-def test_task_without_its_order_is_not_whole() -> None:
-    """Each row that is missing is missed."""
+def test_task_without_one_of_its_rows_is_incomplete() -> None:
+    """Order, task, step or index row."""
     rows = _rows(_recovered())
     for missing in ("|order", "|task", "|step|00", "!due"):
         left = [row for row in rows if missing not in row["RowKey"]]
-        assert not tasks_of(left)[_TASK].is_whole
+        assert not tasks_of(left)[_TASK].is_complete
 
 
 def _recovered() -> TaskRecord:

@@ -1,8 +1,9 @@
-"""A short run on the real platform, and a run that is broken off."""
+"""A short run on the real platform, and a run that is stopped before its end."""
 
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import signal
 import sys
@@ -12,44 +13,45 @@ import psutil
 import pytest
 from rich.console import Console
 
-from tests.chaos.command import observe
+from local.platform import INTERRUPTED
 from tests.chaos.invariants import violations
-from tests.chaos.limits import Limits
-from tests.chaos.plan import make_plan
-from tests.chaos.world import World
+from tests.chaos.plan.limits import Limits
+from tests.chaos.plan.schedule import make_plan
+from tests.chaos.run.command import observe
+from tests.chaos.run.environment import RunEnvironment
+from tests.local.platform.processes import PATIENCE, left_running
 
 pytestmark = [pytest.mark.process, pytest.mark.timeout(600)]
 
-#: Shorter than in a run by hand: tasks are given up, and undone, in half a minute.
+#: Shorter than in a run by hand: tasks are given up and undone within half a minute.
 _LIMITS = Limits(step=3, pick_up=4, sweep=1, threshold=2, extended_waits=(1, 2))
 
-#: The exit code of what was stopped before its end, as shells have it for Ctrl-C.
-_INTERRUPTED = 130
 
-
+# The Service Bus client does not close a socket whose connection was cut.
+@pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")
 async def test_short_run_violates_nothing(tmp_path: Path) -> None:
-    """30 orders, every kind of fault that they can meet, and all invariants hold."""
+    """30 orders, every fault that can affect them, and all invariants hold."""
     plan = make_plan(seed=1, orders=30, seconds=45)
-    world = World(plan, _LIMITS, tmp_path / "data")
-    evidence = await observe(plan, _LIMITS, world, tmp_path / "parts.log", Console())
+    environment = RunEnvironment(plan, _LIMITS, tmp_path / "data")
+    evidence = await observe(plan, _LIMITS, environment, tmp_path / "parts.log", Console())
+    gc.collect()
     assert violations(evidence) == []
 
 
 async def test_ctrl_c_leaves_nothing_behind(tmp_path: Path) -> None:
-    """No process, no folder; the exit code says that nothing was judged."""
+    """No process and no folder; the exit code says that nothing was checked."""
     run = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "tests.chaos", "--orders", "5"),
         stdout=asyncio.subprocess.PIPE,
         env={**os.environ, "TMPDIR": str(tmp_path)},
     )
     assert run.stdout
-    await asyncio.wait_for(run.stdout.readuntil(b"accepted"), 60)
+    await asyncio.wait_for(run.stdout.readuntil(b"accepted"), PATIENCE)
     parts = psutil.Process(run.pid).children(recursive=True)
     assert parts
     run.send_signal(signal.SIGINT)
-    assert await asyncio.wait_for(run.wait(), 20) == _INTERRUPTED
-    _, alive = psutil.wait_procs(parts, timeout=5)
-    assert alive == []
+    assert await asyncio.wait_for(run.wait(), PATIENCE) == INTERRUPTED
+    assert await asyncio.to_thread(left_running, parts) == []
     assert _left_in(tmp_path) == []
 
 

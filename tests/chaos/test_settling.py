@@ -1,4 +1,4 @@
-"""Rest is when nothing is under way: no task, no message, no caller; or when patience is over."""
+"""The platform has settled when no task, message or caller is left, or when the time is over."""
 
 from __future__ import annotations
 
@@ -11,17 +11,18 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 from azure.core.exceptions import ServiceRequestError
 
-from tests.chaos import settling
-from tests.chaos.histories import ORDER, rows, task
-from tests.chaos.rows import TaskRows
-from tests.chaos.settling import settle
-from tests.chaos.tables import Tables
+from tests.chaos.evidence import settling
+from tests.chaos.evidence.rows import TaskRows
+from tests.chaos.evidence.settling import settle
+from tests.chaos.evidence.tables import Tables
+from tests.chaos.sample_evidence import ORDER, rows, task
+from tests.local.platform.processes import PATIENCE
 
 _EMPTY = {"active": 0, "scheduled": 0, "deferred": 0, "dead_lettered": 0}
 
 
 class _Tables:
-    """Gives what it was told to, each look the next; then the last again."""
+    """Returns the next of its contents at each read, and then the last one again."""
 
     def __init__(self, *looks: dict[str, TaskRows] | Exception, rejected: list[dict[str, Any]]) -> None:
         self._looks: Iterator[dict[str, TaskRows] | Exception] = iter(looks)
@@ -43,8 +44,8 @@ def _no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(settling, "_LOOK_EVERY", 0.01)
 
 
-async def test_rest_is_waited_for() -> None:
-    """The tables are away, a task is under way, it is at its end but not told, it is told."""
+async def test_settling_is_waited_for() -> None:
+    """The tables are down, a task is unfinished, then finished but not announced, then announced."""
     end = rows(task("Processed", 1))
     tables = _Tables(
         ServiceRequestError("away"),
@@ -53,23 +54,23 @@ async def test_rest_is_waited_for() -> None:
         {ORDER: end},
         rejected=[],
     )
-    assert await _leftovers(tables, within=5.0) == []
+    assert await _leftovers(tables, within=PATIENCE) == []
 
 
-async def test_order_whose_message_died_is_not_waited_for() -> None:
-    """It will never have a task."""
+async def test_order_whose_message_was_dead_lettered_is_not_waited_for() -> None:
+    """It never gets a task."""
     dead = {"Body": f'{{"task_id":"{ORDER}"}}'.encode()}
-    assert await _leftovers(_Tables({}, rejected=[dead]), within=5.0) == []
+    assert await _leftovers(_Tables({}, rejected=[dead]), within=PATIENCE) == []
 
 
 @pytest.mark.parametrize(
-    ("tables", "queue", "told"),
+    ("tables", "queue", "expected"),
     [
         (_Tables({}, rejected=[]), {}, f"1 orders have no task: ['{ORDER}']"),
         (
             _Tables({ORDER: rows(task("Pending", 1))}, rejected=[]),
             {},
-            f"1 tasks are under way: ['{ORDER}']",
+            f"1 tasks are unfinished: ['{ORDER}']",
         ),
         (
             _Tables({ORDER: rows(task("Error", 1))}, rejected=[]),
@@ -83,15 +84,15 @@ async def test_order_whose_message_died_is_not_waited_for() -> None:
         ),
     ],
 )
-async def test_what_is_left_is_named(tables: _Tables, queue: dict[str, Any], told: str) -> None:
-    """When patience is over, what is under way is told."""
-    assert await _leftovers(tables, queue, within=0.03) == [told]
+async def test_what_is_left_is_named(tables: _Tables, queue: dict[str, Any], expected: str) -> None:
+    """When the time is over, what is unfinished is described."""
+    assert await _leftovers(tables, queue, within=0.03) == [expected]
 
 
 async def test_notices_wait_for_their_reader() -> None:
-    """They are no unrest."""
+    """They do not keep the platform from settling."""
     tables = _Tables({ORDER: rows(task("Error", 1))}, rejected=[])
-    assert await _leftovers(tables, {"name": "notices-demo", "active": 9}, within=5.0) == []
+    assert await _leftovers(tables, {"name": "notices-demo", "active": 9}, within=PATIENCE) == []
 
 
 async def _leftovers(tables: _Tables, queue: dict[str, Any] | None = None, *, within: float) -> list[str]:

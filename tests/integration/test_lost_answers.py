@@ -15,7 +15,7 @@ from functions.pattern.states import ProcessState, StepState
 from functions.pattern.store_ports import Admission, Stored
 from functions.settings import Connection
 from functions.store import connect
-from tests.chaos.proxy import Proxy, Weather
+from tests.chaos.injection.proxy import Proxy, Weather
 from tests.fakes.tasks import claimed, completed, failed, pending, started
 from tests.fakes.workflows import LINE, TASK
 from tests.integration.processes import Loss, Process

@@ -1,1 +1,1 @@
-"""An app for the host that holds nothing but the engine's work."""
+"""An app for the measurement of the Durable engine alone."""

@@ -1,4 +1,4 @@
-"""Orchestrations that do nothing: what the Durable engine alone can carry."""
+"""Orchestrations whose activities do nothing: the load is that of the Durable engine alone."""
 
 from __future__ import annotations
 
@@ -7,14 +7,7 @@ from typing import Any
 
 import azure.durable_functions as df
 
-from functions.scheduler.orchestrator import (
-    CLAIM_ACTIVITY,
-    RUN_STEP_ACTIVITY,
-    Attempt,
-    Progress,
-    Turn,
-    run_task,
-)
+from functions.scheduler.orchestrator import CLAIM_ACTIVITY, RUN_STEP_ACTIVITY, run_task
 
 _CHAIN = 5
 
@@ -36,19 +29,19 @@ def five_activities(context: df.DurableOrchestrationContext) -> Generator[Any, A
 
 @app.function_name(CLAIM_ACTIVITY)
 @app.activity_trigger(input_name="attempt")
-async def claim(attempt: Attempt) -> Progress:  # noqa: ARG001 - the shape of the real one
-    """Claim nothing, and say that one step is ready."""
-    return Progress(outcome="claimed", ready=["step"])
+async def claim(attempt: dict[str, Any]) -> dict[str, Any]:  # noqa: ARG001 - the signature of the real one
+    """Claim nothing, and report one step as ready."""
+    return {"outcome": "claimed", "ready": ["step"]}
 
 
 @app.function_name(RUN_STEP_ACTIVITY)
-@app.activity_trigger(input_name="turn")
-async def run_step(turn: Turn) -> Progress:  # noqa: ARG001 - the shape of the real one
-    """Run nothing, and say that nothing follows."""
-    return Progress(outcome="completed", ready=[])
+@app.activity_trigger(input_name="step")
+async def run_step(step: dict[str, Any]) -> dict[str, Any]:  # noqa: ARG001 - the signature of the real one
+    """Run nothing, and report no further step."""
+    return {"outcome": "completed", "ready": []}
 
 
 @app.activity_trigger(input_name="number")
 async def nothing(number: int) -> int:
-    """Give the number back."""
+    """Return the number."""
     return number

@@ -1,16 +1,15 @@
-"""What must hold of a run's evidence, whatever went wrong: I1 to I12, and that enough went wrong."""
+"""What must hold of a run's evidence, whatever faults there were: I1 to I12, and I14 (there were enough)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 
-from tests.chaos.evidence import Evidence
+from tests.chaos.evidence.evidence import Evidence
 from tests.chaos.invariants.announcements import alerts, status_agrees
+from tests.chaos.invariants.completeness import atomic_birth, no_loss, not_vacuous
 from tests.chaos.invariants.effects import net_effect, one_effect, order_of_calls
 from tests.chaos.invariants.histories import failure_count, monotone, mutual_exclusion
-from tests.chaos.invariants.submissions import atomic_birth, no_loss
 from tests.chaos.invariants.timeliness import silence_of_the_late, termination
-from tests.chaos.invariants.vacuity import not_vacuous
 from tests.chaos.invariants.violations import Invariant, Violation
 
 __all__ = ["Invariant", "Violation", "violations"]
@@ -33,5 +32,5 @@ _CHECKS: Mapping[Invariant, Callable[[Evidence], Iterator[Violation]]] = {
 
 
 def violations(evidence: Evidence) -> list[Violation]:
-    """Give everything that should not be, in the order of the invariants."""
+    """Return all violations, in the order of the invariants."""
     return [violation for check in _CHECKS.values() for violation in check(evidence)]

@@ -1,21 +1,21 @@
-"""I2, one effect, I3, net effect, and I6, order: what the payment service's ledger must show."""
+"""I2, one effect, I3, net effect, and I6, order: the ledger of the payment service."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 
-from tests.chaos.evidence import Evidence
+from tests.chaos.evidence.evidence import Evidence
+from tests.chaos.evidence.rows import TaskRows
 from tests.chaos.invariants.violations import Invariant, Violation
-from tests.chaos.payments.ledger import Call, Direction, Effect
-from tests.chaos.rows import TaskRows
+from tests.chaos.remotes.ledger import CallDirection, Effect, PaymentCall
 
 
 def one_effect(evidence: Evidence) -> Iterator[Violation]:
-    """Look for orders that were paid, or undone, more than once, and for keys that are not the effect's."""
-    for order in evidence.plan.fates:
+    """Find orders that were paid or undone more than once, and keys that do not belong to the effect."""
+    for order in evidence.plan.scenarios:
         calls = evidence.calls_of(order)
-        for direction in Direction:
+        for direction in CallDirection:
             times = len(_performed(calls, direction))
             if times > 1:
                 yield Violation(Invariant.ONE_EFFECT, order, f"'{direction}' was performed {times} times")
@@ -24,12 +24,12 @@ def one_effect(evidence: Evidence) -> Iterator[Violation]:
 
 
 def net_effect(evidence: Evidence) -> Iterator[Violation]:
-    """Look for ends that the ledger contradicts."""
+    """Find final states that the ledger contradicts."""
     for order, rows in evidence.tasks.items():
         if rows.task is None:
             continue
         calls = evidence.calls_of(order)
-        done, undone = _performed(calls, Direction.DO), _performed(calls, Direction.UNDO)
+        done, undone = _performed(calls, CallDirection.DO), _performed(calls, CallDirection.UNDO)
         match rows.task.state:
             case "Processed" if not done:
                 yield Violation(Invariant.NET_EFFECT, order, "Processed, but never paid")
@@ -42,30 +42,32 @@ def net_effect(evidence: Evidence) -> Iterator[Violation]:
 
 
 def order_of_calls(evidence: Evidence) -> Iterator[Violation]:
-    """Look for calls that came before the record of what they belong to."""
+    """Find calls that came before the record that they belong to."""
     for order, rows in evidence.tasks.items():
         for call in evidence.calls_of(order):
-            allowed_from = _turned_back_at(rows) if call.direction is Direction.UNDO else _dispatched_at(rows)
+            allowed_from = (
+                _undo_decided_at(rows) if call.direction is CallDirection.UNDO else _dispatched_at(rows)
+            )
             if allowed_from is None or call.arrived < allowed_from - _GRAIN:
                 what = f"'{call.direction}' arrived {call.arrived:%X.%f}, recorded {allowed_from or 'never'}"
                 yield Violation(Invariant.ORDER, order, what)
 
 
-#: Times are written by processes of one machine, in microseconds; rounding may differ.
+#: Times come from processes of one machine, in microseconds; their rounding may differ.
 _GRAIN = timedelta(milliseconds=5)
 
 
-def _performed(calls: list[Call], direction: Direction) -> list[Call]:
+def _performed(calls: list[PaymentCall], direction: CallDirection) -> list[PaymentCall]:
     performed = [call for call in calls if call.direction is direction and call.effect is Effect.PERFORMED]
     return sorted(performed, key=_time)
 
 
-def _time(call: Call) -> datetime:
+def _time(call: PaymentCall) -> datetime:
     return call.carried_out or call.arrived
 
 
-def _turned_back_at(rows: TaskRows) -> datetime | None:
-    """When the last epoch ended in which steps were done; None when the task never turned back."""
+def _undo_decided_at(rows: TaskRows) -> datetime | None:
+    """When the last epoch of direction `do` ended; None when the task was never undone."""
     if rows.task is None or rows.task.direction != "undo":
         return None
     return max((epoch.ended_at for epoch in rows.history if epoch.direction == "do"), default=None)

@@ -1,18 +1,18 @@
-"""I4, mutual exclusion, I5, monotone, and I9, failure count: what a task's rows must show over time."""
+"""I4, mutual exclusion, I5, monotone, and I9, failure count: the rows of a task over time."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
-from tests.chaos.evidence import Evidence
+from tests.chaos.evidence.evidence import Evidence
+from tests.chaos.evidence.rows import FINAL, RawEpoch, RawTask, TaskRows
 from tests.chaos.invariants.violations import Invariant, Violation
-from tests.chaos.rows import FINAL, EpochRow, TaskRow, TaskRows
 
-#: How far a task is within one epoch; it never goes back.
+#: The order of states within one epoch.
 _PROGRESS = {"Pending": 0, "Processing": 1} | dict.fromkeys(FINAL, 2)
 _RECOVERED = "recovered"
-#: What may end an epoch, by the state that the task was in.
+#: What may end an epoch, by the state of the task.
 _ENDS = {
     "Pending": {_RECOVERED, "exhausted"},
     "Processing": {_RECOVERED, "exhausted", "refused"},
@@ -21,10 +21,10 @@ _ENDS = {
 
 
 def mutual_exclusion(evidence: Evidence) -> Iterator[Violation]:
-    """Look for two writers of one epoch, and for epochs that are missing or went back."""
+    """Find two writers of one epoch, and epochs that are missing or decreased."""
     for order, rows in evidence.tasks.items():
-        seen = evidence.sightings.tasks.get(order, ())
-        for what in (*_wrong_epochs(rows), *_wrong_holders(order, rows, seen), *_returns(seen)):
+        seen = evidence.observations.tasks.get(order, ())
+        for what in (*_wrong_epochs(rows), *_wrong_holders(order, rows, seen), *_decreases(seen)):
             yield Violation(Invariant.MUTUAL_EXCLUSION, order, what)
     for order in evidence.both_won:
         what = "two operators were both told that they opened the same epoch"
@@ -37,23 +37,23 @@ def _wrong_epochs(rows: TaskRows) -> Iterator[str]:
         yield f"its epochs are {epochs}"
 
 
-def _wrong_holders(order: str, rows: TaskRows, seen: Sequence[TaskRow]) -> Iterator[str]:
-    holdings: list[EpochRow | TaskRow] = [*rows.history, *seen, *([rows.task] if rows.task else [])]
+def _wrong_holders(order: str, rows: TaskRows, seen: Sequence[RawTask]) -> Iterator[str]:
+    holdings: list[RawEpoch | RawTask] = [*rows.history, *seen, *([rows.task] if rows.task else [])]
     for held in holdings:
         if held.locked_by not in {None, f"{order}.{held.epoch}"}:
             yield f"epoch {held.epoch} was held by {held.locked_by}"
 
 
-def _returns(seen: Sequence[TaskRow]) -> Iterator[str]:
+def _decreases(seen: Sequence[RawTask]) -> Iterator[str]:
     for before, after in pairwise(seen):
         if after.epoch < before.epoch:
             yield f"was seen in epoch {before.epoch}, then in {after.epoch}"
 
 
 def monotone(evidence: Evidence) -> Iterator[Violation]:
-    """Look for changes that are in no transition table."""
+    """Find changes that are not in the transition table."""
     for order, rows in evidence.tasks.items():
-        for what in (*_wrong_ends(rows), *_wrong_steps(evidence.sightings.tasks.get(order, ()))):
+        for what in (*_wrong_ends(rows), *_wrong_steps(evidence.observations.tasks.get(order, ()))):
             yield Violation(Invariant.MONOTONE, order, what)
 
 
@@ -66,7 +66,7 @@ def _wrong_ends(rows: TaskRows) -> Iterator[str]:
         yield f"its directions were {directions}"
 
 
-def _wrong_steps(seen: Sequence[TaskRow]) -> Iterator[str]:
+def _wrong_steps(seen: Sequence[RawTask]) -> Iterator[str]:
     for before, after in pairwise(seen):
         same_epoch = before.epoch == after.epoch
         if same_epoch and _PROGRESS[after.state] < _PROGRESS[before.state]:
@@ -78,7 +78,7 @@ def _wrong_steps(seen: Sequence[TaskRow]) -> Iterator[str]:
 
 
 def failure_count(evidence: Evidence) -> Iterator[Violation]:
-    """Look for counts that are not the number of recoveries, or too high."""
+    """Find counts that are not the number of recoveries, or too high."""
     most = evidence.limits.most_recoveries
     for order, rows in evidence.tasks.items():
         if rows.task is None:
@@ -87,13 +87,13 @@ def failure_count(evidence: Evidence) -> Iterator[Violation]:
         if rows.task.failure_count != recoveries:
             what = f"FailureCount is {rows.task.failure_count}, its history has {recoveries} recoveries"
             yield Violation(Invariant.FAILURE_COUNT, order, what)
-        counts = [row.failure_count for row in (rows.task, *evidence.sightings.tasks.get(order, ()))]
+        counts = [row.failure_count for row in (rows.task, *evidence.observations.tasks.get(order, ()))]
         if max(counts) > most:
             yield Violation(Invariant.FAILURE_COUNT, order, f"FailureCount was {max(counts)}, above {most}")
 
 
-def _recoveries(history: Sequence[EpochRow]) -> int:
-    """Count the recoveries since the task was submitted, turned back or resubmitted."""
+def _recoveries(history: Sequence[RawEpoch]) -> int:
+    """Count the recoveries since the task was submitted, resubmitted, or its direction became undo."""
     count = 0
     for epoch in history:
         count = count + 1 if epoch.ended_by == _RECOVERED else 0

@@ -6,22 +6,24 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from tests.chaos.evidence import Evidence
+from tests.chaos.evidence.evidence import Evidence
+from tests.chaos.evidence.rows import FINAL, RawStep, TaskRows
 from tests.chaos.invariants.violations import Invariant, Violation
-from tests.chaos.payments.ledger import Call
-from tests.chaos.rows import FINAL, StepRow, TaskRows
+from tests.chaos.remotes.ledger import PaymentCall
 
 _DONE = frozenset({"Completed", "Undone"})
 
 
 def termination(evidence: Evidence) -> Iterator[Violation]:
-    """Look for what did not come to an end in time."""
-    for order in evidence.plan.fates:
+    """Find what was not finished in time."""
+    for order in evidence.plan.scenarios:
         rows = evidence.tasks.get(order)
         if order not in evidence.accepted:
             yield Violation(Invariant.TERMINATION, order, "was never accepted")
         elif rows is None or rows.task is None:
-            yield Violation(Invariant.TERMINATION, order, "has no task: its message was lost, or died")
+            yield Violation(
+                Invariant.TERMINATION, order, "has no task: its message was lost, or dead-lettered"
+            )
         elif rows.task.state not in FINAL:
             what = f"is still {rows.task.state} in epoch {rows.task.epoch}: {rows.task.last_error}"
             yield Violation(Invariant.TERMINATION, order, what)
@@ -30,7 +32,7 @@ def termination(evidence: Evidence) -> Iterator[Violation]:
 
 
 def silence_of_the_late(evidence: Evidence) -> Iterator[Violation]:
-    """Look for calls outside the time of any dispatch, and for outcomes that came too late."""
+    """Find calls outside the time of every dispatch, and outcomes that were recorded too late."""
     for order, rows in evidence.tasks.items():
         dispatches = list(_dispatches(rows))
         for call in evidence.calls_of(order):
@@ -45,27 +47,27 @@ def silence_of_the_late(evidence: Evidence) -> Iterator[Violation]:
 
 @dataclass(frozen=True, slots=True)
 class _Dispatch:
-    """A step that was given to its Agent, until `complete_by` (UTC)."""
+    """A step that was dispatched to its Agent, until `complete_by` (UTC)."""
 
     direction: str
     complete_by: datetime
 
 
 def _dispatches(rows: TaskRows) -> Iterator[_Dispatch]:
-    """Name the dispatches: an epoch's steps that carry its own number."""
+    """Yield the dispatches: the steps of each epoch that carry its number."""
     for epoch in rows.history:
         yield from _dispatched(epoch.epoch, epoch.direction, epoch.steps)
     if rows.task is not None:
         yield from _dispatched(rows.task.epoch, rows.task.direction, rows.steps)
 
 
-def _dispatched(epoch: int, direction: str, steps: tuple[StepRow, ...]) -> Iterator[_Dispatch]:
+def _dispatched(epoch: int, direction: str, steps: tuple[RawStep, ...]) -> Iterator[_Dispatch]:
     for step in steps:
         if step.epoch == epoch and step.complete_by is not None:
             yield _Dispatch(direction, step.complete_by)
 
 
-def _belongs(call: Call, dispatch: _Dispatch, evidence: Evidence) -> bool:
+def _belongs(call: PaymentCall, dispatch: _Dispatch, evidence: Evidence) -> bool:
     if call.direction != dispatch.direction:
         return False
     skew = timedelta(seconds=evidence.limits.skew)
@@ -74,22 +76,22 @@ def _belongs(call: Call, dispatch: _Dispatch, evidence: Evidence) -> bool:
 
 
 def _latest(complete_by: datetime, evidence: Evidence) -> datetime:
-    """Give the time until which a call may begin.
+    """Return the time until which a call may begin.
 
-    A host that stands still at complete-by may have looked at its clock before, and call after: no program
-    can prevent that, which is why safety rests on epochs and keys, not on clocks.
+    A host that is frozen at complete-by may have read its clock before, and call after: no program can
+    prevent that, which is why safety rests on epochs and keys, not on clocks.
     """
-    stood_still = [pause.end for pause in evidence.host_pauses if pause.start <= complete_by <= pause.end]
-    return max([complete_by, *stood_still])
+    frozen = [pause.end for pause in evidence.host_pauses if pause.start <= complete_by <= pause.end]
+    return max([complete_by, *frozen])
 
 
-def _all_steps(rows: TaskRows) -> Iterator[StepRow]:
+def _all_steps(rows: TaskRows) -> Iterator[RawStep]:
     for epoch in rows.history:
         yield from epoch.steps
     yield from rows.steps
 
 
-def _is_late(step: StepRow) -> bool:
+def _is_late(step: RawStep) -> bool:
     if step.state not in _DONE or step.finished_at is None or step.complete_by is None:
         return False
     return step.finished_at > step.complete_by

@@ -11,7 +11,7 @@ from typing import Any
 
 import aiohttp
 
-from local.platform import ANY_PORTS, Platform, PlatformOptions
+from local.platform import ANY_PORTS, ROOT, Platform, PlatformOptions
 from tests.e2e.recovery.remote import RemoteService
 from tests.e2e.recovery.workflows import CARGO, STEPS
 
@@ -19,6 +19,7 @@ from tests.e2e.recovery.workflows import CARGO, STEPS
 PATIENCE = 60.0
 
 _APP = Path(__file__).parent / "app"
+_QUEUES = ROOT / "infra" / "queues.json"
 _LOOK_EVERY = 0.1
 _SETTINGS = {
     "SUPERVISOR_THRESHOLD": "1",
@@ -126,7 +127,9 @@ async def bench_with(
 ) -> AsyncIterator[Bench]:
     """Run a platform whose operator is heard of at a remote service of ours."""
     chosen = {**settings, "ALERT_WEBHOOK_URL": f"{remote.url}/alerts"}
-    options = PlatformOptions(ports=ANY_PORTS, data=data, app=app, settings=chosen, in_memory_storage=True)
+    options = PlatformOptions(
+        ports=ANY_PORTS, data=data, app=app, settings=chosen, queues=_QUEUES, in_memory_storage=True
+    )
     async with (
         Platform(options) as platform,
         aiohttp.ClientSession(platform.addresses.host) as session,

@@ -35,7 +35,10 @@ async def test_package_processes_an_order_and_serves_its_pages(tmp_path: Path) -
     shutil.copy(ROOT / "local.settings.sample.json", app)  # Azure has the settings outside of the package
     with (app / "function_app.py").open("a", encoding="utf-8") as entry:
         entry.write(_TELL)
-    options = PlatformOptions(ports=ANY_PORTS, data=tmp_path / "data", app=app, in_memory_storage=True)
+    queues = ROOT / "infra" / "queues.json"  # Azure has them outside of the package, too
+    options = PlatformOptions(
+        ports=ANY_PORTS, data=tmp_path / "data", app=app, queues=queues, in_memory_storage=True
+    )
     async with Platform(options) as platform, Caller.of(platform) as caller:
         assert await caller.put("packaged") == HTTPStatus.ACCEPTED
         await caller.until_state("packaged", "Processed")

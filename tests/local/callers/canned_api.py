@@ -1,4 +1,4 @@
-"""An order API that gives each order a canned life: one state for each time it is looked at."""
+"""An order API in which each order has a fixed sequence of states, one for each status request."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from aiohttp.test_utils import TestServer
 from tests.local.callers.canned_deliveries import CannedDeliveries
 
 SUBMITTED = datetime(2026, 11, 21, 10, 0, tzinfo=UTC)
-#: From the queue to the end: not there yet, then each state.
+#: From the queue to the end: no status yet, then each state.
 HAPPY_LIFE = (None, "Pending", "Processing", "Processed")
 
 
@@ -23,7 +23,7 @@ async def canned_api(
     submit_status: int = 202,
     deliveries: CannedDeliveries | None = None,
 ) -> AsyncIterator[str]:
-    """Serve the API for the block, with `deliveries` if there are any, and give its address."""
+    """Serve the API for the block, with `deliveries` if there are any, and yield its address."""
     looks: dict[str, int] = {}
 
     async def submit(request: web.Request) -> web.Response:

@@ -1,4 +1,4 @@
-"""Deliveries that end at once, as what the sample services were told says, and those services."""
+"""Deliveries that end at once, as the sample services were set up, and those services."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ _AT = "2026-11-21T10:00:00+00:00"
 
 @dataclass(slots=True)
 class CannedDeliveries:
-    """The deliveries of one API. What is in `left_behind` still stands at its service after it was undone."""
+    """The deliveries of one API. The services in `left_behind` keep their resource after its undo."""
 
     left_behind: frozenset[str] = frozenset()
     refused: Mapping[str, Any] | None = None
-    #: Kept to be looked at: the batches, by their size, and each delivery by its id.
+    #: What was received: the size of each batch, and each delivery by its id.
     batches: list[int] = field(default_factory=list)
     bodies: dict[str, dict[str, Any]] = field(default_factory=dict)
     suspended: set[str] = field(default_factory=set)
@@ -26,7 +26,7 @@ class CannedDeliveries:
     refused_drones: set[str] = field(default_factory=set)
 
     def routes(self) -> list[web.RouteDef]:
-        """Give the API's routes, and those of the services."""
+        """Return the API's routes, and those of the services."""
         return [
             web.post("/api/deliveries/batch", self._submit),
             web.get("/api/deliveries/{id}", self._look),

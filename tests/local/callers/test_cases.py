@@ -1,4 +1,4 @@
-"""What the demo tries is what the application offers, and what it expects is told from what came."""
+"""The demo's cases fit the workflows, and unexpected outcomes are described."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from datetime import UTC, datetime
 
 from functions.workflows.orders.definition import ORDERS
 from local.callers.cases import Case, Submission, submissions
-from local.callers.client import SAMPLE_DELIVERY, Order, OrderState, Step
+from local.callers.client import SAMPLE_DELIVERY, OrderState, OrderStatus, StepStatus
 
 
-def _order(state: OrderState, steps: dict[str, str], last_error: str | None = None) -> Order:
-    shown = tuple(Step(name=name, state=of_step) for name, of_step in steps.items())
+def _order(state: OrderState, steps: dict[str, str], last_error: str | None = None) -> OrderStatus:
+    shown = tuple(StepStatus(name=name, state=of_step) for name, of_step in steps.items())
     at = datetime(2026, 11, 21, tzinfo=UTC)
-    return Order(id="a", state=state, submitted_at=at, steps=shown, last_error=last_error)
+    return OrderStatus(id="a", state=state, submitted_at=at, steps=shown, last_error=last_error)
 
 
 def test_a_delivery_names_its_id_and_its_reply_queue() -> None:
@@ -38,15 +38,15 @@ def test_a_few_deliveries_try_every_case() -> None:
     assert len({each.id for each in made}) == 10
 
 
-def test_what_came_as_expected_has_nothing_unmet() -> None:
+def test_an_expected_outcome_has_nothing_unmet() -> None:
     """State and steps."""
     for case in Case:
         came = _order(case.expectation.state, dict(case.expectation.steps))
         assert case.expectation.unmet(came) is None
 
 
-def test_what_came_in_its_place_is_said() -> None:
-    """Never seen, another state, or a step in another state."""
+def test_an_unexpected_outcome_is_described() -> None:
+    """No status, another state, or a step in another state."""
     expectation = Case.NEAR.expectation
     steps = dict(expectation.steps)
     assert expectation.unmet(None) == "never seen"

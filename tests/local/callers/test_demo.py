@@ -1,4 +1,4 @@
-"""The demo follows its orders and deliveries, and succeeds only when all came as expected."""
+"""The demo follows its orders and deliveries, and succeeds only when all end as expected."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ async def _run(url: str, orders: int, deliveries: int = 0) -> DemoResult:
 
 
 async def test_all_are_followed_to_their_end() -> None:
-    """Without a terminal, lines take the bars' place."""
+    """Without a terminal, lines replace the bars."""
     screen = io.StringIO()
     async with canned_api(deliveries=CannedDeliveries()) as url:
         result = await run_demo(url, Console(file=screen, width=80), orders=4, deliveries=16)
@@ -52,7 +52,7 @@ async def test_deliveries_go_in_one_request() -> None:
 
 
 async def test_services_refuse_what_the_cases_say_and_nothing_else() -> None:
-    """They are told before anything is submitted, and no refusal of a drone is left set."""
+    """They are set up before anything is submitted, and no refusal of a drone remains."""
     canned = CannedDeliveries()
     async with canned_api(deliveries=canned) as url:
         result = await _run(url, 0, 16)
@@ -78,7 +78,7 @@ async def test_what_was_not_undone_at_its_service_is_found(service: str) -> None
 
 
 @pytest.mark.parametrize(("life", "code"), [(HAPPY_LIFE, 0), (("Error",), 1)])
-async def test_the_exit_code_tells_whether_all_came_as_expected(
+async def test_the_exit_code_tells_whether_all_ended_as_expected(
     life: tuple[str | None, ...], code: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """One order in `Error` is a demo that failed."""
@@ -88,7 +88,7 @@ async def test_the_exit_code_tells_whether_all_came_as_expected(
 
 
 async def test_what_does_not_end_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It stays in the summary as it was last seen."""
+    """It is in the summary with its last status."""
     monkeypatch.setattr(demo, "_PATIENCE", 0.1)
     monkeypatch.setattr(demo, "_PATIENCE_PER_ORDER", 0)
     async with canned_api(["Processing"]) as url:
@@ -98,7 +98,7 @@ async def test_what_does_not_end_is_given_up(monkeypatch: pytest.MonkeyPatch) ->
 
 
 async def test_a_refused_order_ends_the_demo() -> None:
-    """An API that refuses the sample is not asked forty-nine times more."""
+    """An API that refuses the sample gets no further requests."""
     async with canned_api(submit_status=503) as url:
         with pytest.raises(OrderRefusedError, match="503"):
             await _run(url, 50)
@@ -111,7 +111,7 @@ async def test_a_delivery_refused_in_its_batch_ends_the_demo() -> None:
             await _run(url, 0, 3)
 
 
-async def test_without_sample_services_the_way_out_is_named() -> None:
+async def test_without_sample_services_the_error_names_the_fix() -> None:
     """An application elsewhere may not serve them."""
     async with canned_api() as url:
         with pytest.raises(OrderRefusedError, match=r"SAMPLE_SERVICES=1.*--deliveries 0"):

@@ -1,4 +1,4 @@
-"""The summary counts what came of each case, and measures."""
+"""The summary counts the outcomes of each case, and has the figures."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ import pytest
 from rich.console import Console
 
 from local.callers.cases import Case, Submission
-from local.callers.client import Order, OrderState, Step
+from local.callers.client import OrderState, OrderStatus, StepStatus
 from local.callers.demo import DemoResult
 from local.callers.summary import orders_per_second, percentile, summary
 from tests.local.callers.canned_api import SUBMITTED
 
 
-def _order(order_id: str, state: OrderState, seconds: float | None, case: Case = Case.ORDER) -> Order:
+def _order(order_id: str, state: OrderState, seconds: float | None, case: Case = Case.ORDER) -> OrderStatus:
     finished = SUBMITTED + timedelta(seconds=seconds) if seconds is not None else None
-    steps = tuple(Step(name=name, state=of_step) for name, of_step in case.expectation.steps.items())
-    return Order(id=order_id, state=state, submitted_at=SUBMITTED, finished_at=finished, steps=steps)
+    steps = tuple(StepStatus(name=name, state=of_step) for name, of_step in case.expectation.steps.items())
+    return OrderStatus(id=order_id, state=state, submitted_at=SUBMITTED, finished_at=finished, steps=steps)
 
 
-def _result(*orders: Order, never_seen: int = 0) -> DemoResult:
+def _result(*orders: OrderStatus, never_seen: int = 0) -> DemoResult:
     made = [Submission(order.id, Case.ORDER) for order in orders]
     missing = [Submission(f"missing-{number}", Case.ORDER) for number in range(never_seen)]
     return DemoResult(made + missing, {order.id: order for order in orders})
@@ -38,7 +38,7 @@ def _printed(result: DemoResult) -> list[list[str]]:
     ]
 
 
-def test_a_case_that_came_as_expected_is_ticked() -> None:
+def test_a_case_that_ended_as_expected_is_ticked() -> None:
     """With its number."""
     submissions = [Submission("a", Case.NEAR), Submission("b", Case.NO_DRONE)]
     orders = {
@@ -52,7 +52,7 @@ def test_a_case_that_came_as_expected_is_ticked() -> None:
 
 
 def test_a_case_with_one_exception_is_crossed() -> None:
-    """And each exception is said and counted."""
+    """And each exception is named and counted."""
     result = _result(
         _order("a", OrderState.PROCESSED, 0.5),
         _order("b", OrderState.PROCESSED, 0.5),
@@ -64,7 +64,7 @@ def test_a_case_with_one_exception_is_crossed() -> None:
 
 
 def test_what_is_left_behind_is_crossed() -> None:
-    """A state alone does not make it good."""
+    """The right state alone is not enough."""
     result = DemoResult(
         [Submission("a", Case.NO_DRONE)],
         {"a": _order("a", OrderState.COMPENSATED, 1, Case.NO_DRONE)},
@@ -99,7 +99,7 @@ def test_figures_are_the_services_own() -> None:
 
 
 def test_a_summary_without_any_result_is_still_a_summary() -> None:
-    """Nothing divides by nothing."""
+    """There is no division by zero."""
     assert ["orders/s", "-"] in _printed(_result(never_seen=1))
 
 

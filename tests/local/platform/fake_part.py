@@ -1,4 +1,4 @@
-"""A small stand-in for a part: answers every GET with 200 and its process id, and misbehaves on request.
+"""A small stand-in for a part: answers every GET with its process id, and misbehaves on request.
 
 Run as a program: `fake_part.py PORT [ignore-sigterm] [with-child] [die-at-start]`; a GET of `/die` ends it
 with code 3.
@@ -17,14 +17,14 @@ class _Answer(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         """Answer with the process id."""
         if self.path == "/die":
-            _say("fatal: the fake was told to die")
+            _say("fatal: the fake dies on request")
             os._exit(3)
         self.send_response(200)
         self.end_headers()
         self.wfile.write(str(os.getpid()).encode())
 
     def log_message(self, format: str, *arguments: object) -> None:  # noqa: A002 - the base class names it so
-        """Say nothing for each request."""
+        """Print nothing for each request."""
 
 
 def _say(line: str) -> None:
@@ -37,11 +37,15 @@ def _stop(*_: object) -> None:
     sys.exit(0)
 
 
+def _ignore(*_: object) -> None:
+    _say("fake part ignores SIGTERM")
+
+
 def main(port: int, behaviour: set[str]) -> None:
-    """Serve until told to stop."""
+    """Serve until SIGTERM."""
     signal.signal(signal.SIGTERM, _stop)
     if "ignore-sigterm" in behaviour:
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        signal.signal(signal.SIGTERM, _ignore)
     if "with-child" in behaviour:
         subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
     _say(f"fake part on {port}")

@@ -1,7 +1,7 @@
 """A platform of fake parts.
 
-As a program (`python -m tests.local.platform.fake_platform DATA [BEHAVIOUR …]`) it behaves as `python -m
-local up` does, and is there to be stopped and killed.
+As a program (`python -m tests.local.platform.fake_platform DATA [BEHAVIOUR …]`) it behaves like
+`python -m local up`, for tests that stop or kill it.
 """
 
 from __future__ import annotations
@@ -10,15 +10,16 @@ import asyncio
 import sys
 from pathlib import Path
 
-from local.platform import ANY_PORTS, Addresses, PartName, Platform, PlatformOptions, until_told_to_stop
+from local.platform import ANY_PORTS, Addresses, PartName, Platform, PlatformOptions, until_stop_signal
 from local.platform.blueprint import Blueprint, Stages
 from local.platform.parts import Part, Readiness
+from tests.local.platform.processes import PATIENCE
 
 _FAKE_PART = Path(__file__).with_name("fake_part.py")
 
 
-def fakes(*behaviour: str, stop_within: float = 2.0) -> Blueprint:
-    """Return a blueprint of a broker that behaves well, then a host with the given behaviour."""
+def fakes(*behaviour: str, stop_within: float = PATIENCE) -> Blueprint:
+    """Return a blueprint of a broker that behaves well, then a host with this behaviour."""
 
     def blueprint(_: PlatformOptions, addresses: Addresses) -> Stages:
         return [
@@ -44,9 +45,7 @@ def _fake(name: PartName, port: int, *behaviour: str, stop_within: float) -> Par
 
 
 async def _main(data: Path, *behaviour: str) -> int:
-    platform = Platform(
-        options(data), fakes(*behaviour, stop_within=30 if "ignore-sigterm" in behaviour else 2)
-    )
+    platform = Platform(options(data), fakes(*behaviour))
 
     async def work() -> int:
         async with platform:
@@ -54,7 +53,7 @@ async def _main(data: Path, *behaviour: str) -> int:
             sys.stdout.flush()
             await platform.run_until_failure()
 
-    return await until_told_to_stop(work(), platform.kill_all_now)
+    return await until_stop_signal(work(), platform.kill_all_now)
 
 
 if __name__ == "__main__":

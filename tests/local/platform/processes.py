@@ -7,21 +7,19 @@ from collections.abc import Iterable
 
 import psutil
 
-#: Seconds within which everything is gone after the platform itself was killed. The watchdog is the last:
-#: it waits its four seconds out where nobody reaps the parts, as in a container whose first process is no
-#: init.
-LEAVING_WITHIN = 8.0
+#: Seconds after which something counts as never happening, far above what a busy machine needs.
+PATIENCE = 60.0
 
 
 def descendants(pid: int) -> list[psutil.Process]:
-    """Return a process and all that it has started, and they."""
+    """Return a process and all its descendants."""
     process = psutil.Process(pid)
     return [process, *process.children(recursive=True)]
 
 
-def still_there(processes: Iterable[psutil.Process], within: float) -> list[psutil.Process]:
-    """Wait until the processes are gone, and return those that are not after `within` seconds."""
-    deadline = time.monotonic() + within
+def left_running(processes: Iterable[psutil.Process]) -> list[psutil.Process]:
+    """Wait until the processes are gone, and return those that are still there after `PATIENCE`."""
+    deadline = time.monotonic() + PATIENCE
     left = [process for process in processes if _runs(process)]
     while left and time.monotonic() < deadline:
         time.sleep(0.02)

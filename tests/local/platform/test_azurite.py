@@ -14,7 +14,7 @@ from azure.data.tables import TableClient
 from local.platform import ANY_PORTS, Addresses, PartName, Platform, PlatformOptions
 from local.platform.blueprint import Stages, whole_platform
 from local.platform.process import ROOT
-from tests.local.platform.processes import LEAVING_WITHIN, descendants, still_there
+from tests.local.platform.processes import descendants, left_running
 
 pytestmark = pytest.mark.process
 
@@ -74,11 +74,11 @@ async def test_what_was_written_just_before_a_restart_is_kept(tmp_path: Path) ->
 
 
 async def test_what_was_written_just_before_the_platform_was_killed_is_kept(tmp_path: Path) -> None:
-    """The watchdog stops Azurite gently when nobody else can, and the next platform waits for that."""
+    """The watchdog then stops Azurite gently, and the next platform waits for that."""
     killed = await asyncio.to_thread(_write_and_kill, tmp_path)
     async with Platform(PlatformOptions(ports=ANY_PORTS, data=tmp_path), azurite_only) as platform:
         assert await asyncio.to_thread(_read, platform.addresses.storage_connection) == "last-moment"
-    assert still_there(killed, within=LEAVING_WITHIN) == []
+    assert left_running(killed) == []
 
 
 if __name__ == "__main__":

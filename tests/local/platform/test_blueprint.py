@@ -1,4 +1,4 @@
-"""The real platform's parts: what starts first, and what each is told."""
+"""The real platform's parts: the order in which they start, and their options."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from functions_local.host import STOP_GRACE
-from local.platform import Addresses, PartName, PlatformOptions, Ports, RefusedError, blueprint
+from local.platform import ROOT, Addresses, PartName, PlatformOptions, Ports, StartRefusedError, blueprint
 from local.platform.blueprint import whole_platform
 from local.platform.parts import Part
 
@@ -44,8 +44,8 @@ def test_each_part_keeps_its_state_in_its_own_folder(tmp_path: Path) -> None:
         assert str(tmp_path / folder) in _part(name, options).command
 
 
-def test_only_azurite_is_not_to_be_killed() -> None:
-    """Broker and host lose nothing by it; nor does an Azurite that keeps nothing."""
+def test_only_azurite_is_not_crash_safe() -> None:
+    """Broker and host lose nothing when they are killed, nor does an Azurite that keeps nothing."""
     assert not _part(PartName.AZURITE).crash_safe
     assert _part(PartName.BROKER).crash_safe
     assert _part(PartName.HOST).crash_safe
@@ -53,14 +53,38 @@ def test_only_azurite_is_not_to_be_killed() -> None:
 
 
 def test_everything_stops_within_five_seconds_even_if_all_hang() -> None:
-    """Ctrl-C promises it: the stages stop one after the other, and each takes as long as its slowest part."""
+    """The promise of Ctrl-C: the stages stop one after the other, each as slowly as its slowest part."""
     stages = whole_platform(PlatformOptions(), ADDRESSES)
     assert sum(max(part.stop_within for part in stage) for stage in stages) < 5
 
 
 def test_the_host_is_not_killed_while_it_lets_functions_finish() -> None:
-    """After their grace it needs a moment to give messages back and to leave."""
+    """After their grace period it needs time to release messages and to end."""
     assert _part(PartName.HOST).stop_within >= STOP_GRACE + 0.5
+
+
+def test_the_queues_are_those_that_the_app_declares(tmp_path: Path) -> None:
+    """Its `infra/queues.json`, or the file that the options name, which is stronger."""
+    declared = tmp_path / "infra" / "queues.json"
+    declared.parent.mkdir()
+    declared.write_text("{}")
+    broker = _part(PartName.BROKER, PlatformOptions(app=tmp_path))
+    assert broker.prepare is None
+    assert str(declared) in broker.command
+    chosen = _part(PartName.BROKER, PlatformOptions(app=tmp_path, queues=ROOT / "infra" / "queues.json"))
+    assert str(ROOT / "infra" / "queues.json") in chosen.command
+
+
+def test_without_declared_queues_the_bindings_are_read_before_the_broker_starts(tmp_path: Path) -> None:
+    """Into a file of the broker's own folder, which `reset` deletes."""
+    broker = _part(PartName.BROKER, PlatformOptions(app=tmp_path, data=tmp_path / "data"))
+    assert broker.prepare is not None
+    assert str(tmp_path / "data" / "servicebus" / "queues.json") in broker.command
+
+
+def test_the_host_is_ready_when_the_app_has_started() -> None:
+    """Whatever routes the app has."""
+    assert _part(PartName.HOST).ready.url == f"{ADDRESSES.host}/admin/host/status"
 
 
 def test_azurite_in_memory_has_no_folder() -> None:
@@ -73,5 +97,5 @@ def test_azurite_in_memory_has_no_folder() -> None:
 def test_a_missing_azurite_is_refused_with_the_fix(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """It comes with `make setup`."""
     monkeypatch.setattr(blueprint, "_AZURITE", tmp_path / "missing")
-    with pytest.raises(RefusedError, match="make setup"):
+    with pytest.raises(StartRefusedError, match="make setup"):
         whole_platform(PlatformOptions(), ADDRESSES)

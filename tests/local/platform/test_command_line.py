@@ -1,4 +1,4 @@
-"""What a developer types is understood or refused with a reason, and the exit code says how it went."""
+"""Options are accepted or refused with a reason, and the exit code tells success from failure."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from local.platform import PartFailedError, PartName, PlatformOptions, Ports
 
 
 @pytest.fixture
-def asked(monkeypatch: pytest.MonkeyPatch) -> list[PlatformOptions]:
-    """Give a list that gets the options with which `up` is called, instead of starting anything."""
+def started(monkeypatch: pytest.MonkeyPatch) -> list[PlatformOptions]:
+    """Return a list of the options with which `up` was called; nothing is started."""
     calls: list[PlatformOptions] = []
 
     async def up(options: PlatformOptions) -> int:
@@ -25,17 +25,19 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[PlatformOptions]:
     return calls
 
 
-def test_up_takes_the_usual_ports(asked: list[PlatformOptions]) -> None:
+def test_up_takes_the_usual_ports(started: list[PlatformOptions]) -> None:
     """They are those of Core Tools, of Service Bus and of Azurite."""
     assert main(["up"]) == 0
-    assert asked == [PlatformOptions(ports=Ports(7071, 5672, 5300, 10000, 10001, 10002), data=Path(".local"))]
+    assert started == [
+        PlatformOptions(ports=Ports(7071, 5672, 5300, 10000, 10001, 10002), data=Path(".local"))
+    ]
 
 
-def test_every_port_and_folder_can_be_chosen(asked: list[PlatformOptions], tmp_path: Path) -> None:
+def test_every_port_and_folder_can_be_chosen(started: list[PlatformOptions], tmp_path: Path) -> None:
     """One 0 stands for all three ports of Azurite."""
     ports = ["--port", "1", "--sb-port", "2", "--admin-port", "3", "--azurite-ports", "0"]
     assert main(["up", *ports, "--data", str(tmp_path), "--app", "elsewhere"]) == 0
-    assert asked == [PlatformOptions(ports=Ports(1, 2, 3, 0, 0, 0), data=tmp_path, app=Path("elsewhere"))]
+    assert started == [PlatformOptions(ports=Ports(1, 2, 3, 0, 0, 0), data=tmp_path, app=Path("elsewhere"))]
 
 
 @pytest.mark.parametrize(
@@ -52,7 +54,7 @@ def test_every_port_and_folder_can_be_chosen(asked: list[PlatformOptions], tmp_p
 def test_a_wrong_option_is_refused_with_the_reason(
     arguments: list[str], complaint: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Nothing is started on a guess."""
+    """Nothing is started."""
     with pytest.raises(SystemExit) as end:
         main(arguments)
     assert end.value.code == 2

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from local.platform import FolderInUseError, RefusedError, reset
+from local.platform import FolderInUseError, StartRefusedError, reset
 from local.platform import folder as folder_module
 from local.platform.folder import held
 
@@ -25,7 +25,7 @@ async def test_a_second_platform_on_the_folder_is_refused_in_one_line(tmp_path: 
 
 
 async def test_the_folder_is_free_again_afterwards(tmp_path: Path) -> None:
-    """A platform that has stopped leaves nothing that a second one stumbles over."""
+    """A platform that has stopped does not block the next one."""
     for _ in range(2):
         async with held(tmp_path / "new"):
             pass
@@ -48,22 +48,22 @@ async def test_the_folder_stays_held_while_a_part_lives(
         pass
 
 
-async def test_folder_that_cannot_be_is_refused(tmp_path: Path) -> None:
-    """With the reason, and the option by which another is chosen."""
+async def test_folder_that_cannot_be_created_is_refused(tmp_path: Path) -> None:
+    """With the reason, and the option that chooses another."""
     (tmp_path / "notes.txt").write_text("mine")
-    with pytest.raises(RefusedError, match=r"notes.txt cannot be used \(.+\).*--data"):
+    with pytest.raises(StartRefusedError, match=r"notes.txt cannot be used \(.+\).*--data"):
         async with held(tmp_path / "notes.txt"):
             pass
 
 
 async def test_reset_makes_no_folder(tmp_path: Path) -> None:
-    """Where nothing is, nothing is left behind."""
+    """A wrong name leaves nothing behind."""
     assert await reset(tmp_path / "typo") == []
     assert _names_in(tmp_path) == []
 
 
 async def test_reset_deletes_the_parts_state_and_says_so(tmp_path: Path) -> None:
-    """Every part's folder goes, with its size told; a file of the developer's own stays."""
+    """Every part's folder is deleted, and its size printed; a file of the developer's stays."""
     for part in ("azurite", "servicebus", "host"):
         (tmp_path / part).mkdir()
     (tmp_path / "host" / "durable.db").write_bytes(b"x" * 1234)

@@ -1,4 +1,4 @@
-"""Ports are checked before anything starts, and never given twice."""
+"""Ports are checked before anything starts, and never used twice."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from local.platform.ports import claimed
 
 @pytest.fixture
 def taken() -> Iterator[int]:
-    """Give a port that another program listens on."""
+    """Yield a port on which another program listens."""
     with socket.create_server(("127.0.0.1", 0)) as other:
         yield other.getsockname()[1]
 
@@ -30,7 +30,7 @@ def taken() -> Iterator[int]:
     ],
 )
 def test_a_taken_port_is_named_with_the_option_that_changes_it(taken: int, name: str, option: str) -> None:
-    """The developer learns which port, what for, and what to type."""
+    """The developer learns the port, its purpose and the option."""
     with (
         pytest.raises(PortTakenError, match=rf"Port {taken}, .* {option} ") as refusal,
         claimed(replace(ANY_PORTS, **{name: taken})),
@@ -40,14 +40,14 @@ def test_a_taken_port_is_named_with_the_option_that_changes_it(taken: int, name:
 
 
 def test_one_port_for_two_parts_is_refused() -> None:
-    """A port that is free, but asked for twice, is found before the second part fails on it."""
+    """A free port that is requested twice is found before the second part fails."""
     with claimed(ANY_PORTS) as free:
         pass
     with pytest.raises(PortTakenError), claimed(replace(ANY_PORTS, host=free.host, admin=free.host)):
         pass
 
 
-def test_ports_that_were_asked_for_are_kept() -> None:
+def test_requested_ports_are_kept() -> None:
     """Only 0 is replaced."""
     with claimed(ANY_PORTS) as free:
         pass
@@ -56,7 +56,7 @@ def test_ports_that_were_asked_for_are_kept() -> None:
 
 
 def test_chosen_ports_are_free_for_the_parts() -> None:
-    """The claim does not stand in the way of the part that it is for."""
+    """The claim does not block the part that gets the port."""
     with claimed(ANY_PORTS) as ports, socket.create_server(("127.0.0.1", ports.host)):
         pass
 

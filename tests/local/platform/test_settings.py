@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from local.platform import Addresses, Ports, RefusedError
+from local.platform import Addresses, Ports, StartRefusedError
 from local.platform.settings import application_settings
 
 ADDRESSES = Addresses(Ports(host=7171, service_bus=5772, table=10102))
@@ -33,7 +33,7 @@ def _settings(app: Path, environment: dict[str, str] | None = None, **settings: 
 
 
 def test_the_sample_is_enough(app: Path) -> None:
-    """A newcomer writes no file."""
+    """A newcomer need not write a file."""
     assert _settings(app)["STATE_SHARDS"] == "16"
 
 
@@ -45,7 +45,7 @@ def test_the_developers_file_wins_over_the_sample_and_the_environment_over_both(
 
 
 def test_connections_are_always_those_of_the_running_parts(app: Path) -> None:
-    """Nobody's own storage account is written to by accident."""
+    """Nobody writes to their own storage account by accident."""
     _write(
         app / "local.settings.json",
         AzureWebJobsStorage="theirs",
@@ -56,6 +56,20 @@ def test_connections_are_always_those_of_the_running_parts(app: Path) -> None:
     assert "TableEndpoint=http://127.0.0.1:10102/devstoreaccount1;" in settings["StateStore"]
     assert settings["AzureWebJobsStorage"] == settings["StateStore"]
     assert settings["ServiceBusConnection"].startswith("Endpoint=sb://127.0.0.1:5772;")
+
+
+def test_a_connection_to_an_emulator_is_that_of_the_running_part(app: Path) -> None:
+    """Whatever its name; another connection stays as it is."""
+    _write(
+        app / "local.settings.json",
+        Orders="Endpoint=sb://localhost;SharedAccessKey=x;UseDevelopmentEmulator=true;",
+        Files="UseDevelopmentStorage=true",
+        Other="Endpoint=sb://theirs.servicebus.windows.net;SharedAccessKey=x",
+    )
+    settings = _settings(app)
+    assert settings["Orders"] == settings["ServiceBusConnection"]
+    assert settings["Files"] == settings["StateStore"]
+    assert settings["Other"].startswith("Endpoint=sb://theirs")
 
 
 def test_sample_services_follow_the_hosts_port(app: Path) -> None:
@@ -73,21 +87,21 @@ def test_a_payment_service_of_ones_own_is_used(app: Path) -> None:
 
 
 def test_settings_that_a_test_gives_win_over_everything(app: Path) -> None:
-    """They are how a test points the application at a service of its own."""
+    """By them a test points the application to its own service."""
     assert (
         _settings(app, {"PAYMENT_URL": "http://other"}, PAYMENT_URL="http://mine")["PAYMENT_URL"]
         == "http://mine"
     )
 
 
-def test_other_variables_of_the_environment_are_no_settings(app: Path) -> None:
-    """They reach the host anyway, as every process inherits them."""
+def test_other_environment_variables_are_no_settings(app: Path) -> None:
+    """The host inherits them anyway."""
     assert "HOME" not in _settings(app, {"HOME": "/home/someone"})
 
 
 @pytest.mark.parametrize("text", ["{", '{"Values": {"A": ["list"]}}'])
 def test_a_broken_settings_file_is_refused_by_its_name(app: Path, text: str) -> None:
-    """The developer learns which file to look at."""
+    """The developer learns which file to fix."""
     (app / "local.settings.json").write_text(text)
-    with pytest.raises(RefusedError, match=r"local\.settings\.json is not a settings file"):
+    with pytest.raises(StartRefusedError, match=r"local\.settings\.json is not a settings file"):
         _settings(app)

@@ -22,11 +22,11 @@ from local.platform import (
     Platform,
     PlatformOptions,
     PortTakenError,
-    RefusedError,
+    StartRefusedError,
 )
 from local.platform.parts import Part, Readiness
 from tests.local.platform.fake_platform import fakes, options
-from tests.local.platform.processes import still_there
+from tests.local.platform.processes import PATIENCE, left_running
 
 pytestmark = pytest.mark.process
 
@@ -35,30 +35,30 @@ type Started = Callable[[], list[psutil.Process]]
 
 
 async def _process_id(url: str) -> int:
-    """Ask a fake part who it is."""
+    """Return the process id of a fake part."""
     async with aiohttp.ClientSession() as session, session.get(url) as response:
         return int(await response.text())
 
 
 @pytest.fixture
 def started() -> Started:
-    """Return what finds the processes that this test has started: other tests' Azurite may run beside it."""
+    """Return a function that finds the processes of this test; other tests' Azurite may run beside it."""
     before = set(psutil.Process().children(recursive=True))
     return lambda: [child for child in psutil.Process().children(recursive=True) if child not in before]
 
 
 async def test_parts_answer_inside_the_block_and_are_gone_after_it(tmp_path: Path, started: Started) -> None:
-    """That is the whole promise of `async with Platform(…)`."""
+    """The promise of `async with Platform(…)`."""
     async with Platform(options(tmp_path), fakes("with-child")) as platform:
         assert await _process_id(platform.addresses.host) == platform.pid(PartName.HOST)
         assert await _process_id(platform.addresses.admin) == platform.pid(PartName.BROKER)
         processes = started()
     assert len(processes) >= 4, "two parts, a child of one, and the watchdog"
-    assert still_there(processes, within=0.5) == []
+    assert left_running(processes) == []
 
 
 async def test_parts_stop_in_the_opposite_order(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The host says goodbye while the broker still listens."""
+    """The host stops while the broker still listens."""
     async with Platform(options(tmp_path), fakes()):
         pass
     stops = [line for line in capsys.readouterr().err.splitlines() if line.endswith("stops")]
@@ -66,7 +66,7 @@ async def test_parts_stop_in_the_opposite_order(tmp_path: Path, capsys: pytest.C
 
 
 async def test_a_killed_part_starts_again_on_its_port(tmp_path: Path) -> None:
-    """Clients find it where it was, and the platform does not take the kill for a failure."""
+    """Clients find it at its address, and the platform does not treat the kill as a failure."""
     async with Platform(options(tmp_path), fakes()) as platform:
         before = await _process_id(platform.addresses.host)
         await platform.kill(PartName.HOST)
@@ -87,7 +87,7 @@ async def test_a_restarted_part_is_a_new_process(tmp_path: Path) -> None:
 
 
 async def test_a_paused_part_does_not_answer_until_it_is_resumed(tmp_path: Path) -> None:
-    """As a machine that hangs: connections are accepted, and nothing comes back."""
+    """Like a machine that hangs: connections are accepted, and nothing is answered."""
     async with Platform(options(tmp_path), fakes()) as platform:
         platform.pause(PartName.HOST)
         with pytest.raises(TimeoutError):
@@ -96,33 +96,34 @@ async def test_a_paused_part_does_not_answer_until_it_is_resumed(tmp_path: Path)
         assert await _process_id(platform.addresses.host) == platform.pid(PartName.HOST)
 
 
-async def test_a_paused_part_is_stopped_with_the_others(tmp_path: Path) -> None:
-    """The end of the block does not wait for a part that is frozen."""
-    async with asyncio.timeout(5), Platform(options(tmp_path), fakes()) as platform:
+async def test_a_paused_part_is_stopped_gently(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """It is resumed first: a frozen process would not receive the signal."""
+    async with Platform(options(tmp_path), fakes()) as platform:
         platform.pause(PartName.HOST)
+    assert "host    | fake part stops" in capsys.readouterr().err
 
 
 async def test_a_running_part_is_not_started_twice(tmp_path: Path) -> None:
-    """Two hosts on one database would be nobody's intention."""
+    """Two hosts must not share a database."""
     async with Platform(options(tmp_path), fakes()) as platform:
         with pytest.raises(ValueError, match="host is running already"):
             await platform.start(PartName.HOST)
 
 
 async def test_a_part_that_dies_is_named_with_its_last_lines(tmp_path: Path, started: Started) -> None:
-    """The developer sees what it said last; a child that it leaves behind hides nothing."""
+    """The developer sees its last output, even if it leaves a child behind."""
     async with Platform(options(tmp_path), fakes("with-child")) as platform:
         with pytest.raises(aiohttp.ClientError):
             await _process_id(f"{platform.addresses.host}/die")
         with pytest.raises(PartFailedError, match="host ended with exit code 3") as failure:
-            await asyncio.wait_for(platform.run_until_failure(), 5)
+            await asyncio.wait_for(platform.run_until_failure(), PATIENCE)
     assert failure.value.part is PartName.HOST
-    assert failure.value.last_lines[-1] == "fatal: the fake was told to die"
-    assert still_there(started(), within=0.5) == []
+    assert failure.value.last_lines[-1] == "fatal: the fake dies on request"
+    assert left_running(started()) == []
 
 
 async def test_a_part_that_dies_ends_the_work_that_needs_it(tmp_path: Path) -> None:
-    """A demo that waits for its orders does not wait for ever when the host is gone."""
+    """A demo does not wait for its orders when the host is gone."""
     async with Platform(options(tmp_path), fakes()) as platform:
         with pytest.raises(aiohttp.ClientError):
             await _process_id(f"{platform.addresses.host}/die")
@@ -136,17 +137,17 @@ async def test_a_part_that_does_not_start_stops_the_rest(tmp_path: Path, started
         async with Platform(options(tmp_path), fakes("die-at-start")):
             pass
     assert "fatal: a setting is missing" in failure.value.last_lines
-    assert still_there(started(), within=0.5) == []
+    assert left_running(started()) == []
 
 
 async def test_a_part_that_does_not_stop_is_killed_when_its_time_is_up(
     tmp_path: Path, started: Started
 ) -> None:
-    """Nothing holds up the end for longer than a part's `stop_within`."""
-    async with asyncio.timeout(10):
+    """Nothing delays the end for longer than a part's `stop_within`."""
+    async with asyncio.timeout(PATIENCE):
         async with Platform(options(tmp_path), fakes("ignore-sigterm", stop_within=0.2)):
             processes = started()
-        assert still_there(processes, within=0.5) == []
+    assert left_running(processes) == []
 
 
 async def test_a_part_that_is_not_crash_safe_is_not_killed(tmp_path: Path) -> None:
@@ -171,7 +172,7 @@ async def test_a_second_platform_on_the_same_folder_is_refused(tmp_path: Path) -
 
 
 async def test_a_taken_port_is_found_before_anything_starts(tmp_path: Path, started: Started) -> None:
-    """No part has to be stopped again because another could not start."""
+    """No part is started and stopped again because another cannot start."""
     with socket.create_server(("127.0.0.1", 0)) as other:
         wanted = replace(ANY_PORTS, host=other.getsockname()[1])
         with pytest.raises(PortTakenError):
@@ -183,8 +184,8 @@ async def test_a_taken_port_is_found_before_anything_starts(tmp_path: Path, star
 async def test_the_platform_refuses_to_run_inside_azure(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is a developer's tool, and must never stand in for the real services."""
+    """It is a developer's tool, and must never replace the real services."""
     monkeypatch.setenv("WEBSITE_INSTANCE_ID", "0123")
-    with pytest.raises(RefusedError, match="WEBSITE_INSTANCE_ID"):
+    with pytest.raises(StartRefusedError, match="WEBSITE_INSTANCE_ID"):
         async with Platform(options(tmp_path), fakes()):
             pass

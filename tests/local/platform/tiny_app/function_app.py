@@ -1,4 +1,4 @@
-"""The smallest application that the platform can call healthy."""
+"""A small application: one function, without queues, and without the paths of this project's application."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import azure.functions as func
 app = func.FunctionApp(http_auth_level=func.AuthLevel.ANONYMOUS)
 
 
-@app.route(route="health", methods=["GET"])
-def health(req: func.HttpRequest) -> func.HttpResponse:
-    """Answer with the setting that was asked for, or with nothing."""
-    return func.HttpResponse(os.environ.get(req.params.get("setting", ""), ""))
+@app.route(route="setting/{name}", methods=["GET"])
+def setting(req: func.HttpRequest) -> func.HttpResponse:
+    """Return the value of a setting, or nothing."""
+    return func.HttpResponse(os.environ.get(req.route_params["name"], ""))

@@ -1,0 +1,51 @@
+"""Injects the faults of a lane, one after the other, until the plan's time is over; and counts them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping
+
+from tests.chaos.plan.faults import LANES, FaultLane, InjectedFault, Injection
+from tests.chaos.plan.schedule import GRACE, Plan
+
+#: Injects one fault, ends it, and returns how often it affected something.
+type Injector = Callable[[Injection], Awaitable[int]]
+
+
+class FaultCounts:
+    """How often each fault really happened; one that was injected and affected nothing does not count."""
+
+    def __init__(self) -> None:
+        self._counts: Counter[InjectedFault] = Counter()
+
+    def add(self, fault: InjectedFault, times: int = 1) -> None:
+        """Count a fault that happened so many times."""
+        self._counts[fault] += times
+
+    def has(self, fault: InjectedFault) -> bool:
+        """Return whether this fault has happened."""
+        return self._counts[fault] > 0
+
+    @property
+    def by_fault(self) -> Mapping[InjectedFault, int]:
+        """All faults with their counts, 0 for those that never happened."""
+        return {fault: self._counts[fault] for fault in InjectedFault}
+
+
+async def run_lane(plan: Plan, lane: FaultLane, inject: Injector, counts: FaultCounts) -> None:
+    """Inject the lane's faults for the plan's time, and each of them at least once."""
+    loop = asyncio.get_running_loop()
+    end = loop.time() + plan.seconds
+    for injection in plan.injections(lane):
+        if loop.time() > end:
+            if all(map(counts.has, LANES[lane])) or loop.time() > end + GRACE:
+                return
+            if counts.has(injection.fault):
+                continue
+        await _pause(injection.before)
+        counts.add(injection.fault, await inject(injection))
+
+
+async def _pause(seconds: float) -> None:
+    await asyncio.sleep(seconds)

@@ -1,0 +1,134 @@
+"""A TCP proxy between the application and the tables, which can close, hold, delay and drop."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from enum import StrEnum
+
+_CHUNK = 65_536
+
+
+class ProxyMode(StrEnum):
+    """How the proxy treats connections and data."""
+
+    #: Everything is forwarded at once.
+    PASSING = "passing"
+    #: Connections are closed as soon as they are opened.
+    CUTTING = "cutting"
+    #: Nothing is forwarded until the mode changes.
+    HOLDING = "holding"
+    #: Everything is forwarded late.
+    SLOWING = "slowing"
+    #: Requests are forwarded; instead of the answer, the connection is closed.
+    DROPPING_ANSWERS = "dropping answers"
+
+
+class Proxy:
+    """Forwards connections to one port of this machine. `delay` is in seconds, for each piece of data."""
+
+    def __init__(self, *, delay: float) -> None:
+        self._delay = delay
+        self._target: int | None = None
+        self._port = 0
+        self._mode = ProxyMode.PASSING
+        self._changed = asyncio.Event()
+        self._affected = 0
+        self._writers: set[asyncio.StreamWriter] = set()
+
+    @asynccontextmanager
+    async def serving(self) -> AsyncIterator[Proxy]:
+        """Accept connections until the block ends."""
+        server = await asyncio.start_server(self._connected, "127.0.0.1", 0)
+        self._port = server.sockets[0].getsockname()[1]
+        try:
+            yield self
+        finally:
+            server.close()
+            self._cut_all()
+
+    @property
+    def port(self) -> int:
+        """The port on which it listens."""
+        return self._port
+
+    def forward_to(self, port: int) -> None:
+        """Choose the port that connections are forwarded to; before that they are closed."""
+        self._target = port
+
+    @asynccontextmanager
+    async def mode(self, mode: ProxyMode) -> AsyncIterator[None]:
+        """Use this mode until the block ends."""
+        self._affected = 0
+        self._change(mode)
+        try:
+            yield
+        finally:
+            self._change(ProxyMode.PASSING)
+
+    @property
+    def affected(self) -> int:
+        """How many connections or pieces of data the present mode affected, or the last one that ended."""
+        return self._affected
+
+    def _change(self, mode: ProxyMode) -> None:
+        self._mode = mode
+        self._changed.set()
+        self._changed = asyncio.Event()
+        if mode is ProxyMode.CUTTING:
+            self._affected += len(self._writers) // 2  # a connection has two ends
+            self._cut_all()
+
+    def _cut_all(self) -> None:
+        for writer in self._writers:
+            writer.transport.abort()
+        self._writers.clear()
+
+    async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if self._target is None or self._mode is ProxyMode.CUTTING:
+            self._affected += 1
+            writer.transport.abort()
+            return
+        with suppress(OSError):
+            onward_reader, onward_writer = await asyncio.open_connection("127.0.0.1", self._target)
+            await self._join((reader, writer), (onward_reader, onward_writer))
+        writer.close()
+
+    async def _join(
+        self,
+        caller: tuple[asyncio.StreamReader, asyncio.StreamWriter],
+        tables: tuple[asyncio.StreamReader, asyncio.StreamWriter],
+    ) -> None:
+        pair = {caller[1], tables[1]}
+        self._writers |= pair
+        requests = asyncio.create_task(self._pass(caller[0], tables[1]))
+        answers = asyncio.create_task(self._pass(tables[0], caller[1], are_answers=True))
+        try:
+            await asyncio.wait({requests, answers}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            self._writers -= pair
+            for writer in pair:
+                writer.close()
+            requests.cancel()
+            answers.cancel()
+            await asyncio.gather(requests, answers, return_exceptions=True)
+
+    async def _pass(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, are_answers: bool = False
+    ) -> None:
+        while data := await reader.read(_CHUNK):
+            if self._mode is ProxyMode.DROPPING_ANSWERS and are_answers:
+                self._affected += 1
+                return
+            await self._wait()
+            writer.write(data)
+            await writer.drain()
+
+    async def _wait(self) -> None:
+        if self._mode is ProxyMode.SLOWING:
+            self._affected += 1
+            await asyncio.sleep(self._delay)
+        while self._mode is ProxyMode.HOLDING:
+            self._affected += 1
+            await self._changed.wait()

@@ -1,0 +1,53 @@
+"""The application's time limits in a run, short enough for many recoveries, and the bound that follows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Times are in seconds."""
+
+    step: int = 4
+    pick_up: int = 6
+    sweep: int = 2
+    threshold: int = 3
+    extended_waits: tuple[int, ...] = (2, 4, 8)
+    skew: int = 1
+    breaker_open: int = 2
+    #: How long a receiver that was killed keeps a message locked (`infra/queues.json`).
+    message_lock: int = 60
+    #: The age at which the Supervisor sends an announcement again.
+    announcement_age: int = 30
+
+    @property
+    def settings(self) -> Mapping[str, str]:
+        """The application settings that set these times."""
+        return {
+            "STEP_SECONDS": f"orders.payment={self.step}",
+            "PICK_UP_SECONDS": str(self.pick_up),
+            "SUPERVISOR_SCHEDULE": f"*/{self.sweep} * * * * *",
+            "SUPERVISOR_THRESHOLD": str(self.threshold),
+            "EXTENDED_WAITS": ",".join(map(str, self.extended_waits)),
+            "SKEW_SECONDS": str(self.skew),
+            "BREAKER_OPEN_SECONDS": str(self.breaker_open),
+        }
+
+    @property
+    def most_recoveries(self) -> int:
+        """How often the Supervisor recovers a task in one direction before it gives up."""
+        return self.threshold + len(self.extended_waits)
+
+    @property
+    def termination(self) -> float:
+        """The bound of I7: the time from the last fault until every task must be finished.
+
+        Each attempt takes its time limit, the skew allowance and a sweep; there are `most_recoveries` + 1
+        attempts to do and as many to undo. Before that, a message may have to wait for the lock of a killed
+        receiver; after that, an announcement for the Supervisor to send it again.
+        """
+        attempt = max(self.step, self.pick_up) + self.skew + self.sweep
+        direction = (self.most_recoveries + 1) * attempt + sum(self.extended_waits)
+        return self.message_lock + 2 * direction + self.announcement_age + self.sweep

@@ -1,0 +1,88 @@
+"""The remote services of a run, on one HTTP server: payments, and the webhook for alerts."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from http import HTTPStatus
+from random import Random
+from typing import Any
+
+from aiohttp import web
+
+from tests.chaos.injection.lanes import FaultCounts
+from tests.chaos.plan.schedule import Plan
+from tests.chaos.remotes.call_faults import CallFaults
+from tests.chaos.remotes.ledger import Ledger
+from tests.chaos.remotes.payments import FaultyPayments
+
+_LOOPBACK = "127.0.0.1"
+#: Seconds that requests in flight get at the end of the run.
+_LAST_CALLS = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class PostedAlert:
+    """One alert: about a task in an epoch, or, without a task, about something else (a dead letter)."""
+
+    order: str | None
+    epoch: int | None
+    text: str
+
+
+class AlertReceiver:
+    """Keeps every alert that is posted to it."""
+
+    def __init__(self) -> None:
+        self._alerts: list[PostedAlert] = []
+
+    @property
+    def alerts(self) -> Sequence[PostedAlert]:
+        """All alerts in order of arrival; one that is posted twice is here twice."""
+        return self._alerts
+
+    def routes(self) -> list[web.RouteDef]:
+        """Return the routes to serve."""
+        return [web.post("/alerts", self._post)]
+
+    async def _post(self, request: web.Request) -> web.Response:
+        body: dict[str, Any] = await request.json()
+        self._alerts.append(PostedAlert(body.get("task"), body.get("epoch"), json.dumps(body)))
+        return web.Response(status=HTTPStatus.NO_CONTENT)
+
+
+class Remotes:
+    """The remote services of one run, and what they received."""
+
+    def __init__(self, plan: Plan, fault_counts: FaultCounts) -> None:
+        self.call_faults = CallFaults(plan.scenarios, fault_counts)
+        self.ledger = Ledger()
+        self.alerts = AlertReceiver()
+        random = Random(plan.seed)  # noqa: S311 - not for security
+        self._payments = FaultyPayments(self.ledger, self.call_faults, random)
+        self._address = ""
+
+    @asynccontextmanager
+    async def serving(self) -> AsyncIterator[None]:
+        """Serve on a free port until the block ends."""
+        application = web.Application()
+        application.add_routes([*self._payments.routes(), *self.alerts.routes()])
+        runner = web.AppRunner(application, access_log=None, shutdown_timeout=_LAST_CALLS)
+        await runner.setup()
+        try:
+            await web.TCPSite(runner, _LOOPBACK, 0).start()
+            self._address = f"http://{_LOOPBACK}:{runner.addresses[0][1]}"
+            yield
+        finally:
+            await runner.cleanup()
+
+    @property
+    def settings(self) -> Mapping[str, str]:
+        """The application settings with the services' addresses; known while they are served."""
+        return {
+            "PAYMENT_URL": f"{self._address}/payments",
+            "ALERT_WEBHOOK_URL": f"{self._address}/alerts",
+            "SAMPLE_SERVICES": "0",
+        }

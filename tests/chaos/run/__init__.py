@@ -1,0 +1,3 @@
+"""A run: its command, its platform, its course, and what it prints."""
+
+from __future__ import annotations

@@ -1,0 +1,55 @@
+"""Shows the progress of a run: bars on a terminal, plain lines elsewhere."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sized
+from types import TracebackType
+from typing import Self
+
+from rich.console import Console
+from rich.progress import MofNCompleteColumn, TimeElapsedColumn
+from rich.progress import Progress as Bars
+
+from tests.chaos.evidence.observer import Observations
+from tests.chaos.injection.lanes import FaultCounts
+
+_SHOW_EVERY = 0.5
+_SAY_EVERY = 10.0
+
+
+class RunProgress:
+    """Shows accepted and finished orders, and the faults that have happened."""
+
+    def __init__(self, orders: int, console: Console) -> None:
+        self._orders = orders
+        self._console = console
+        columns = (*Bars.get_default_columns()[:2], MofNCompleteColumn(), TimeElapsedColumn())
+        self._bars = Bars(*columns, console=console, disable=not console.is_terminal)
+        self._accepted = self._bars.add_task("accepted", total=orders)
+        self._finished = self._bars.add_task("finished", total=orders)
+
+    def __enter__(self) -> Self:
+        self._bars.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._bars.stop()
+
+    def say(self, text: str) -> None:
+        """Print a line, above the bars where there are any."""
+        self._console.print(text, highlight=False)
+
+    async def follow(self, accepted: Sized, observations: Observations, fault_counts: FaultCounts) -> None:
+        """Show the progress, until cancelled."""
+        terminal = self._console.is_terminal
+        while True:
+            finished = observations.finished
+            self._bars.update(self._accepted, completed=len(accepted))
+            self._bars.update(self._finished, completed=finished)
+            if not terminal:
+                faults = sum(fault_counts.by_fault.values())
+                self.say(f"{len(accepted)} accepted, {finished} finished of {self._orders}; {faults} faults")
+            await asyncio.sleep(_SHOW_EVERY if terminal else _SAY_EVERY)

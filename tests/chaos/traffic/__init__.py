@@ -1,0 +1,3 @@
+"""What reaches the application from outside: orders, poison messages, operators' actions."""
+
+from __future__ import annotations

@@ -1,0 +1,90 @@
+"""Two operators who act on the same order in `Error` at the same moment; only one may succeed."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from http import HTTPStatus
+
+import aiohttp
+
+from local.callers.client import OrderClient, OrderRefusedError, OrderState
+from tests.chaos.plan.schedule import Scenario
+from tests.chaos.remotes.call_faults import CallFaults
+
+#: What operators do with orders of these scenarios; they do nothing with all others.
+ACTIONS: Mapping[Scenario, str] = {
+    Scenario.FIXED: "resubmit",
+    Scenario.GARBLED: "resubmit",
+    Scenario.UNDONE: "undo",
+}
+_TIMEOUT = aiohttp.ClientTimeout(total=8)
+_LOOK_EVERY = 1.0
+_BODY = {"reason": "chaos: the cause is fixed"}
+#: The header that operators' actions need, so that no other web site can send them.
+_HEADERS = {"X-Requested-With": "chaos"}
+
+
+class Operators:
+    """Act on the orders that need it, until each was acted on or has ended otherwise."""
+
+    def __init__(self, url: str, scenarios: Mapping[str, Scenario], call_faults: CallFaults) -> None:
+        self._url = url
+        self._waiting = {
+            order: ACTIONS[scenario] for order, scenario in scenarios.items() if scenario in ACTIONS
+        }
+        self._call_faults = call_faults
+        self._both_won: list[str] = []
+
+    @property
+    def both_won(self) -> list[str]:
+        """Orders for which both operators were told that their action had opened the same epoch."""
+        return self._both_won
+
+    @property
+    def waiting(self) -> list[str]:
+        """Orders that still need an operator."""
+        return list(self._waiting)
+
+    async def act_on_all(self) -> None:
+        """Check each waiting order regularly; ends when none is left."""
+        async with (
+            OrderClient.at(self._url) as orders,
+            aiohttp.ClientSession(self._url, timeout=_TIMEOUT) as session,
+        ):
+            while self._waiting:
+                for order in self.waiting:
+                    try:
+                        await self._look(order, orders, session)
+                    except (aiohttp.ClientError, OrderRefusedError, TimeoutError):
+                        continue  # the host is down; the order is checked again
+                await asyncio.sleep(_LOOK_EVERY)
+
+    async def _look(self, order: str, orders: OrderClient, session: aiohttp.ClientSession) -> None:
+        seen = await orders.look_at(order)
+        if seen is None or not seen.is_finished:
+            return
+        if seen.state is OrderState.ERROR:
+            await self._act(order, session)
+        else:
+            del self._waiting[order]
+
+    async def _act(self, order: str, session: aiohttp.ClientSession) -> None:
+        self._call_faults.fix(order)
+        address = f"/api/ops/tasks/{order}/{self._waiting[order]}"
+        opened = [
+            epoch for epoch in await asyncio.gather(*(_post(session, address) for _ in range(2))) if epoch
+        ]
+        if len(opened) > len(set(opened)):
+            self._both_won.append(order)
+        if opened:
+            del self._waiting[order]
+
+
+async def _post(session: aiohttp.ClientSession, address: str) -> int | None:
+    """Request the action, and return the epoch that it opened; None when it was refused."""
+    async with session.post(address, json=_BODY, headers=_HEADERS) as answer:
+        if answer.status != HTTPStatus.ACCEPTED:
+            return None
+        epoch: int = (await answer.json())["epoch"]
+        return epoch

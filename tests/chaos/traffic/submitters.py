@@ -1,0 +1,128 @@
+"""Senders of orders and of poison messages: each retries until the application, or the broker, has it."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from datetime import UTC, datetime
+from http import HTTPStatus
+
+import aiohttp
+from azure.core.exceptions import AzureError
+from azure.servicebus import ServiceBusMessage
+from azure.servicebus.aio import ServiceBusClient
+
+from local.callers.client import SAMPLE_ORDER
+from tests.chaos.injection.lanes import FaultCounts
+from tests.chaos.plan.faults import InjectedFault
+from tests.chaos.plan.schedule import Plan, PlannedOrder, Poison
+
+#: The queue to which callers have the notices about their orders sent.
+REPLY_QUEUE = "notices-demo"
+_SUBMISSIONS = "submissions"
+#: Seconds for one request, and those before it is retried.
+_TIMEOUT = aiohttp.ClientTimeout(total=8)
+_PAUSE = 0.4
+_POISON_PAUSE = 1.0
+
+
+class Callers:
+    """Submits a plan's orders, each under its own id, until it is accepted."""
+
+    def __init__(self, url: str, plan: Plan, fault_counts: FaultCounts) -> None:
+        self._url = url
+        self._plan = plan
+        self._fault_counts = fault_counts
+        self._waiting = set(plan.scenarios)
+        self._accepted: dict[str, datetime] = {}
+        self._refused: dict[str, str] = {}
+        self._hurry = asyncio.Event()
+
+    @property
+    def accepted(self) -> dict[str, datetime]:
+        """When each order was first answered 202, in UTC."""
+        return self._accepted
+
+    @property
+    def refused(self) -> dict[str, str]:
+        """The answer to each order that was refused for good, although it should have been accepted."""
+        return self._refused
+
+    @property
+    def waiting(self) -> list[str]:
+        """Orders that have not been accepted yet, or not a second time."""
+        return sorted(self._waiting)
+
+    def hurry(self) -> None:
+        """Submit at once what is held back: no fault needs it any more."""
+        self._hurry.set()
+
+    async def submit_all(self) -> None:
+        """Submit every order at its time; ends when all are accepted or refused for good."""
+        async with (
+            aiohttp.ClientSession(self._url, timeout=_TIMEOUT) as session,
+            asyncio.TaskGroup() as calls,
+        ):
+            for order in self._plan.orders:
+                calls.create_task(self._submit(session, order))
+
+    async def _submit(self, session: aiohttp.ClientSession, order: PlannedOrder) -> None:
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._hurry.wait(), order.at)
+        await self._until_accepted(session, order)
+        if order.again is not None:
+            await asyncio.sleep(order.again)
+            await self._until_accepted(session, order)
+            self._fault_counts.add(InjectedFault.SUBMITTED_TWICE)
+        self._waiting.remove(order.id)
+
+    async def _until_accepted(self, session: aiohttp.ClientSession, order: PlannedOrder) -> None:
+        body = SAMPLE_ORDER | {"reply_to": REPLY_QUEUE, "correlation_id": f"for-{order.id}"}
+        while True:
+            try:
+                async with session.put(f"/api/orders/{order.id}", json=body) as answer:
+                    if answer.status in {HTTPStatus.ACCEPTED, HTTPStatus.OK}:
+                        self._accepted.setdefault(order.id, datetime.now(UTC))
+                        return
+                    if answer.status < HTTPStatus.INTERNAL_SERVER_ERROR:
+                        self._refused[order.id] = f"{answer.status} {await answer.text()}"
+                        return
+            except (aiohttp.ClientError, TimeoutError):
+                pass  # the host is down, or slow
+            await asyncio.sleep(_PAUSE)
+
+
+class PoisonSender:
+    """Sends a plan's poison messages, each at its time, until the broker has it."""
+
+    def __init__(self, connection: str, plan: Plan, fault_counts: FaultCounts) -> None:
+        self._connection = connection
+        self._plan = plan
+        self._fault_counts = fault_counts
+        self._waiting = {poison.id for poison in plan.poison}
+
+    @property
+    def waiting(self) -> list[str]:
+        """Messages that the broker does not have yet."""
+        return sorted(self._waiting)
+
+    async def send_all(self) -> None:
+        """Send every message; ends when the broker has them all."""
+        async with (
+            ServiceBusClient.from_connection_string(self._connection) as client,
+            asyncio.TaskGroup() as sending,
+        ):
+            for poison in self._plan.poison:
+                sending.create_task(self._send(client, poison))
+
+    async def _send(self, client: ServiceBusClient, poison: Poison) -> None:
+        await asyncio.sleep(poison.at)
+        while poison.id in self._waiting:
+            try:
+                async with client.get_queue_sender(_SUBMISSIONS) as sender:
+                    await sender.send_messages(ServiceBusMessage(poison.body, message_id=poison.id))
+            except AzureError:
+                await asyncio.sleep(_POISON_PAUSE)
+            else:
+                self._waiting.remove(poison.id)
+                self._fault_counts.add(InjectedFault.POISON_MESSAGE)
