@@ -16,10 +16,10 @@ from functions.bus.scheduler_requests import QueuedSchedulerRequests
 from functions.bus.sender import QueueSender
 from functions.bus.submissions import QueuedSubmissions
 from functions.clock import SystemClock
-from functions.operations.counters import BusFigures, StoreFigures
 from functions.pattern.messages import SCHEDULER_REQUESTS_QUEUE, SUBMISSIONS_QUEUE
 from functions.pattern.ports import Ports
 from functions.pattern.registry import Registry
+from functions.pattern.request_figures import BusFigures, StoreFigures
 from functions.settings import Settings
 from functions.store import connect as table_storage
 from functions.store.announcer import Announcer

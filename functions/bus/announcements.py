@@ -16,7 +16,7 @@ class QueuedAnnouncements:
     def __init__(self, open_sender: Callable[[str], QueueSender]) -> None:
         self._sender = cache(open_sender)
 
-    async def tell(self, announcement: Announcement) -> None:
+    async def send(self, announcement: Announcement) -> None:
         """Send the announcement to the queue it is for. Raises `TransientError`."""
         alert = announcement.kind is AnnouncementKind.ALERT
         queue = OPERATOR_ALERTS_QUEUE if alert else announcement.reply_to

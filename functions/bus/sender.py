@@ -12,9 +12,9 @@ from azure.core.exceptions import AzureError
 from azure.servicebus import ServiceBusMessage
 from azure.servicebus.aio import ServiceBusClient, ServiceBusSender
 
-from functions.operations.counters import BusFigures
 from functions.pattern.coalescer import Coalescer
 from functions.pattern.errors import TransientError
+from functions.pattern.request_figures import BusFigures
 from functions.telemetry.propagation import TRACEPARENT, current_traceparent
 
 #: A batch may hold 256 KB on the Standard tier; headers and properties need their part of it.

@@ -7,6 +7,10 @@ class PatternError(Exception):
     """Something went against the pattern's rules."""
 
 
+class SettingsError(Exception):
+    """A setting is missing or wrong; the text is one line that names it and the fix."""
+
+
 class DefinitionError(PatternError):
     """A workflow's definition can't work; the text names the workflow, the step and the fix."""
 

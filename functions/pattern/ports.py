@@ -40,9 +40,9 @@ class Submissions(Protocol):
 
 
 class Announcements(Protocol):
-    """Tells callers and operators."""
+    """Sends notices to callers and alerts to operators."""
 
-    async def tell(self, announcement: Announcement) -> None:
+    async def send(self, announcement: Announcement) -> None:
         """Send the announcement to the queue it is for. Raises `TransientError`."""
 
 

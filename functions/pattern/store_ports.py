@@ -75,10 +75,10 @@ class RejectedMessages(Protocol):
 class Outbox(Protocol):
     """What has been recorded as to be told, and may not have been."""
 
-    async def untold(self, shard: int, before: datetime, most: int) -> Sequence[Announcement]:
+    async def unsent(self, shard: int, before: datetime, most: int) -> Sequence[Announcement]:
         """Read announcements of a shard that are older than `before`, oldest first."""
 
-    async def told(self, announcement: Announcement) -> None:
+    async def mark_sent(self, announcement: Announcement) -> None:
         """Forget an announcement that was sent; harmless when it is forgotten already."""
 
 

@@ -39,8 +39,8 @@ class Announcer:
 
     async def _tell(self, announcement: Announcement) -> None:
         try:
-            await self._announcements.tell(announcement)
-            await self._outbox.told(announcement)
+            await self._announcements.send(announcement)
+            await self._outbox.mark_sent(announcement)
         except TransientError as fault:
             _log.warning(
                 "task %s: %s waits for the Supervisor (%s)", announcement.task, announcement.kind, fault

@@ -10,9 +10,9 @@ from azure.core.exceptions import ResourceExistsError, ResourceModifiedError, Re
 from azure.data.tables import TableEntity, UpdateMode
 from azure.data.tables.aio import TableClient
 
-from functions.operations.counters import StoreFigures
 from functions.pattern.breaker import BreakerRecord, BreakerState
 from functions.pattern.errors import TransientError
+from functions.pattern.request_figures import StoreFigures
 from functions.pattern.store_ports import StoredBreaker, Swap
 from functions.store.entities import WRITE_ID, Entity
 from functions.store.faults import table_faults

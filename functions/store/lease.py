@@ -10,7 +10,7 @@ from azure.core.exceptions import ResourceExistsError, ResourceModifiedError, Re
 from azure.data.tables import UpdateMode
 from azure.data.tables.aio import TableClient
 
-from functions.operations.counters import StoreFigures
+from functions.pattern.request_figures import StoreFigures
 from functions.store.faults import table_faults
 from functions.store.keys import SHARDS_PARTITION
 from functions.supervisor.lease import StoredTenure, Tenure

@@ -10,7 +10,7 @@ from azure.core import MatchConditions
 from azure.data.tables import TableTransactionError
 from azure.data.tables.aio import TableClient
 
-from functions.operations.counters import StoreFigures
+from functions.pattern.request_figures import StoreFigures
 from functions.pattern.store_ports import Stored
 from functions.store.faults import table_faults
 from functions.store.keys import index_row, rows_of, shard_of, task_row

@@ -6,7 +6,6 @@ from collections.abc import Callable
 
 from azure.data.tables.aio import TableClient
 
-from functions.operations.counters import StoreFigures
 from functions.pattern.announcements import announcements
 from functions.pattern.coalescer import Coalescer
 from functions.pattern.errors import IllegalTransitionError, PatternError
@@ -14,6 +13,7 @@ from functions.pattern.events import Event, Refused
 from functions.pattern.identity import Epoch, TaskId
 from functions.pattern.ports import Clock
 from functions.pattern.records import TaskRecord
+from functions.pattern.request_figures import StoreFigures
 from functions.pattern.store_ports import (
     Admission,
     Admitted,

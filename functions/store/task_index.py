@@ -9,8 +9,8 @@ from typing import Any
 from azure.core.async_paging import AsyncItemPaged
 from azure.data.tables.aio import TableClient
 
-from functions.operations.counters import StoreFigures
 from functions.pattern.identity import TaskId
+from functions.pattern.request_figures import StoreFigures
 from functions.pattern.states import ProcessState
 from functions.pattern.store_ports import Index, IndexEntry, IndexPage
 from functions.store.faults import table_faults

@@ -11,8 +11,8 @@ from azure.core.exceptions import HttpResponseError
 from azure.data.tables import TableTransactionError, UpdateMode
 from azure.data.tables.aio import TableClient
 
-from functions.operations.counters import StoreFigures
 from functions.pattern.identity import TaskId
+from functions.pattern.request_figures import StoreFigures
 from functions.store.entities import Entity
 
 #: Operations that an entity group transaction takes (Table Storage).

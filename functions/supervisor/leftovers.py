@@ -39,7 +39,7 @@ class Leftovers:
 
     async def tell(self, shard: int, figures: SweepFigures) -> None:
         """Tell what is left over, oldest first; a queue that fails does not hold up the others."""
-        untold = await self._outbox.untold(shard, self._clock.now() - _LEFT_OVER_AFTER, _MOST)
+        untold = await self._outbox.unsent(shard, self._clock.now() - _LEFT_OVER_AFTER, _MOST)
         by_queue: defaultdict[str | None, list[Announcement]] = defaultdict(list)
         for announcement in untold:
             by_queue[_queue(announcement)].append(announcement)
@@ -55,8 +55,8 @@ class Leftovers:
 
     async def _tell_one(self, figures: SweepFigures, announcement: Announcement) -> bool:
         with figures.surviving(f"task {announcement.task}: {announcement.kind}"):
-            await self._announcements.tell(announcement)
-            await self._outbox.told(announcement)
+            await self._announcements.send(announcement)
+            await self._outbox.mark_sent(announcement)
             figures.told += 1
             return True
         return False
@@ -67,7 +67,7 @@ class Leftovers:
             if announcement.at >= oldest or announcement.kind is AnnouncementKind.ALERT:
                 continue
             with figures.surviving(f"task {announcement.task}: {announcement.kind}"):
-                await self._outbox.told(announcement)
+                await self._outbox.mark_sent(announcement)
                 figures.forgotten += 1
                 _log.warning(
                     "task %s: %s was never told, its reply queue %s takes nothing",

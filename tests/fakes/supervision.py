@@ -52,12 +52,12 @@ class MemoryOutbox:
     def __init__(self, *waiting: Announcement) -> None:
         self.waiting = list(waiting)
 
-    async def untold(self, shard: int, before: datetime, most: int) -> Sequence[Announcement]:
+    async def unsent(self, shard: int, before: datetime, most: int) -> Sequence[Announcement]:
         """Read the oldest."""
         waiting = self.waiting if shard == 0 else []
         return sorted((each for each in waiting if each.at < before), key=lambda each: each.at)[:most]
 
-    async def told(self, announcement: Announcement) -> None:
+    async def mark_sent(self, announcement: Announcement) -> None:
         """Forget one."""
         if announcement in self.waiting:
             self.waiting.remove(announcement)
@@ -71,7 +71,7 @@ class Queues:
         self.gone: set[str | None] = set()
         self.attempts = 0
 
-    async def tell(self, announcement: Announcement) -> None:
+    async def send(self, announcement: Announcement) -> None:
         """Keep the announcement, or raise as Service Bus does."""
         self.attempts += 1
         if announcement.reply_to in self.gone:

@@ -6,9 +6,9 @@ import uuid
 
 from azure.data.tables.aio import TableClient
 
-from functions.operations.counters import StoreFigures
 from functions.pattern.identity import TaskId
 from functions.pattern.records import TaskRecord
+from functions.pattern.request_figures import StoreFigures
 from functions.pattern.store_ports import ChangeAnnouncer
 from functions.store.announcer import Announcer
 from functions.store.heartbeat import TableHeartbeat

@@ -8,9 +8,9 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from azure.data.tables.aio import TableClient
 
-from functions.operations.counters import StoreFigures
 from functions.operations.overview import OverviewReader
 from functions.pattern.ports import QueueDepth
+from functions.pattern.request_figures import StoreFigures
 from functions.pattern.store_ports import Index
 from functions.settings import Connection
 from functions.store.breakers import TableBreakerRows

@@ -7,8 +7,8 @@ from datetime import timedelta
 import pytest
 from azure.data.tables.aio import TableClient
 
-from functions.operations.counters import StoreFigures
 from functions.pattern.identity import TaskId
+from functions.pattern.request_figures import StoreFigures
 from functions.pattern.store_ports import Stored
 from functions.store.rejected import TableRejectedMessages
 from functions.store.retention import TableTaskRetention

@@ -7,7 +7,8 @@ from collections.abc import Callable
 import pytest
 
 from functions.bus import connect as service_bus
-from functions.settings import Connection, SettingsError
+from functions.pattern.errors import SettingsError
+from functions.settings import Connection
 from functions.store import connect as table_storage
 
 BY_IDENTITY = Connection(None, "https://account.table.core.windows.net", "client")

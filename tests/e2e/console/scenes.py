@@ -13,9 +13,9 @@ from datetime import datetime, timedelta
 from azure.data.tables.aio import TableClient
 
 from functions.clock import SystemClock
-from functions.operations.counters import StoreFigures
 from functions.pattern.breaker import BreakerRecord, BreakerState
 from functions.pattern.definition import Workflow
+from functions.pattern.request_figures import StoreFigures
 from functions.pattern.states import Remedy
 from functions.store.breakers import TableBreakerRows
 from functions.store.lease import TableLeaseRow

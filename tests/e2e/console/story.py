@@ -13,7 +13,6 @@ from typing import Self, TypedDict
 
 from azure.data.tables.aio import TableClient
 
-from functions.operations.counters import StoreFigures
 from functions.pattern.definition import Workflow
 from functions.pattern.events import (
     Claimed,
@@ -29,6 +28,7 @@ from functions.pattern.events import (
 )
 from functions.pattern.identity import Epoch, SchedulerId, StepName, TaskId, scheduler_id
 from functions.pattern.records import Order, TaskRecord
+from functions.pattern.request_figures import StoreFigures
 from functions.pattern.store_ports import Stored
 from functions.pattern.transitions import admit
 from functions.store.state_store import TableStateStore

@@ -10,7 +10,8 @@ import pytest
 from azure.identity import ManagedIdentityCredential
 from azure.monitor.opentelemetry._constants import _ALL_SUPPORTED_INSTRUMENTED_LIBRARIES
 
-from functions.settings import ApplicationInsights, SettingsError, load_settings
+from functions.pattern.errors import SettingsError
+from functions.settings import ApplicationInsights, load_settings
 from functions.telemetry import azure_monitor
 from functions.telemetry.azure_monitor import export_to_azure_monitor
 
