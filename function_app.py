@@ -7,12 +7,11 @@ import azure.functions as func
 
 from functions.remotes import remotes_of
 from functions.settings import load_settings
-from functions.telemetry.export import export_telemetry
-from functions.wiring import Wiring
+from functions.wiring import Wiring, start_telemetry
 from functions.workflows.registry import WORKFLOWS
 
 settings = load_settings()
-export_telemetry(settings)
+start_telemetry(settings)
 wiring = Wiring(settings, WORKFLOWS, remotes_of(settings, WORKFLOWS))
 wiring.prepare()
 

@@ -19,7 +19,7 @@ from functions.pattern.breaker import BreakerPolicy
 from functions.pattern.definition import Workflow
 from functions.pattern.ports import Agent
 from functions.settings import Settings, load_agent_urls
-from functions.telemetry.breakers import observe_breakers
+from functions.telemetry.instruments import observe_breakers
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,8 +6,8 @@ import logging
 
 from functions.agents.carry_out import carry_out
 from functions.messages.reading import MessageReader
-from functions.pattern.agent_messages import AgentReply, AgentRequest, reply_to, requests_queue
 from functions.pattern.errors import PermanentError, TransientError
+from functions.pattern.messages import AgentReply, AgentRequest, reply_to, requests_queue
 from functions.pattern.ports import (
     Agent,
     AgentCall,

@@ -9,8 +9,8 @@ from azure.data.tables.aio import TableClient
 
 from functions.pattern.announcements import Announcement
 from functions.pattern.request_figures import StoreFigures
+from functions.store.connect import table_faults
 from functions.store.entities import announcement_of
-from functions.store.faults import table_faults
 from functions.store.keys import OUTBOX, outbox_row, shard_key, shard_of
 from functions.store.pages import read_page
 

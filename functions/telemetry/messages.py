@@ -1,4 +1,4 @@
-"""Spans of messages that are taken off queues: each goes on with the trace that its sender put on it."""
+"""Spans of messages: of those taken off queues, and of orders that are handed over to one."""
 
 from __future__ import annotations
 
@@ -6,11 +6,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Protocol
 
+from opentelemetry.context import Context, attach, create_key, detach, get_value, set_value
 from opentelemetry.trace import Span, SpanKind
 
+from functions.pattern.messages import SubmissionMessage
+from functions.pattern.ports import Submissions
+from functions.pattern.records import Order
 from functions.telemetry.fields import Field
-from functions.telemetry.propagation import TRACEPARENT, context_of
-from functions.telemetry.spans import span
+from functions.telemetry.spans import TRACEPARENT, context_of, current_traceparent, links_to, span
+
+_SEPARATELY = create_key("separately")
 
 
 class ReceivedMessage(Protocol):
@@ -23,7 +28,7 @@ class ReceivedMessage(Protocol):
 
 @contextmanager
 def message_span(queue: str, message: ReceivedMessage) -> Iterator[Span]:
-    """Follow the work on one message of `queue`."""
+    """Follow the work on one message of `queue`, in the trace that its sender put on it."""
     properties = message.application_properties or {}
     with span(
         f"process {queue}",
@@ -32,3 +37,32 @@ def message_span(queue: str, message: ReceivedMessage) -> Iterator[Span]:
         parent=context_of(properties.get(TRACEPARENT)),
     ) as begun:
         yield begun
+
+
+class SubmissionSpans:
+    """Submits orders, each inside a span: here an order's trace begins, or continues its caller's."""
+
+    def __init__(self, submissions: Submissions) -> None:
+        self._submissions = submissions
+
+    async def submit(self, message: SubmissionMessage, order: Order) -> None:
+        """Hand the order over within its caller's trace, or, as one of a batch, in a trace of its own."""
+        separately = get_value(_SEPARATELY) is not None
+        with span(
+            "submit",
+            {Field.TASK: order.task, Field.WORKFLOW: order.workflow},
+            kind=SpanKind.PRODUCER,
+            parent=Context() if separately else None,
+            links=links_to(current_traceparent()) if separately else (),
+        ):
+            await self._submissions.submit(message, order)
+
+
+@contextmanager
+def one_trace_each() -> Iterator[None]:
+    """Give each order that is submitted meanwhile a trace of its own, linked to the current span."""
+    token = attach(set_value(_SEPARATELY, True))
+    try:
+        yield
+    finally:
+        detach(token)

@@ -1,4 +1,4 @@
-"""Spans of the work on a task, which lie in its order's trace however the work was started, and of sweeps.
+"""Spans of the work on a task, all in its order's trace however the work was started, and of sweeps.
 
 Durable Functions hands Python no trace, so it is kept with the order. What began an epoch, such as the
 Supervisor's recovery, is a span of another trace: what runs in that epoch is linked to it.
@@ -16,20 +16,19 @@ from functions.pattern.definition import Step
 from functions.pattern.identity import Epoch
 from functions.pattern.records import TaskRecord
 from functions.telemetry.fields import Facts, Field
-from functions.telemetry.propagation import context_of, links_to
-from functions.telemetry.spans import span
+from functions.telemetry.spans import context_of, links_to, span
 
 
 @contextmanager
 def claim_span(record: TaskRecord, epoch: Epoch) -> Iterator[Span]:
-    """Follow the Scheduler of `epoch`, which takes the task."""
+    """Follow the claim of the Scheduler of `epoch`."""
     with _epoch_span("claim", record, epoch, {}) as begun:
         yield begun
 
 
 @contextmanager
 def step_span(record: TaskRecord, step: Step, epoch: Epoch) -> Iterator[Span]:
-    """Follow a turn at a step in `epoch`."""
+    """Follow an attempt at a step in `epoch`."""
     facts: Facts = {
         Field.STEP: step.name,
         Field.AGENT: step.agent,

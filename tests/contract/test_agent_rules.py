@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from azure.servicebus import ServiceBusMessage, ServiceBusReceiver, ServiceBusSender
 
-from functions.pattern.agent_messages import AgentReply
+from functions.pattern.messages import AgentReply
 from functions.pattern.states import Outcome
 from tests.contract.remote_agent import RemoteAgent
 from tests.contract.schemas import examples

@@ -12,8 +12,13 @@ from typing import Any
 from unittest.mock import patch
 
 from functions.agent_keys import agent_key_setting, load_agent_keys
-from functions.pattern.agent_messages import AGENT_REPLIES_QUEUE, requests_queue
-from functions.pattern.messages import OPERATOR_ALERTS_QUEUE, SCHEDULER_REQUESTS_QUEUE, SUBMISSIONS_QUEUE
+from functions.pattern.messages import (
+    AGENT_REPLIES_QUEUE,
+    OPERATOR_ALERTS_QUEUE,
+    SCHEDULER_REQUESTS_QUEUE,
+    SUBMISSIONS_QUEUE,
+    requests_queue,
+)
 from functions.pattern.states import Way
 from functions.services.application import SERVICE_TABLES
 from functions.settings import Settings, agent_url_setting, load_agent_urls, load_settings

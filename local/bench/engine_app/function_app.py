@@ -10,9 +10,9 @@ import azure.durable_functions as df
 from functions.scheduler.orchestrator import (
     CLAIM_ACTIVITY,
     RUN_STEP_ACTIVITY,
-    Attempt,
     Progress,
-    Turn,
+    RunStepInput,
+    SchedulerInput,
     run_task,
 )
 
@@ -35,15 +35,15 @@ def five_activities(context: df.DurableOrchestrationContext) -> Generator[Any, A
 
 
 @app.function_name(CLAIM_ACTIVITY)
-@app.activity_trigger(input_name="attempt")
-async def claim(attempt: Attempt) -> Progress:  # noqa: ARG001 - the shape of the real one
+@app.activity_trigger(input_name="given")
+async def claim(given: SchedulerInput) -> Progress:  # noqa: ARG001 - the shape of the real one
     """Claim nothing, and say that one step is ready."""
     return Progress(outcome="claimed", ready=["step"])
 
 
 @app.function_name(RUN_STEP_ACTIVITY)
-@app.activity_trigger(input_name="turn")
-async def run_step(turn: Turn) -> Progress:  # noqa: ARG001 - the shape of the real one
+@app.activity_trigger(input_name="given")
+async def run_step(given: RunStepInput) -> Progress:  # noqa: ARG001 - the shape of the real one
     """Run nothing, and say that nothing follows."""
     return Progress(outcome="completed", ready=[])
 

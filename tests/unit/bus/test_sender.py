@@ -11,8 +11,8 @@ from azure.servicebus import ServiceBusMessage
 from azure.servicebus.aio import ServiceBusClient
 from azure.servicebus.exceptions import ServiceBusConnectionError
 
+from functions.bus.messages import QueuedSubmissions
 from functions.bus.sender import Outgoing, QueueSender
-from functions.bus.submissions import QueuedSubmissions
 from functions.pattern.errors import TransientError
 from functions.pattern.messages import SubmissionMessage
 from functions.pattern.records import Order

@@ -12,13 +12,12 @@ from time import thread_time
 import pytest
 from opentelemetry.trace import INVALID_SPAN
 
-from functions.pattern.definition import Json
+from functions.pattern.definition import Json, Registry
 from functions.pattern.identity import StepName, TaskId
 from functions.pattern.ports import AgentCall
-from functions.pattern.registry import Registry
 from functions.scheduler import step_runner as runner_module
-from functions.telemetry import outgoing, tasks
-from functions.telemetry.outgoing import call_span
+from functions.telemetry import http, tasks
+from functions.telemetry.http import call_span
 from tests.fakes.clock import FakeClock
 from tests.fakes.runners import make_runner
 from tests.fakes.store import MemoryStateStore
@@ -107,7 +106,7 @@ async def test_step_is_not_slowed_when_nothing_is_set(monkeypatch: pytest.Monkey
     for _ in range(12):
         with_it.append(await _seconds())
         with monkeypatch.context() as patched:
-            for module in (tasks, outgoing):
+            for module in (tasks, http):
                 patched.setattr(module, "span", lambda *_, **__: nullcontext(INVALID_SPAN))
             patched.setattr(runner_module, "step_span", lambda *_: nullcontext(INVALID_SPAN))
             without.append(await _seconds())

@@ -5,7 +5,7 @@ from __future__ import annotations
 from threading import Event
 from time import monotonic
 
-from functions.telemetry.flushing import shut_down
+from functions.telemetry.export import shut_down
 
 
 class _Provider:
