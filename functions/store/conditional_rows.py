@@ -139,4 +139,4 @@ def _record(row: Mapping[str, Any]) -> BreakerRecord:
     try:
         return BREAKER.decode(row)
     except ValueError as error:
-        raise TransientError(f"circuit breaker: {error}") from error
+        raise TransientError(f"row {row['RowKey']} can't be read: {error}") from error
