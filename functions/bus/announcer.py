@@ -22,7 +22,7 @@ class Announcer:
         self._requests = requests
 
     async def announce(self, before: TaskRecord | None, after: TaskRecord) -> None:
-        """Send the request and the announcements that the change from `before` to `after` asks for."""
+        """Send the request and the announcements that follow from the change from `before` to `after`."""
         if before is not None and starts_scheduler(before, after):
             await self._request(after)
         for announcement in announcements(before, after):

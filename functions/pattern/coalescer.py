@@ -71,7 +71,7 @@ class Coalescer[ItemT: Item, ResultT]:
                 each.result.set_result(result)
 
     def _take(self) -> list[_Waiting[ItemT, ResultT]]:
-        """Take the oldest items that fit together; who gave up waiting is passed over."""
+        """Take the oldest items that fit together, except those that nobody waits for any more."""
         batch: list[_Waiting[ItemT, ResultT]] = []
         keys = set[Hashable]()
         room = 1.0

@@ -22,7 +22,7 @@ _log = logging.getLogger(__name__)
 
 
 class RequestTaker:
-    """Starts the Scheduler that a message asks for: after a recovery, a resubmission or a refusal.
+    """Starts the Scheduler that a message requests: after a recovery, a resubmission or a refusal.
 
     The claim decides whether it may run, so a message that comes twice, or too late, is harmless.
     """

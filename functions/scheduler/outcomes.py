@@ -1,4 +1,4 @@
-"""Records the outcome of a step, and tells what follows from it."""
+"""Records the outcome of a step, and finds the steps that follow."""
 
 from __future__ import annotations
 

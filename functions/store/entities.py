@@ -147,7 +147,7 @@ def task_of(row: Mapping[str, Any]) -> Task:
 
 
 def index_entity(record: TaskRecord) -> Entity:
-    """Make the index row that the task's state asks for."""
+    """Make the index row that belongs to the task's state."""
     return {
         "RowKey": index_row(record.task),
         "OrderID": record.task.order_id,

@@ -6,9 +6,7 @@ import hashlib
 from collections.abc import Sequence
 from datetime import datetime
 from itertools import batched
-from typing import Any
 
-from azure.core import MatchConditions
 from azure.data.tables import TableTransactionError, UpdateMode
 from azure.data.tables.aio import TableClient
 
@@ -17,14 +15,11 @@ from functions.pattern.request_figures import StoreFigures
 from functions.pattern.store_ports import Stored
 from functions.store.connect import table_faults
 from functions.store.keys import index_row, rows_of, shard_of, task_row
-from functions.store.transactions import CONFLICTS, MOST_OPERATIONS
+from functions.store.transactions import CONFLICTS, MOST_OPERATIONS, Operation
 
 #: A property holds at most 64 KiB; the start of a message is enough to recognise it by.
 _MOST_BODY_BYTES = 32 * 1024
 _MOST_REASON_CHARACTERS = 4_000
-
-#: One row's deletion, as the SDK takes it.
-_Deletion = tuple[str, dict[str, str], dict[str, Any]]
 
 
 class TableTaskRetention:
@@ -49,8 +44,8 @@ class TableTaskRetention:
             core = [key for key in keys if key not in past]
             try:
                 for some in batched(past, MOST_OPERATIONS, strict=False):
-                    await self._commit([_deletion(shard, key) for key in some])
-                await self._commit(_core_deletions(shard, core, stored))
+                    await self._commit(shard, [Operation("delete", {"RowKey": key}) for key in some])
+                await self._commit(shard, _core_deletions(core, stored))
             except TableTransactionError as error:
                 if error.status_code in CONFLICTS:
                     return False
@@ -67,25 +62,22 @@ class TableTaskRetention:
         )
         return [row["RowKey"] async for row in rows]
 
-    async def _commit(self, deletions: Sequence[_Deletion]) -> None:
+    async def _commit(self, shard: str, deletions: Sequence[Operation]) -> None:
         self._figures.transactions += 1
         self._figures.operations += len(deletions)
-        await self._table.submit_transaction(deletions)
+        for each in deletions:
+            each.entity["PartitionKey"] = shard
+        await self._table.submit_transaction(each.wire() for each in deletions)
 
 
-def _core_deletions(shard: str, keys: Sequence[str], stored: Stored) -> list[_Deletion]:
+def _core_deletions(keys: Sequence[str], stored: Stored) -> list[Operation]:
     """Delete the task's row only as it was read, and with it the others."""
     task = stored.record.task
-    unchanged = {"etag": stored.version, "match_condition": MatchConditions.IfNotModified}
+    others = [key for key in keys if key != task_row(task.order_id)]
     return [
-        _deletion(shard, task_row(task.order_id), **unchanged),
-        *(_deletion(shard, key) for key in keys if key != task_row(task.order_id)),
-        _deletion(shard, index_row(task)),
+        Operation("delete", {"RowKey": task_row(task.order_id)}, stored.version),
+        *(Operation("delete", {"RowKey": key}) for key in (*others, index_row(task))),
     ]
-
-
-def _deletion(shard: str, row: str, **options: Any) -> _Deletion:
-    return "delete", {"PartitionKey": shard, "RowKey": row}, options
 
 
 class TableRejectedMessages:

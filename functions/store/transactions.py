@@ -26,8 +26,8 @@ _ROW_BYTES = 4 * 1024
 #: How the service answers when a row is not as expected.
 CONFLICTS = frozenset({404, 409, 412})
 
-#: The SDK repeats no POST after a lost connection unless told to, yet an idle one is cut by any load
-#: balancer. Ours may be repeated: each transaction is conditional, and a conflict is read back.
+#: By default the SDK repeats no POST after a lost connection, yet any load balancer cuts idle ones.
+#: Ours may be repeated: each transaction is conditional, and a conflict is read back.
 _REPEATED = frozenset({"POST"})
 
 
@@ -97,8 +97,8 @@ class ShardWriter:
     async def commit(self, transactions: Sequence[Transaction]) -> list[Committed | Conflicted]:
         """Commit all, each whole or not at all, and give the result of each in their order.
 
-        The service refuses a batch by naming one operation: that task's part has its conflict, and
-        the rest is sent again.
+        The service refuses a batch by naming one operation: the conflict is that task's, and the rest is
+        sent again.
         """
         results: dict[TaskId, Committed | Conflicted] = {}
         remaining = list(transactions)

@@ -10,10 +10,10 @@ import atexit
 import copy
 import logging
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from threading import Thread
 from time import monotonic
-from typing import Protocol, cast
+from typing import Any
 
 from opentelemetry._logs import get_logger_provider
 from opentelemetry.context import get_current
@@ -64,23 +64,16 @@ def export_telemetry(
         handler.addFilter(AllowedFields())
 
 
-class Provider(Protocol):
-    """What spans, metrics or log records are sent through."""
-
-    def shutdown(self) -> None:
-        """Send what is left, then nothing more."""
-
-
 def flush_at_exit() -> None:
     """Shut the providers down at exit, before the SDK itself does so and waits for them."""
-    providers = (get_tracer_provider(), get_meter_provider(), get_logger_provider())
-    atexit.register(shut_down, cast("Sequence[Provider]", providers))
+    providers: Sequence[Any] = (get_tracer_provider(), get_meter_provider(), get_logger_provider())
+    atexit.register(shut_down, [each.shutdown for each in providers])
 
 
-def shut_down(providers: Sequence[Provider], *, within: float = _LONGEST) -> None:
-    """Shut `providers` down side by side, for `within` seconds at most."""
+def shut_down(shutdowns: Sequence[Callable[[], None]], *, within: float = _LONGEST) -> None:
+    """Run `shutdowns`, which send what is left, side by side, for `within` seconds at most."""
     until = monotonic() + within
-    threads = [Thread(target=each.shutdown, name="flush telemetry", daemon=True) for each in providers]
+    threads = [Thread(target=each, name="flush telemetry", daemon=True) for each in shutdowns]
     for thread in threads:
         thread.start()
     for thread in threads:

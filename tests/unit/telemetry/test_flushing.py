@@ -27,7 +27,7 @@ def test_all_is_sent_side_by_side() -> None:
     """One that hangs keeps nothing of the others back, and nobody waits for it."""
     hanging, good = _Provider(released=False), _Provider(released=True)
     before = monotonic()
-    shut_down([hanging, good], within=0.2)
+    shut_down([hanging.shutdown, good.shutdown], within=0.2)
     assert monotonic() - before < 5
     assert (hanging.has_sent, good.has_sent) == (False, True)
     hanging.released.set()
@@ -36,5 +36,5 @@ def test_all_is_sent_side_by_side() -> None:
 def test_sending_is_waited_for() -> None:
     """As long as it takes, within the limit."""
     provider = _Provider(released=True)
-    shut_down([provider], within=10)
+    shut_down([provider.shutdown], within=10)
     assert provider.has_sent
