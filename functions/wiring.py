@@ -45,10 +45,10 @@ from functions.pattern.supervision import SupervisionPolicy
 from functions.remotes import Remote, make_agents
 from functions.scheduler.blueprint import scheduler_blueprint
 from functions.scheduler.claim import Claimer
-from functions.scheduler.messages import ReplyTaker, RequestTaker
 from functions.scheduler.orchestrator import DurableSchedulers
 from functions.scheduler.outcomes import Outcomes
 from functions.scheduler.step_runner import StepRunner
+from functions.scheduler.takers import ReplyTaker, RequestTaker
 from functions.services.application import SERVICE_TABLES, services_application
 from functions.services.blueprint import services_blueprint
 from functions.settings import Settings, connection_string_of

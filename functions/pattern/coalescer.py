@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 
-class Item(Protocol):
+class Batchable(Protocol):
     """What can be sent together with others of its kind."""
 
     @property
@@ -23,12 +23,12 @@ class Item(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class _Waiting[ItemT: Item, ResultT]:
+class _Waiting[ItemT: Batchable, ResultT]:
     item: ItemT
     result: asyncio.Future[ResultT]
 
 
-class Coalescer[ItemT: Item, ResultT]:
+class Coalescer[ItemT: Batchable, ResultT]:
     """Sends items together without ever making an idle sender wait.
 
     One flush is under way at a time; it takes the oldest items that fit, and gives one result for

@@ -18,8 +18,8 @@ from functions.pattern.events import (
     Recovered,
     Refused,
     Resubmitted,
+    StepFailed,
     SupervisorEvent,
-    UndoRequested,
 )
 from functions.pattern.identity import Epoch
 from functions.pattern.records import EpochRecord, LostMessage, StepRecord, TaskRecord
@@ -64,17 +64,16 @@ def finished(record: TaskRecord, state: ProcessState, now: datetime, *, error: s
 
 def next_epoch(
     record: TaskRecord,
+    event: Recovered | GivenUp | OperatorEvent | StepFailed,
     now: datetime,
-    start_by: datetime,
     *,
     ended_by: EpochEnd,
     who: str,
     reason: str,
-    failure_count: int,
+    failure_count: int = 0,
     not_before: datetime | None = None,
-    traceparent: str | None = None,
 ) -> TaskRecord:
-    """Close this epoch and open the next, for a Scheduler that must have taken it by `start_by`."""
+    """Close this epoch and open the next, for a Scheduler that must have claimed it by `event.start_by`."""
     task = record.task
     closed = EpochRecord(
         epoch=task.epoch,
@@ -87,14 +86,14 @@ def next_epoch(
         locked_by=task.locked_by,
         steps=tuple(replace(step, result=None, token=None) for step in record.steps),
         last_error=task.last_error,
-        traceparent=traceparent,
+        traceparent=None if isinstance(event, StepFailed) else event.traceparent,
     )
     opened = replace(
         task,
         process_state=ProcessState.PENDING,
         locked_by=None,
-        complete_by=start_by,
-        due_at=start_by,
+        complete_by=event.start_by,
+        due_at=event.start_by,
         failure_count=failure_count,
         epoch=Epoch(task.epoch + 1),
         updated_at=now,
@@ -145,14 +144,13 @@ def supervised(record: TaskRecord, event: SupervisorEvent, now: datetime) -> Tas
         case Recovered():
             return next_epoch(
                 record,
+                event,
                 now,
-                event.start_by,
                 ended_by=EpochEnd.RECOVERED,
                 who=_SUPERVISOR,
                 reason=_OVERDUE,
                 failure_count=record.task.failure_count + 1,
                 not_before=event.not_before,
-                traceparent=event.traceparent,
             )
         case GivenUp():
             return _given_up(record, event, now)
@@ -163,16 +161,7 @@ def supervised(record: TaskRecord, event: SupervisorEvent, now: datetime) -> Tas
 def _given_up(record: TaskRecord, event: GivenUp, now: datetime) -> TaskRecord:
     if event.hold or record.order.on_exhausted is Remedy.HOLD:
         return finished(record, ProcessState.ERROR, now, error=event.reason)
-    opened = next_epoch(
-        record,
-        now,
-        event.start_by,
-        ended_by=EpochEnd.EXHAUSTED,
-        who=_SUPERVISOR,
-        reason=event.reason,
-        failure_count=0,
-        traceparent=event.traceparent,
-    )
+    opened = next_epoch(record, event, now, ended_by=EpochEnd.EXHAUSTED, who=_SUPERVISOR, reason=event.reason)
     return undoing(opened, now)
 
 
@@ -180,26 +169,10 @@ def operated(record: TaskRecord, event: OperatorEvent, now: datetime) -> TaskRec
     """Apply what an operator decided; only a task in `Error` can be resubmitted or undone."""
     if record.task.process_state is not ProcessState.ERROR:
         return Refused(Reason.NOT_IN_ERROR)
-    match event:
-        case Resubmitted():
-            return _cleared(_opened(record, event, EpochEnd.RESUBMITTED, now))
-        case UndoRequested():
-            return undoing(_opened(record, event, EpochEnd.UNDO_REQUESTED, now), now)
-        case _:
-            assert_never(event)
-
-
-def _opened(record: TaskRecord, event: OperatorEvent, ended_by: EpochEnd, now: datetime) -> TaskRecord:
-    return next_epoch(
-        record,
-        now,
-        event.start_by,
-        ended_by=ended_by,
-        who=event.who,
-        reason=event.reason,
-        failure_count=0,
-        traceparent=event.traceparent,
-    )
+    resubmitted = isinstance(event, Resubmitted)
+    ended_by = EpochEnd.RESUBMITTED if resubmitted else EpochEnd.UNDO_REQUESTED
+    opened = next_epoch(record, event, now, ended_by=ended_by, who=event.who, reason=event.reason)
+    return _cleared(opened) if resubmitted else undoing(opened, now)
 
 
 def _cleared(record: TaskRecord) -> TaskRecord:

@@ -122,15 +122,7 @@ def _fail(record: TaskRecord, event: StepFailed, now: datetime) -> TaskRecord:
     reason = f"{event.step}: {event.error}"
     if record.order.on_failure is Remedy.HOLD:
         return finished(failed, ProcessState.ERROR, now, error=reason)
-    opened = next_epoch(
-        failed,
-        now,
-        event.start_by,
-        ended_by=EpochEnd.REFUSED,
-        who="scheduler",
-        reason=reason,
-        failure_count=0,
-    )
+    opened = next_epoch(failed, event, now, ended_by=EpochEnd.REFUSED, who="scheduler", reason=reason)
     return undoing(opened, now)
 
 

@@ -15,7 +15,6 @@ from functions.pattern.identity import Epoch, StepName, TaskId
 from functions.pattern.messages import AGENT_REPLIES_QUEUE, SCHEDULER_REQUESTS_QUEUE
 from functions.pattern.states import Outcome
 from functions.scheduler.claim import Claim, Claimer
-from functions.scheduler.messages import ReplyTaker, RequestTaker
 from functions.scheduler.orchestrator import (
     CLAIM_ACTIVITY,
     RUN_STEP_ACTIVITY,
@@ -28,6 +27,7 @@ from functions.scheduler.orchestrator import (
 )
 from functions.scheduler.outcomes import StepReport
 from functions.scheduler.step_runner import StepRunner
+from functions.scheduler.takers import ReplyTaker, RequestTaker
 from functions.telemetry.messages import message_span
 
 _log = logging.getLogger(__name__)

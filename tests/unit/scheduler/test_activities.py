@@ -10,8 +10,8 @@ import pytest
 from functions.pattern.definition import Registry
 from functions.scheduler.blueprint import scheduler_blueprint
 from functions.scheduler.claim import Claimer
-from functions.scheduler.messages import ReplyTaker, RequestTaker
 from functions.scheduler.outcomes import Outcomes
+from functions.scheduler.takers import ReplyTaker, RequestTaker
 from tests.fakes.clock import FakeClock
 from tests.fakes.ports import fake_ports
 from tests.fakes.queues import RecordedRejections

@@ -11,8 +11,8 @@ from functions.pattern.errors import TransientError
 from functions.pattern.identity import StepName, TaskId
 from functions.pattern.messages import AgentReply
 from functions.pattern.states import Outcome, ProcessState, StepState
-from functions.scheduler.messages import ReplyTaker
 from functions.scheduler.outcomes import Outcomes
+from functions.scheduler.takers import ReplyTaker
 from tests.fakes.clock import FakeClock
 from tests.fakes.interventions import recovered
 from tests.fakes.ports import fake_ports

@@ -174,6 +174,7 @@ async def test_two_supervisors_at_once_recover_once(bench: Bench) -> None:
     one, two = await asyncio.gather(bench.rival("one").run(), bench.rival("two").run())
     assert one.recovered + two.recovered == 1
     assert one.failures + two.failures == 0
+    assert bench.index.requests == 2 * bench.index.shards  # the cost of two: double the reads
     assert bench.store.record(TASK).task.epoch == SECOND
     assert bench.store.record(TASK).task.failure_count == 1
 
