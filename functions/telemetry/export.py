@@ -67,7 +67,7 @@ def export_telemetry(
 def flush_at_exit() -> None:
     """Shut the providers down at exit, before the SDK itself does so and waits for them."""
     providers: Sequence[Any] = (get_tracer_provider(), get_meter_provider(), get_logger_provider())
-    atexit.register(shut_down, [each.shutdown for each in providers])
+    atexit.register(shut_down, [each.shutdown for each in providers if hasattr(each, "shutdown")])
 
 
 def shut_down(shutdowns: Sequence[Callable[[], None]], *, within: float = _LONGEST) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any, Protocol
 
 from opentelemetry.context import Context, attach, create_key, detach, get_value, set_value
@@ -26,17 +26,10 @@ class ReceivedMessage(Protocol):
         """What the sender put beside the body."""
 
 
-@contextmanager
-def message_span(queue: str, message: ReceivedMessage) -> Iterator[Span]:
+def message_span(queue: str, message: ReceivedMessage) -> AbstractContextManager[Span]:
     """Follow the work on one message of `queue`, in the trace that its sender put on it."""
-    properties = message.application_properties or {}
-    with span(
-        f"process {queue}",
-        {Field.QUEUE: queue},
-        kind=SpanKind.CONSUMER,
-        parent=context_of(properties.get(TRACEPARENT)),
-    ) as begun:
-        yield begun
+    parent = context_of((message.application_properties or {}).get(TRACEPARENT))
+    return span(f"process {queue}", {Field.QUEUE: queue}, kind=SpanKind.CONSUMER, parent=parent)
 
 
 class SubmissionSpans:
