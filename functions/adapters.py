@@ -8,33 +8,32 @@ from functools import cache
 
 import aiohttp
 
-from functions.bus import connect as service_bus
-from functions.bus.agent_messages import QueuedAgentReplies, QueuedAgentRequests
-from functions.bus.announcements import QueuedAnnouncements
+from functions.bus.announcer import Announcer
+from functions.bus.messages import (
+    QueuedAgentReplies,
+    QueuedAgentRequests,
+    QueuedAnnouncements,
+    QueuedSchedulerRequests,
+    QueuedSubmissions,
+)
 from functions.bus.queue_depths import PeekedQueues
-from functions.bus.scheduler_requests import QueuedSchedulerRequests
-from functions.bus.sender import QueueSender
-from functions.bus.submissions import QueuedSubmissions
+from functions.bus.sender import QueueSender, connect_bus
 from functions.clock import SystemClock
-from functions.operations.counters import BusFigures, StoreFigures
+from functions.pattern.definition import Registry
 from functions.pattern.messages import SCHEDULER_REQUESTS_QUEUE, SUBMISSIONS_QUEUE
 from functions.pattern.ports import Ports
-from functions.pattern.registry import Registry
+from functions.pattern.request_figures import BusFigures, StoreFigures
 from functions.settings import Settings
 from functions.store import connect as table_storage
-from functions.store.announcer import Announcer
-from functions.store.breakers import TableBreakerRows
-from functions.store.heartbeat import TableHeartbeat
+from functions.store.conditional_rows import ConditionalRows, TableBreakerRows, TableHeartbeat
 from functions.store.index_rows import TableIndexRows
-from functions.store.lease import TableLeaseRow
 from functions.store.outbox import TableOutbox
-from functions.store.rejected import TableRejectedMessages
-from functions.store.retention import TableTaskRetention
+from functions.store.retention import TableRejectedMessages, TableTaskRetention
 from functions.store.state_store import TableStateStore
 from functions.store.tables import REJECTED_TABLE, TASKS_TABLE, prepare_tables
 from functions.store.task_index import TableTaskIndex
 from functions.telemetry.changes import CountedChanges
-from functions.telemetry.submissions import SubmissionSpans
+from functions.telemetry.messages import SubmissionSpans
 from functions.web.destinations import CheckedResolver
 
 
@@ -59,7 +58,7 @@ class Adapters:
         self.clock = SystemClock()
         self.store_figures = StoreFigures()
         self.bus_figures = BusFigures()
-        self._bus = service_bus.connect(settings.service_bus_connection)
+        self._bus = connect_bus(settings.service_bus_connection)
         self.tables = table_storage.connect(settings.state_store_connection)
         self._make_store()
 
@@ -83,9 +82,9 @@ class Adapters:
         self.rejected = TableRejectedMessages(rejected, clock=self.clock)
         self.index = TableTaskIndex(tasks, shards=shards, figures=figures)
         self.index_rows = TableIndexRows(tasks, shards=shards, new_id=new_id, figures=figures)
-        self.breaker_rows = TableBreakerRows(tasks, new_id=new_id, figures=figures)
-        self.lease_row = TableLeaseRow(tasks, figures=figures)
-        self.heartbeat = TableHeartbeat(tasks, figures=figures)
+        rows = ConditionalRows(tasks, new_id=new_id, figures=figures)
+        self.breaker_rows = TableBreakerRows(rows)
+        self.heartbeat = TableHeartbeat(rows)
         self.task_retention = TableTaskRetention(tasks, shards=shards, figures=figures)
 
     def ports(self, queues: Sequence[str]) -> Ports:

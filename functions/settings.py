@@ -15,6 +15,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BeforeValidator, Field, HttpUrl, ValidationError
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
+from functions.pattern.errors import SettingsError
 from functions.web.destinations import check_destination
 
 #: An address that the application sends requests to.
@@ -22,10 +23,6 @@ Destination = Annotated[HttpUrl, AfterValidator(check_destination)]
 
 #: The time that a step may take, in seconds; no task waits longer than a day for one answer.
 StepSeconds = Annotated[float, Field(gt=0, le=86_400)]
-
-
-class SettingsError(Exception):
-    """A setting is missing or wrong; the text is one line that names it and the fix."""
 
 
 @contextmanager

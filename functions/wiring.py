@@ -42,28 +42,40 @@ from functions.operations.tasks import Tasks
 from functions.operations.traces import Traces
 from functions.operations.webhook import Webhook
 from functions.pattern.breaker import BreakerPolicy
+from functions.pattern.definition import Registry
 from functions.pattern.ports import Agent
-from functions.pattern.registry import Registry
 from functions.pattern.supervision import SupervisionPolicy
 from functions.scheduler.blueprint import scheduler_blueprint
 from functions.scheduler.claim import Claimer
+from functions.scheduler.orchestrator import DurableSchedulers
 from functions.scheduler.outcomes import Outcomes
-from functions.scheduler.replies import ReplyTaker
-from functions.scheduler.requests import RequestTaker
-from functions.scheduler.step_runner import AgentRunner
+from functions.scheduler.step_runner import StepRunner
+from functions.scheduler.takers import ReplyTaker, RequestTaker
 from functions.services.application import service_tables, services_application
 from functions.services.blueprint import services_blueprint
-from functions.settings import Settings
+from functions.settings import Settings, connection_string_of
 from functions.submission.blueprint import submission_blueprint
 from functions.submission.intake import Intake
 from functions.supervisor.blueprint import supervisor_blueprint
 from functions.supervisor.full_sweep import FullSweep
-from functions.supervisor.lease import Lease
-from functions.supervisor.leftovers import Leftovers
 from functions.supervisor.sweep import Sweep
-from functions.telemetry.incoming import follow_requests
+from functions.telemetry.export import export_telemetry
+from functions.telemetry.http import follow_requests
 from functions.web.openapi import api_document
 from functions.workflows.registration import Registration, agent_makers, sample_services
+
+
+def start_telemetry(settings: Settings) -> None:
+    """Export telemetry to where the settings say, if anywhere. Raises `SettingsError`."""
+    component = settings.application_insights
+    with connection_string_of("APPLICATIONINSIGHTS_CONNECTION_STRING"):
+        export_telemetry(
+            service_name=settings.service_name,
+            to_otlp=settings.otlp_endpoint is not None,
+            azure_monitor=None if component is None else component.connection_string,
+            by_identity=component is not None and component.by_identity,
+            client_id=None if component is None else component.client_id,
+        )
 
 
 class Wiring:
@@ -78,7 +90,6 @@ class Wiring:
         self._agents = self._make_agents(registrations)
         check_agents(workflows, self._agents)
         self._services = sample_services(registrations) if settings.sample_services else ()
-        self._instance = new_id()
         self._alerts = Alerts(self._webhook())
 
     def prepare(self) -> None:
@@ -91,13 +102,11 @@ class Wiring:
         blueprints = [
             console_blueprint(console_application(console_files())),
             *self._http_interfaces(),
-            submission_blueprint(self._intake()),
-            scheduler_blueprint(
-                self._claimer(), self._runner(), RequestTaker(adapters.rejected), self._reply_taker()
-            ),
+            submission_blueprint(self._intake(), DurableSchedulers),
+            self._scheduler(),
             queued_agents_blueprint(self._queued_agents()),
             supervisor_blueprint(
-                self._sweep(), self._full_sweep(), schedule=self._settings.supervisor_schedule
+                self._sweep(), FullSweep(self._ports), schedule=self._settings.supervisor_schedule
             ),
             alerts_blueprint(self._alerts),
             dead_letters_blueprint(
@@ -133,47 +142,17 @@ class Wiring:
         )
 
     def _intake(self) -> Intake:
-        return Intake(
-            store=self._adapters.store,
-            rejected=self._adapters.rejected,
-            registry=self._registry,
-            reply_queues=self._settings.reply_queues,
-            clock=self._adapters.clock,
-            pick_up_within=self._settings.pick_up_seconds,
-        )
+        settings = self._settings
+        return Intake(self._ports, self._registry, settings.reply_queues, settings.pick_up_seconds)
 
-    def _claimer(self) -> Claimer:
-        return Claimer(
-            store=self._adapters.store,
-            registry=self._registry,
-            clock=self._adapters.clock,
-            start_within=self._settings.pick_up_seconds,
-        )
-
-    def _outcomes(self) -> Outcomes:
-        return Outcomes(
-            store=self._adapters.store,
-            clock=self._adapters.clock,
-            start_within=self._settings.pick_up_seconds,
-        )
-
-    def _runner(self) -> AgentRunner:
-        return AgentRunner(
-            store=self._adapters.store,
-            outcomes=self._outcomes(),
-            agents=self._agents,
-            requests=self._adapters.agent_requests,
-            registry=self._registry,
-            clock=self._adapters.clock,
-            new_token=new_id,
-        )
-
-    def _reply_taker(self) -> ReplyTaker:
-        return ReplyTaker(
-            store=self._adapters.store,
-            outcomes=self._outcomes(),
-            registry=self._registry,
-            rejected=self._adapters.rejected,
+    def _scheduler(self) -> df.Blueprint:
+        ports, registry, start_within = self._ports, self._registry, self._settings.pick_up_seconds
+        outcomes = Outcomes(ports, start_within)
+        return scheduler_blueprint(
+            Claimer(ports, registry, start_within),
+            StepRunner(ports, outcomes, self._agents, registry),
+            RequestTaker(ports),
+            ReplyTaker(ports, outcomes, registry),
         )
 
     def _make_agents(self, registrations: Sequence[Registration]) -> dict[str, Agent]:
@@ -195,17 +174,7 @@ class Wiring:
         ]
 
     def _sweep(self) -> Sweep:
-        adapters, clock = self._adapters, self._adapters.clock
-        return Sweep(
-            index=adapters.index,
-            store=adapters.store,
-            policy=self._policy(),
-            lease=Lease(adapters.lease_row, holder=self._instance, clock=clock),
-            leftovers=Leftovers(outbox=adapters.outbox, announcements=adapters.announcements, clock=clock),
-            heartbeat=adapters.heartbeat,
-            clock=clock,
-            instance=self._instance,
-        )
+        return Sweep(self._ports, self._policy(), new_id())
 
     def _policy(self) -> SupervisionPolicy:
         return SupervisionPolicy(
@@ -213,11 +182,6 @@ class Wiring:
             extended_waits=tuple(timedelta(seconds=wait) for wait in self._settings.extended_waits),
             skew=timedelta(seconds=self._settings.skew_seconds),
             start_within=timedelta(seconds=self._settings.pick_up_seconds),
-        )
-
-    def _full_sweep(self) -> FullSweep:
-        return FullSweep(
-            rows=self._adapters.index_rows, store=self._adapters.store, clock=self._adapters.clock
         )
 
     def _operators(self) -> FastAPI:

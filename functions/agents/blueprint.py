@@ -10,7 +10,7 @@ import azure.functions as func
 
 from functions.agents.queued import QueuedAgent
 from functions.messages.redelivery import patiently
-from functions.pattern.agent_messages import requests_queue
+from functions.pattern.messages import requests_queue
 from functions.telemetry.messages import message_span
 
 

@@ -14,9 +14,10 @@ from functions.agents.breaker import Breaker
 from functions.agents.remote import RemoteService
 from functions.agents.rest import RestAgent
 from functions.pattern.breaker import BreakerPolicy
+from functions.pattern.errors import SettingsError
 from functions.pattern.ports import Agent, Ports
-from functions.settings import Destination, Environment, SettingsError, first_fault
-from functions.telemetry.breakers import observe_breakers
+from functions.settings import Destination, Environment, first_fault
+from functions.telemetry.instruments import observe_breakers
 
 AgentMaker = Callable[[RemoteService], Agent]
 

@@ -6,8 +6,8 @@ import logging
 
 from functions.agents.steps import carry_out
 from functions.messages.reading import MessageReader
-from functions.pattern.agent_messages import AgentReply, AgentRequest, reply_to, requests_queue
 from functions.pattern.errors import PermanentError, TransientError
+from functions.pattern.messages import AgentReply, AgentRequest, reply_to, requests_queue
 from functions.pattern.ports import Agent, AgentCall, Ports
 from functions.pattern.states import Outcome
 

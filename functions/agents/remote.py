@@ -24,8 +24,8 @@ from functions.pattern.identity import EffectKey
 from functions.pattern.ports import Ports
 from functions.pattern.records import MAX_RESULT_BYTES
 from functions.telemetry.fields import Field
+from functions.telemetry.http import call_span
 from functions.telemetry.instruments import RETRIES
-from functions.telemetry.outgoing import call_span
 
 _MOST_ATTEMPTS = 100
 #: Seconds: the bound of the first wait, and of the longest.

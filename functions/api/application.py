@@ -11,8 +11,8 @@ from functions.api.acceptance import Acceptance
 from functions.api.batch_routes import batch_path, batch_routes
 from functions.api.routes import resource_routes
 from functions.api.submissions import MAX_BATCH_BYTES
+from functions.pattern.definition import Registry
 from functions.pattern.messages import MAX_PAYLOAD_BYTES
-from functions.pattern.registry import Registry
 from functions.web.application import bare_application
 from functions.web.bodies import BodyLimit, BodyLimits
 from functions.web.callers import Role

@@ -1,4 +1,4 @@
-"""Looks into queues without taking anything: counts messages up to a limit, and tells their age.
+"""Looks into queues without taking anything: counts messages up to a limit, and finds their age.
 
 Service Bus gives exact counts only to those who may manage the namespace. A receiver may peek.
 """
@@ -16,7 +16,7 @@ from azure.servicebus.aio import ServiceBusClient, ServiceBusReceiver
 
 from functions.pattern.ports import Pile, QueueDepth
 
-#: Messages that are counted; their bodies come along.
+#: Messages that are counted; their bodies are transferred, too.
 _MOST = 100
 
 _LOOK_SECONDS = 4

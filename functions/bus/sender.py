@@ -1,4 +1,4 @@
-"""Sends messages to queues; messages that wait at the same moment leave as one batch."""
+"""Sends messages to queues of Service Bus; those that wait at the same moment leave as one batch."""
 
 from __future__ import annotations
 
@@ -9,13 +9,15 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from azure.core.exceptions import AzureError
+from azure.identity.aio import DefaultAzureCredential
 from azure.servicebus import ServiceBusMessage
 from azure.servicebus.aio import ServiceBusClient, ServiceBusSender
 
-from functions.operations.counters import BusFigures
 from functions.pattern.coalescer import Coalescer
 from functions.pattern.errors import TransientError
-from functions.telemetry.propagation import TRACEPARENT, current_traceparent
+from functions.pattern.request_figures import BusFigures
+from functions.settings import Connection, connection_string_of
+from functions.telemetry.spans import TRACEPARENT, current_traceparent
 
 #: A batch may hold 256 KB on the Standard tier; headers and properties need their part of it.
 _BATCH_BYTES = 200_000
@@ -24,12 +26,21 @@ _MESSAGE_OVERHEAD_BYTES = 400
 _SEND_SECONDS = 10
 
 
+def connect_bus(connection: Connection) -> ServiceBusClient:
+    """Make the client; it connects when the first message is sent."""
+    if connection.connection_string:
+        with connection_string_of("ServiceBusConnection"):
+            return ServiceBusClient.from_connection_string(connection.connection_string)
+    credential = DefaultAzureCredential(managed_identity_client_id=connection.client_id)
+    return ServiceBusClient(connection.address or "", credential)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outgoing:
-    """One message. `message_id` is what duplicate detection knows it by.
+    """One message. `message_id` is what duplicate detection compares.
 
-    It is delivered not before `not_before` (UTC), and dies after `seconds_to_live`, where those are given.
-    It carries the trace in which it was made, for a batch may be sent in another one.
+    It is delivered not before `not_before` (UTC), and expires after `seconds_to_live`, where those are
+    given. It carries the trace in which it was made, as a batch may be sent in another one.
     """
 
     message_id: str
@@ -64,8 +75,8 @@ class QueueSender:
     async def send(self, message: Outgoing) -> None:
         """Send the message; when this returns, the queue has it.
 
-        Raises `TransientError` when the queue can't be reached in time; it may have the message all
-        the same.
+        Raises `TransientError` when the queue can't be reached in time; it may have the message
+        nevertheless.
         """
         try:
             async with asyncio.timeout(_SEND_SECONDS):

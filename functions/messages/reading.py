@@ -1,4 +1,4 @@
-"""Reads what comes over queues; a message that can't be understood is kept aside, and harms no other."""
+"""Reads messages of queues; one that can't be understood is recorded as rejected, and harms no other."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _log = logging.getLogger(__name__)
 
 
 class MessageReader[MessageT: BaseModel]:
-    """Reads the messages of one queue; `reason` is what is recorded of those that are none."""
+    """Reads the messages of one queue; `reason` is recorded with those that can't be understood."""
 
     def __init__(
         self, expected: type[MessageT], queue: str, rejected: RejectedMessages, *, reason: str
@@ -23,7 +23,7 @@ class MessageReader[MessageT: BaseModel]:
         self._reason = reason
 
     async def read(self, message_id: str, body: bytes) -> MessageT | None:
-        """Read one message, or keep it aside and give None. Raises `TransientError`."""
+        """Read one message, or record it as rejected and give None. Raises `TransientError`."""
         try:
             return self._expected.model_validate_json(body)
         except ValidationError as error:

@@ -1,8 +1,8 @@
-"""Patience with a message before it is given back.
+"""Retries of a message before it is given back to its queue.
 
-A message that fails is delivered again at once, ten times at most, and then it is dead: an outage of
-some seconds would kill every message that meets it (Service Bus trigger: no retry policy, immediate
-redelivery). So a function tries again by itself for a while, with growing waits.
+A message that fails is delivered again at once, ten times at most, and then dead-lettered: an outage of
+a few seconds would dead-letter every message in it (Service Bus trigger: no retry policy, immediate
+redelivery). So a function retries by itself for a while, with growing waits.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_delay, w
 
 from functions.pattern.errors import TransientError
 
-#: Seconds for which one delivery is tried; ten of them outlast an outage of several minutes.
+#: Seconds for which one delivery is retried; ten of them outlast an outage of several minutes.
 PATIENCE_SECONDS = 45.0
 
 _FIRST_WAIT = 0.2

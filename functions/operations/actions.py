@@ -14,7 +14,7 @@ from functions.pattern.identity import TaskId
 from functions.pattern.ports import Clock
 from functions.pattern.records import TaskRecord
 from functions.pattern.store_ports import StateStore
-from functions.telemetry.propagation import current_traceparent
+from functions.telemetry.spans import current_traceparent
 from functions.telemetry.tasks import decision_span
 from functions.web.problems import ProblemError
 

@@ -6,8 +6,8 @@ from dataclasses import asdict
 
 from fastapi import APIRouter, FastAPI
 
-from functions.operations.counters import BusFigures, StoreFigures
 from functions.operations.examples import FIGURES
+from functions.pattern.request_figures import BusFigures, StoreFigures
 from functions.web.application import bare_application
 from functions.web.bodies import BodyLimit, BodyLimits
 from functions.web.callers import Role

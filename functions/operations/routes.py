@@ -16,10 +16,10 @@ from functions.operations.summary import Summary, SummaryReader
 from functions.operations.tasks import Tasks
 from functions.operations.traces import Traces
 from functions.operations.views import ActionTaken, TaskLine, TaskPage, TaskView
+from functions.pattern.definition import Registry
 from functions.pattern.identity import TASK_ID_PATTERN, TaskId
 from functions.pattern.ports import Clock
 from functions.pattern.records import TaskRecord
-from functions.pattern.registry import Registry
 from functions.web.access import AdmittedCaller
 from functions.web.openapi import documented_answer
 from functions.web.problems import documented_problems

@@ -11,8 +11,7 @@ from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_attempt,
 from yarl import URL
 
 from functions.operations.alert_formats import Alert, AlertFormat, document
-from functions.pattern.errors import TransientError
-from functions.settings import SettingsError
+from functions.pattern.errors import SettingsError, TransientError
 
 _TIMEOUT = aiohttp.ClientTimeout(total=10)
 _MOST_ATTEMPTS = 4

@@ -1,7 +1,7 @@
-"""Who must be told of a change: the caller by a notice, the operator by an alert.
+"""The announcements that follow from a change: notices to the caller, alerts to the operator.
 
-What must be told is recorded with the change, in one transaction, and sent afterwards; what a crash
-kept from being sent is found there.
+They are recorded with the change, in one transaction, and sent afterwards; after a crash the Supervisor
+finds and sends them.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from functions.pattern.states import EpochEnd, ProcessState
 
 
 class AnnouncementKind(StrEnum):
-    """What is told; all but the last go to the order's reply queue."""
+    """What is announced; all but the last go to the order's reply queue."""
 
     #: The order is recorded.
     RECEIVED = "received"
@@ -32,7 +32,7 @@ class AnnouncementKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Announcement:
-    """One thing to tell of one task. Told twice, it is the same message: `message_id`."""
+    """One message about one task. A repeat has the same `message_id`."""
 
     kind: AnnouncementKind
     task: TaskId
@@ -58,15 +58,15 @@ _ENDS = {
 
 
 def announcements(before: TaskRecord | None, after: TaskRecord) -> tuple[Announcement, ...]:
-    """Name what a change, or the birth of a task, has to be followed by."""
-    told: list[Announcement] = []
+    """Name the announcements that follow from a change, or from a new task (`before` is None)."""
+    found: list[Announcement] = []
     if before is None:
-        told += _notice(AnnouncementKind.RECEIVED, after)
+        found += _notice(AnnouncementKind.RECEIVED, after)
     elif after.task.process_state in _ENDS and after.task.process_state is not before.task.process_state:
-        told += _notice(_ENDS[after.task.process_state], after)
+        found += _notice(_ENDS[after.task.process_state], after)
     if before is not None and _is_alarming(before, after):
-        told.append(_announcement(AnnouncementKind.ALERT, after, before.task.epoch))
-    return tuple(told)
+        found.append(_announcement(AnnouncementKind.ALERT, after, before.task.epoch))
+    return tuple(found)
 
 
 def starts_scheduler(before: TaskRecord, after: TaskRecord) -> bool:

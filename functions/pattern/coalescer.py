@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 
-class Item(Protocol):
+class Batchable(Protocol):
     """What can be sent together with others of its kind."""
 
     @property
@@ -23,12 +23,12 @@ class Item(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class _Waiting[ItemT: Item, ResultT]:
+class _Waiting[ItemT: Batchable, ResultT]:
     item: ItemT
     result: asyncio.Future[ResultT]
 
 
-class Coalescer[ItemT: Item, ResultT]:
+class Coalescer[ItemT: Batchable, ResultT]:
     """Sends items together without ever making an idle sender wait.
 
     One flush is under way at a time; it takes the oldest items that fit, and gives one result for
@@ -71,7 +71,7 @@ class Coalescer[ItemT: Item, ResultT]:
                 each.result.set_result(result)
 
     def _take(self) -> list[_Waiting[ItemT, ResultT]]:
-        """Take the oldest items that fit together; who gave up waiting is passed over."""
+        """Take the oldest items that fit together, except those that nobody waits for any more."""
         batch: list[_Waiting[ItemT, ResultT]] = []
         keys = set[Hashable]()
         room = 1.0

@@ -1,10 +1,10 @@
-"""How a workflow is written down: a name, a resource, a payload and its steps."""
+"""How a workflow is defined: a name, a resource, a payload and its steps; and where definitions are found."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
@@ -38,8 +38,8 @@ _MOST_STEPS = 90
 class Step:
     """One unit of work, done by one Agent. `complete_within` is in seconds.
 
-    `request` and `when` are pure: given the same, they answer the same. A step whose `when` is false is
-    `Skipped`; what needs it goes on. `undo` says that the Agent can undo it. A step that is not
+    `request` and `when` are pure: the same arguments give the same answer. A step whose `when` is false is
+    `Skipped`; the steps that need it go on. `undo` says that the Agent can undo it. A step that is not
     `idempotent` is never run twice: if its outcome is unknown, the task goes to `Error`. `via` is how its
     Agent is reached.
     """
@@ -102,7 +102,7 @@ class Workflow:
         names = {step.name for step in self.steps}
         for step in self.steps:
             for unknown in step.needs - names:
-                raise self._error(f"step '{step.name}' needs '{unknown}', which is no step of it")
+                raise self._error(f"step '{step.name}' needs '{unknown}', which is not one of its steps")
         try:
             TopologicalSorter({step.name: step.needs for step in self.steps}).prepare()
         except CycleError as error:
@@ -115,3 +115,41 @@ class Workflow:
 
     def _error(self, text: str) -> DefinitionError:
         return DefinitionError(f"workflow '{self.name}': {text}")
+
+
+class Registry:
+    """Finds workflows by name.
+
+    `step_seconds` overrides the complete-by limits of single steps, named `workflow.step`. Raises
+    `DefinitionError` when it names an unknown step, or when two workflows share a name.
+    """
+
+    def __init__(self, workflows: tuple[Workflow, ...], step_seconds: Mapping[str, float]) -> None:
+        self._workflows = {each.name: _limited(each, step_seconds) for each in workflows}
+        resources = {each.resource for each in workflows}
+        if min(len(self._workflows), len(resources)) < len(workflows):
+            raise DefinitionError("two workflows have the same name or resource")
+        known = {f"{each.name}.{step.name}" for each in workflows for step in each.steps}
+        for unknown in sorted(step_seconds.keys() - known):
+            raise DefinitionError(f"STEP_SECONDS names '{unknown}'; the steps are {', '.join(sorted(known))}")
+
+    def __iter__(self) -> Iterator[Workflow]:
+        return iter(self._workflows.values())
+
+    @property
+    def queued_agents(self) -> frozenset[str]:
+        """Name the Agents that are reached over queues."""
+        steps = (step for workflow in self for step in workflow.steps)
+        return frozenset(step.agent for step in steps if step.via is Way.QUEUE)
+
+    def find(self, name: str) -> Workflow | None:
+        """Give the workflow of that name, or None."""
+        return self._workflows.get(name)
+
+
+def _limited(workflow: Workflow, step_seconds: Mapping[str, float]) -> Workflow:
+    steps = tuple(
+        replace(step, complete_within=step_seconds.get(f"{workflow.name}.{step.name}", step.complete_within))
+        for step in workflow.steps
+    )
+    return replace(workflow, steps=steps)

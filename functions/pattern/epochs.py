@@ -1,4 +1,7 @@
-"""How Supervisor and operators take a task from one epoch to the next."""
+"""How a task ends, and how Supervisor and operators take it from one epoch to the next.
+
+Every change of a record passes here: it keeps complete-by, due time, end and epoch right.
+"""
 
 from __future__ import annotations
 
@@ -6,30 +9,128 @@ from dataclasses import replace
 from datetime import datetime
 from typing import assert_never
 
-from functions.pattern.bookkeeping import finished, next_epoch, turned_back
 from functions.pattern.events import (
     GivenUp,
+    MessageLost,
     OperatorEvent,
     Postponed,
     Reason,
     Recovered,
     Refused,
     Resubmitted,
+    StepFailed,
     SupervisorEvent,
-    UndoRequested,
 )
-from functions.pattern.records import TaskRecord
-from functions.pattern.states import EpochEnd, ProcessState, Remedy, StepState
+from functions.pattern.identity import Epoch
+from functions.pattern.records import EpochRecord, LostMessage, StepRecord, TaskRecord
+from functions.pattern.states import Direction, EpochEnd, ProcessState, Remedy, StepState
+
+FINAL = frozenset({ProcessState.PROCESSED, ProcessState.ERROR, ProcessState.COMPENSATED})
+
+#: Lost messages that a task's record names; all of them are recorded as rejected.
+MOST_LOST = 20
+
+_UNDER_WAY = frozenset({StepState.RUNNING, StepState.UNDOING})
 
 _SUPERVISOR = "supervisor"
 _OVERDUE = "its complete-by time passed"
 
 
+def moved(record: TaskRecord, now: datetime, latest: datetime) -> TaskRecord:
+    """Set the task's complete-by to the earliest of its running steps, or to `latest`.
+
+    The due time follows only when it would be too late: a task that runs quickly never moves it.
+    """
+    times = [step.complete_by for step in record.steps if _is_under_way(record, step)]
+    complete_by = min((time for time in times if time is not None), default=latest)
+    due_at = min(record.task.due_at, complete_by)
+    task = replace(record.task, complete_by=complete_by, due_at=due_at, updated_at=now)
+    return replace(record, task=task)
+
+
+def finished(record: TaskRecord, state: ProcessState, now: datetime, *, error: str | None) -> TaskRecord:
+    """End a task; `error` is why, for `Error`."""
+    task = replace(
+        record.task,
+        process_state=state,
+        locked_by=None,
+        complete_by=None,
+        last_error=error,
+        updated_at=now,
+        finished_at=now,
+    )
+    return replace(record, task=task)
+
+
+def next_epoch(
+    record: TaskRecord,
+    event: Recovered | GivenUp | OperatorEvent | StepFailed,
+    now: datetime,
+    *,
+    ended_by: EpochEnd,
+    who: str,
+    reason: str,
+    failure_count: int = 0,
+    not_before: datetime | None = None,
+) -> TaskRecord:
+    """Close this epoch and open the next, for a Scheduler that must have claimed it by `event.start_by`."""
+    task = record.task
+    closed = EpochRecord(
+        epoch=task.epoch,
+        ended_by=ended_by,
+        ended_at=now,
+        who=who,
+        reason=reason,
+        process_state=task.process_state,
+        direction=task.direction,
+        locked_by=task.locked_by,
+        steps=tuple(replace(step, result=None, token=None) for step in record.steps),
+        last_error=task.last_error,
+        traceparent=None if isinstance(event, StepFailed) else event.traceparent,
+    )
+    opened = replace(
+        task,
+        process_state=ProcessState.PENDING,
+        locked_by=None,
+        complete_by=event.start_by,
+        due_at=event.start_by,
+        failure_count=failure_count,
+        epoch=Epoch(task.epoch + 1),
+        updated_at=now,
+        not_before=not_before,
+        finished_at=None,
+        last_error=reason,
+    )
+    return replace(record, task=opened, history=(*record.history, closed))
+
+
+def undoing(record: TaskRecord, now: datetime) -> TaskRecord:
+    """Change a task's direction to undo; where nothing is to be undone, it is `Compensated` at once."""
+    changed = replace(record, task=replace(record.task, direction=Direction.UNDO))
+    if any(step.needs_undo for step in changed.steps):
+        return changed
+    return finished(changed, ProcessState.COMPENSATED, now, error=changed.task.last_error)
+
+
+def message_lost(record: TaskRecord, event: MessageLost, now: datetime) -> TaskRecord:
+    """Record that a message about the task was lost, once for each message."""
+    known = any((lost.queue, lost.message_id) == (event.queue, event.message_id) for lost in record.lost)
+    if known or len(record.lost) >= MOST_LOST:
+        return record
+    lost = LostMessage(queue=event.queue, message_id=event.message_id, reason=event.reason, at=now)
+    task = replace(record.task, updated_at=now)
+    return replace(record, task=task, lost=(*record.lost, lost))
+
+
+def _is_under_way(record: TaskRecord, step: StepRecord) -> bool:
+    return step.state in _UNDER_WAY and step.epoch == record.task.epoch
+
+
 def supervised(record: TaskRecord, event: SupervisorEvent, now: datetime) -> TaskRecord | Refused:
     """Apply what the Supervisor decided about a task that is not finished.
 
-    The task may have gone on since it was judged: then it is not taken from its Scheduler, and its due
-    time stays early enough for what runs now.
+    The task may have gone on since the decision: then its Scheduler keeps it, and its due time stays
+    early enough for what runs now.
     """
     complete_by = record.task.complete_by or record.task.due_at
     match event:
@@ -43,14 +144,13 @@ def supervised(record: TaskRecord, event: SupervisorEvent, now: datetime) -> Tas
         case Recovered():
             return next_epoch(
                 record,
+                event,
                 now,
-                event.start_by,
                 ended_by=EpochEnd.RECOVERED,
                 who=_SUPERVISOR,
                 reason=_OVERDUE,
                 failure_count=record.task.failure_count + 1,
                 not_before=event.not_before,
-                traceparent=event.traceparent,
             )
         case GivenUp():
             return _given_up(record, event, now)
@@ -61,47 +161,22 @@ def supervised(record: TaskRecord, event: SupervisorEvent, now: datetime) -> Tas
 def _given_up(record: TaskRecord, event: GivenUp, now: datetime) -> TaskRecord:
     if event.hold or record.order.on_exhausted is Remedy.HOLD:
         return finished(record, ProcessState.ERROR, now, error=event.reason)
-    opened = next_epoch(
-        record,
-        now,
-        event.start_by,
-        ended_by=EpochEnd.EXHAUSTED,
-        who=_SUPERVISOR,
-        reason=event.reason,
-        failure_count=0,
-        traceparent=event.traceparent,
-    )
-    return turned_back(opened, now)
+    opened = next_epoch(record, event, now, ended_by=EpochEnd.EXHAUSTED, who=_SUPERVISOR, reason=event.reason)
+    return undoing(opened, now)
 
 
 def operated(record: TaskRecord, event: OperatorEvent, now: datetime) -> TaskRecord | Refused:
-    """Apply what an operator decided; only a task in `Error` waits for one."""
+    """Apply what an operator decided; only a task in `Error` can be resubmitted or undone."""
     if record.task.process_state is not ProcessState.ERROR:
         return Refused(Reason.NOT_IN_ERROR)
-    match event:
-        case Resubmitted():
-            return _cleared(_opened(record, event, EpochEnd.RESUBMITTED, now))
-        case UndoRequested():
-            return turned_back(_opened(record, event, EpochEnd.UNDO_REQUESTED, now), now)
-        case _:
-            assert_never(event)
-
-
-def _opened(record: TaskRecord, event: OperatorEvent, ended_by: EpochEnd, now: datetime) -> TaskRecord:
-    return next_epoch(
-        record,
-        now,
-        event.start_by,
-        ended_by=ended_by,
-        who=event.who,
-        reason=event.reason,
-        failure_count=0,
-        traceparent=event.traceparent,
-    )
+    resubmitted = isinstance(event, Resubmitted)
+    ended_by = EpochEnd.RESUBMITTED if resubmitted else EpochEnd.UNDO_REQUESTED
+    opened = next_epoch(record, event, now, ended_by=ended_by, who=event.who, reason=event.reason)
+    return _cleared(opened) if resubmitted else undoing(opened, now)
 
 
 def _cleared(record: TaskRecord) -> TaskRecord:
-    """Let run again what did not succeed; what must not run twice does so on the operator's word only."""
+    """Reset what did not succeed; what must not run twice runs again only because the operator says so."""
     steps = tuple(
         replace(step, state=StepState.NOT_STARTED, error=None)
         if step.state is StepState.FAILED or step.never_twice

@@ -7,6 +7,10 @@ class PatternError(Exception):
     """Something went against the pattern's rules."""
 
 
+class SettingsError(Exception):
+    """A setting is missing or wrong; the text is one line that names it and the fix."""
+
+
 class DefinitionError(PatternError):
     """A workflow's definition can't work; the text names the workflow, the step and the fix."""
 
@@ -23,7 +27,7 @@ class TransientError(PatternError):
     """A remote service failed in a way that may pass: worth another try within complete-by."""
 
     def __init__(self, message: str, *, retry_after: float | None = None) -> None:
-        """Keep `retry_after`, the seconds that the remote service asked to be left alone for."""
+        """Keep `retry_after`, the seconds after which the remote service asked to be called again."""
         super().__init__(message)
         self.retry_after = retry_after
 

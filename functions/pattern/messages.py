@@ -1,4 +1,7 @@
-"""Messages between the parts of the pattern, as they travel on Service Bus."""
+"""Messages between the parts of the pattern, as they travel on Service Bus.
+
+`docs/schemas/` holds the JSON Schemas of those between Schedulers and Agents, for Agents in other languages.
+"""
 
 from __future__ import annotations
 
@@ -6,30 +9,40 @@ import hashlib
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, StringConstraints
 
 from functions.pattern.announcements import Announcement, AnnouncementKind
-from functions.pattern.definition import Workflow
+from functions.pattern.definition import NAME_PATTERN, Workflow
 from functions.pattern.errors import PayloadTooLargeError
-from functions.pattern.identity import TASK_ID_PATTERN, Epoch, TaskId
+from functions.pattern.identity import TASK_ID_PATTERN, EffectKey, Epoch, StepName, TaskId
 from functions.pattern.records import Order
-from functions.pattern.states import ProcessState
+from functions.pattern.states import Direction, Outcome, ProcessState
 
 SUBMISSIONS_QUEUE = "submissions"
 SCHEDULER_REQUESTS_QUEUE = "scheduler-requests"
 OPERATOR_ALERTS_QUEUE = "operator-alerts"
+AGENT_REPLIES_QUEUE = "agent-replies"
 
 #: An order's payload is kept in one table property of at most 64 KiB; the rest is room for growth.
 MAX_PAYLOAD_BYTES = 48 * 1024
+#: A reply's reason goes into the task's row; the rest of what a service says is for its own log.
+_MOST_REASON_CHARACTERS = 1_000
 
 TaskIdField = Annotated[TaskId, StringConstraints(pattern=TASK_ID_PATTERN)]
 CorrelationId = Annotated[str, StringConstraints(min_length=1, max_length=128)]
+StepField = Annotated[StepName, Field(pattern=rf"^{NAME_PATTERN}$")]
+EpochField = Annotated[Epoch, Field(ge=1)]
+Token = Annotated[str, Field(min_length=16, max_length=128)]
 
 
-class SubmissionMessage(BaseModel):
-    """An order on its way from the API to the state store. `submitted_at` is UTC."""
+class _Message(BaseModel):
+    """What every message is: immutable, strict about its fields, and silent about them in errors."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+
+
+class SubmissionMessage(_Message):
+    """An order on its way from the API to the state store. `submitted_at` is UTC."""
 
     schema_version: Literal[1] = 1
     task_id: TaskIdField
@@ -44,7 +57,7 @@ class SubmissionMessage(BaseModel):
 def order_of(message: SubmissionMessage, workflow: Workflow) -> Order:
     """Check the payload against its workflow and make the order of it.
 
-    The payload is written anew from its model, so that equal content has equal bytes whatever the
+    The payload is serialized from its model, so that equal content has equal bytes whatever the
     order of its fields was. Raises `pydantic.ValidationError` and `PayloadTooLargeError`.
     """
     payload = workflow.payload.model_validate(message.payload).model_dump_json().encode()
@@ -66,7 +79,7 @@ def order_of(message: SubmissionMessage, workflow: Workflow) -> Order:
 
 
 def content_digest(workflow: str, payload: bytes, reply_to: str | None) -> str:
-    """Tell whether two submissions under one id ask for the same: SHA-256, hexadecimal."""
+    """Make the digest that shows whether two submissions under one id are the same: SHA-256, hexadecimal."""
     digest = hashlib.sha256()
     for part in (workflow.encode(), payload, (reply_to or "").encode()):
         digest.update(len(part).to_bytes(8))
@@ -74,34 +87,30 @@ def content_digest(workflow: str, payload: bytes, reply_to: str | None) -> str:
     return digest.hexdigest()
 
 
-class SchedulerRequest(BaseModel):
+class SchedulerRequest(_Message):
     """Asks for a Scheduler to run a task in `epoch`."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
     schema_version: Literal[1] = 1
     task_id: TaskIdField
-    epoch: Annotated[Epoch, Field(ge=1)]
+    epoch: EpochField
 
 
-class AnnouncementMessage(BaseModel):
+class AnnouncementMessage(_Message):
     """A notice to a caller, or an alert to the operator. `at` is UTC."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
     schema_version: Literal[1] = 1
     kind: AnnouncementKind
     order_id: TaskIdField
     workflow: str
     state: ProcessState
-    epoch: Annotated[Epoch, Field(ge=1)]
+    epoch: EpochField
     at: datetime
     correlation_id: CorrelationId | None = None
     reason: str | None = None
 
 
 def announcement_message(announcement: Announcement) -> AnnouncementMessage:
-    """Write an announcement as the message that tells it."""
+    """Write an announcement as a message."""
     return AnnouncementMessage(
         kind=announcement.kind,
         order_id=announcement.task,
@@ -112,3 +121,80 @@ def announcement_message(announcement: Announcement) -> AnnouncementMessage:
         correlation_id=announcement.correlation_id,
         reason=announcement.reason,
     )
+
+
+def requests_queue(agent: str) -> str:
+    """Name the queue on which an Agent gets its requests."""
+    return f"agent-{agent}-requests"
+
+
+class _AgentMessage(_Message):
+    """What a reply echoes of its request."""
+
+    schema_version: Literal[1] = Field(1, description="1; another number means another schema.")
+    task_id: TaskIdField = Field(description="The task; a reply echoes it.")
+    step: StepField = Field(description="The task's step; a reply echoes it.")
+    epoch: EpochField = Field(description="The attempt at the task, from 1 on; a reply echoes it.")
+    token: Token = Field(
+        repr=False,
+        description="A secret of this request; a reply that does not echo it counts for nothing.",
+    )
+
+
+class AgentRequest(_AgentMessage):
+    """Asks an Agent to do or to undo a step, until `complete_by` (UTC), under its idempotency key."""
+
+    direction: Direction = Field(
+        description="`do`: carry the step out. `undo`: reverse it, and refuse a late `do`."
+    )
+    effect_key: EffectKey = Field(
+        description="The idempotency key, `{task}/{step}/{direction}`: the same in every attempt."
+    )
+    complete_by: AwareDatetime = Field(
+        description="From this time on (UTC) nothing may be begun, and no reply counts."
+    )
+    request: dict[str, Any] = Field(description="What to do, as the workflow's step says it.")
+
+
+class AgentReply(_AgentMessage):
+    """The outcome of a request: done, with its `result`, or refused for good, with its `error`.
+
+    A transient failure, or work not done by complete-by, gets no reply at all.
+    """
+
+    outcome: Literal[Outcome.COMPLETED, Outcome.FAILED] = Field(
+        description="`completed`: it is done, or undone. `failed`: it is refused for good."
+    )
+    result: dict[str, Any] = Field(
+        default_factory=dict,
+        description="What later steps need to know, at most 24 KiB as compact JSON; of `completed` only.",
+    )
+    error: str = Field(
+        "",
+        max_length=_MOST_REASON_CHARACTERS,
+        description="The reason, for the operator; of `failed` only.",
+    )
+
+
+def reply_to(
+    request: AgentRequest,
+    outcome: Literal[Outcome.COMPLETED, Outcome.FAILED],
+    *,
+    result: dict[str, Any] | None = None,
+    error: str = "",
+) -> AgentReply:
+    """Answer a request, echoing what makes the answer count."""
+    return AgentReply(
+        task_id=request.task_id,
+        step=request.step,
+        epoch=request.epoch,
+        token=request.token,
+        outcome=outcome,
+        result=result or {},
+        error=error[:_MOST_REASON_CHARACTERS],
+    )
+
+
+def seconds_left(complete_by: datetime, now: datetime) -> float:
+    """Give the time to live of a request, in seconds; 0 when it is too late."""
+    return max(0.0, (complete_by - now).total_seconds())

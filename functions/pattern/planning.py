@@ -13,8 +13,8 @@ _UNFINISHED = frozenset({StepState.NOT_STARTED, StepState.RUNNING})
 def ready_steps(workflow: Workflow, record: TaskRecord) -> tuple[StepName, ...]:
     """Name the steps that can be dispatched, in the direction in which the task goes.
 
-    A step that is under way is named again: after a recovery somebody has to take it up, and a
-    Scheduler that dispatched it itself knows so.
+    A step that is under way is named again: after a recovery another Scheduler must run it, and the
+    Scheduler that dispatched it itself ignores it.
     """
     if record.task.process_state is not ProcessState.PROCESSING:
         return ()

@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Protocol, runtime_checkable
 
-from functions.pattern.agent_messages import AgentReply, AgentRequest
 from functions.pattern.announcements import Announcement
 from functions.pattern.definition import Json
-from functions.pattern.identity import EffectKey, Epoch, TaskId
-from functions.pattern.messages import SubmissionMessage
+from functions.pattern.identity import EffectKey, Epoch, StepName, TaskId
+from functions.pattern.messages import AgentReply, AgentRequest, SubmissionMessage
 from functions.pattern.records import Order
 from functions.pattern.store_ports import (
     BreakerRows,
@@ -40,9 +39,9 @@ class Submissions(Protocol):
 
 
 class Announcements(Protocol):
-    """Tells callers and operators."""
+    """Sends notices to callers and alerts to operators."""
 
-    async def tell(self, announcement: Announcement) -> None:
+    async def send(self, announcement: Announcement) -> None:
         """Send the announcement to the queue it is for. Raises `TransientError`."""
 
 
@@ -50,14 +49,17 @@ class SchedulerRequests(Protocol):
     """Asks for Schedulers, over a queue."""
 
     async def request(self, task: TaskId, epoch: Epoch, not_before: datetime | None) -> None:
-        """Ask for the Scheduler of this epoch; doubled, it is asked for once. Raises `TransientError`."""
+        """Ask for the Scheduler of this epoch; a repeat is dropped. Raises `TransientError`."""
 
 
 class Schedulers(Protocol):
-    """Starts Scheduler instances."""
+    """Scheduler instances, by task and epoch. Its methods raise `TransientError`."""
 
     async def start(self, task: TaskId, epoch: Epoch) -> None:
-        """Start the instance of this attempt; harmless when it runs already."""
+        """Start the instance of this epoch; harmless when it runs already."""
+
+    async def wake(self, task: TaskId, epoch: Epoch, step: StepName, progress: Mapping[str, Any]) -> None:
+        """Send the instance what a reply to `step` brought; harmless when it has ended."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,7 +112,7 @@ class AgentReplies(Protocol):
 class Pile:
     """Messages that lie in one place: `more` says that there are more than `count`.
 
-    `oldest_at` (UTC) is when the oldest came to lie there. Those that wait for a time of their own are
+    `oldest_at` (UTC) is when the oldest was enqueued. Those that are enqueued for a later time are
     `scheduled`, and not counted.
     """
 

@@ -37,7 +37,7 @@ class Order:
 class Task:
     """The pattern's state record. `due_at` is when the Supervisor must look at it next; times are UTC.
 
-    `failure_count` counts the recoveries since the task was submitted, turned back or resubmitted.
+    `failure_count` counts the recoveries since the task was submitted, resubmitted or changed its direction.
     `not_before` is when a Scheduler may take it up after an extended wait.
     """
 
@@ -57,12 +57,10 @@ class Task:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepRecord:
-    """How far one step is. `result` is JSON bytes; `epoch` is the one that dispatched it last.
+    """The state of one step. `result` is JSON bytes; `epoch` is the one that dispatched it last.
 
-    `token` is the secret that a reply over a queue has to show.
-
-    `undo` and `idempotent` are the definition's at the time of submission, so that whoever has the
-    record needs no definition.
+    `token` is the secret that a reply over a queue has to show. `undo` and `idempotent` are the
+    definition's at the time of submission, so that whoever has the record needs no definition.
     """
 
     name: StepName
@@ -79,7 +77,7 @@ class StepRecord:
 
     @property
     def settled(self) -> bool:
-        """Tell whether what needs it can start: it is done, or not needed itself."""
+        """Tell whether the steps that need it can start: it is done, or not needed itself."""
         return self.state in {StepState.COMPLETED, StepState.SKIPPED}
 
     @property
@@ -89,13 +87,13 @@ class StepRecord:
 
     @property
     def never_twice(self) -> bool:
-        """Tell whether it was begun, nobody knows what came of it, and it must not be begun again."""
+        """Tell whether it was started, its outcome is unknown, and it must not be started again."""
         return self.state is StepState.RUNNING and not self.idempotent
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EpochRecord:
-    """An epoch that is over: how it stood when it ended, and who ended it, why. Append-only.
+    """An epoch that is over: its state when it ended, who ended it, and why. Append-only.
 
     `last_error` is the one with which its task waited for an operator, or with which the epoch itself began.
     `traceparent` is the span in which it was ended from outside, by the Supervisor or an operator.
@@ -116,7 +114,7 @@ class EpochRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LostMessage:
-    """A message about the task that died on its queue; its body is kept among the rejected ones."""
+    """A message about the task that was dead-lettered; its body is recorded as rejected."""
 
     queue: str
     message_id: str
@@ -126,7 +124,7 @@ class LostMessage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskRecord:
-    """One task whole: its rows lie in one partition and change in one transaction."""
+    """All of one task: its rows lie in one partition and change in one transaction."""
 
     order: Order
     task: Task

@@ -14,7 +14,7 @@ class ProcessState(StrEnum):
     PROCESSING = "Processing"
     #: Every step completed.
     PROCESSED = "Processed"
-    #: Given up on; an operator decides what happens next.
+    #: Given up; an operator decides what happens next.
     ERROR = "Error"
     #: Everything that was done has been undone.
     COMPENSATED = "Compensated"
@@ -31,7 +31,7 @@ class StepState(StrEnum):
     COMPLETED = "Completed"
     #: Refused by the remote service for good.
     FAILED = "Failed"
-    #: Not needed for this task, as its `when` told; never dispatched.
+    #: Not needed for this task, as its `when` says; never dispatched.
     SKIPPED = "Skipped"
     #: Its undo was dispatched to its Agent, whose outcome is not known yet.
     UNDOING = "Undoing"
@@ -58,11 +58,11 @@ class Direction(StrEnum):
 
 
 class Remedy(StrEnum):
-    """What becomes of a task that can't be carried out."""
+    """What happens to a task that can't be carried out."""
 
     #: Everything that was dispatched is undone.
     COMPENSATE = "compensate"
-    #: It is left as it is, in `Error`, for an operator.
+    #: It stays as it is, in `Error`, for an operator.
     HOLD = "hold"
 
 
@@ -82,7 +82,7 @@ class EpochEnd(StrEnum):
 
 
 class Outcome(StrEnum):
-    """What came of one turn at a step."""
+    """The outcome of one attempt at a step."""
 
     #: The remote service did it, and the result is recorded.
     COMPLETED = "completed"

@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import assert_never
 
-from functions.pattern.bookkeeping import finished, moved, next_epoch, turned_back
+from functions.pattern.epochs import finished, moved, next_epoch, undoing
 from functions.pattern.errors import IllegalTransitionError
 from functions.pattern.events import (
     Reason,
@@ -32,7 +32,7 @@ def step_changed(record: TaskRecord, event: StepEvent, now: datetime) -> TaskRec
     if isinstance(event, StepCompleted | StepFailed) and is_forged(step, event):
         return Refused(Reason.WRONG_TOKEN)
     if step.state is DONE[record.task.direction] and not isinstance(event, StepFailed):
-        return record  # told again
+        return record  # it came before
     match event:
         case StepStarted():
             return _start(record, event, now)
@@ -75,10 +75,10 @@ def is_forged(step: StepRecord, event: StepCompleted | StepFailed) -> bool:
 
 
 def _skip(record: TaskRecord, event: StepSkipped, now: datetime) -> TaskRecord:
-    """Leave out a step that was never dispatched; one that was has had its condition judged."""
+    """Skip a step that was never dispatched; the condition of a dispatched one was judged before."""
     step = record.step(event.step)
     if step.state is StepState.SKIPPED:
-        return record  # told again
+        return record  # it came before
     if record.task.direction is Direction.UNDO or step.state is not StepState.NOT_STARTED:
         raise illegal(record, event)
     return _advanced(record.with_step(_ended(step, StepState.SKIPPED, now)), now, event.start_by)
@@ -122,16 +122,8 @@ def _fail(record: TaskRecord, event: StepFailed, now: datetime) -> TaskRecord:
     reason = f"{event.step}: {event.error}"
     if record.order.on_failure is Remedy.HOLD:
         return finished(failed, ProcessState.ERROR, now, error=reason)
-    opened = next_epoch(
-        failed,
-        now,
-        event.start_by,
-        ended_by=EpochEnd.REFUSED,
-        who="scheduler",
-        reason=reason,
-        failure_count=0,
-    )
-    return turned_back(opened, now)
+    opened = next_epoch(failed, event, now, ended_by=EpochEnd.REFUSED, who="scheduler", reason=reason)
+    return undoing(opened, now)
 
 
 def _ended(step: StepRecord, state: StepState, now: datetime) -> StepRecord:
@@ -139,7 +131,7 @@ def _ended(step: StepRecord, state: StepState, now: datetime) -> StepRecord:
 
 
 def illegal(record: TaskRecord, event: object) -> IllegalTransitionError:
-    """Make the error for an event that no rule leads anywhere from here."""
+    """Make the error for an event that no rule allows in this state."""
     task = record.task
     return IllegalTransitionError(
         f"task {task.order_id} ({task.process_state}, epoch {task.epoch}) can't take {event!r}"

@@ -53,9 +53,9 @@ class StateStore(Protocol):
         """Read one task's rows, or None when there is no such task."""
 
     async def recall(self, task: TaskId, epoch: Epoch) -> Stored | None:
-        """Give the record as this process knows it, from `epoch` or later.
+        """Give the record as this process knows it, from `epoch` or later; for `change` only.
 
-        Should it be overtaken, `change` sees to that.
+        It may be out of date, which `change` finds out.
         """
 
     async def change(self, stored: Stored, event: Event) -> Stored | Refused:
@@ -66,19 +66,19 @@ class RejectedMessages(Protocol):
     """The record of messages that could not be understood."""
 
     async def reject(self, queue: str, message_id: str, body: bytes, reason: str) -> None:
-        """Keep the message and why it was rejected; the same message is kept once."""
+        """Record the message and why it was rejected; the same message is recorded once."""
 
     async def delete_before(self, before: datetime, most: int) -> int:
         """Delete up to `most` messages rejected before that time; give how many. Raises `TransientError`."""
 
 
 class Outbox(Protocol):
-    """What has been recorded as to be told, and may not have been."""
+    """Announcements that are recorded, and may not have been sent."""
 
-    async def untold(self, shard: int, before: datetime, most: int) -> Sequence[Announcement]:
+    async def unsent(self, shard: int, before: datetime, most: int) -> Sequence[Announcement]:
         """Read announcements of a shard that are older than `before`, oldest first."""
 
-    async def told(self, announcement: Announcement) -> None:
+    async def mark_sent(self, announcement: Announcement) -> None:
         """Forget an announcement that was sent; harmless when it is forgotten already."""
 
 
@@ -114,11 +114,11 @@ class IndexPage:
 class Index(StrEnum):
     """The indexes over all tasks; each task stands in exactly one of them."""
 
-    #: Tasks under way, by the time when the Supervisor must look at them.
+    #: Tasks under way, by the time at which the Supervisor must look at them.
     DUE = "!due"
-    #: Tasks in `Error`, by the time when they got there.
+    #: Tasks in `Error`, by the time at which they got there.
     ERROR = "!error"
-    #: Tasks that are `Processed` or `Compensated`, by the time when they got there.
+    #: Tasks that are `Processed` or `Compensated`, by the time at which they got there.
     DONE = "!done"
 
 
@@ -172,7 +172,7 @@ class RowPage:
 
 
 @dataclass(frozen=True, slots=True)
-class Mended:
+class IndexFix:
     """How many index rows were created and deleted; none when the task changed meanwhile."""
 
     created: int = 0
@@ -189,10 +189,10 @@ class IndexRows(Protocol):
     async def page(self, shard: int, *, after: str | None, most: int) -> RowPage:
         """Read a page of a shard: first all index rows, then all tasks."""
 
-    async def mend(self, stored: Stored, seen: Sequence[IndexRow]) -> Mended:
+    async def fix(self, stored: Stored, seen: Sequence[IndexRow]) -> IndexFix:
         """Leave the task the one index row it must have, if it is still as it was read."""
 
-    async def remove(self, orphan: IndexRow) -> Mended:
+    async def remove(self, orphan: IndexRow) -> IndexFix:
         """Delete an index row without a task, if it is still as it was seen."""
 
 
@@ -230,10 +230,10 @@ class Swap:
 
 
 class BreakerRows(Protocol):
-    """One row for each remote service that was ever left alone. Its methods raise `TransientError`."""
+    """One row for each remote service whose circuit was ever open. Its methods raise `TransientError`."""
 
     async def read(self, service: str) -> StoredBreaker | None:
-        """Read a service's row, or None when it was never left alone."""
+        """Read a service's row, or None when its circuit was never open."""
 
     async def swap(self, record: BreakerRecord, version: str | None) -> Swap:
         """Write the service's row if it is still at `version` (None: not there)."""

@@ -1,11 +1,11 @@
-"""What the Supervisor does about a task: nothing, recover it, or give it up. It knows no workflow."""
+"""What the Supervisor does about a task: nothing, recovery, or giving up. It knows no workflow."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from functions.pattern.bookkeeping import FINAL
+from functions.pattern.epochs import FINAL
 from functions.pattern.events import GivenUp, Postponed, Recovered, SupervisorEvent
 from functions.pattern.records import TaskRecord
 from functions.pattern.states import Direction, StepState
@@ -16,7 +16,7 @@ class SupervisionPolicy:
     """How patient the Supervisor is.
 
     `threshold` recoveries come at once, then one after each of `extended_waits`. `skew` allows for
-    clocks that differ; `start_within` is what a Scheduler gets to take the task up.
+    clocks that differ; `start_within` is the time that a Scheduler has to claim the task.
     """
 
     threshold: int
@@ -26,7 +26,7 @@ class SupervisionPolicy:
 
 
 def judge(record: TaskRecord, now: datetime, policy: SupervisionPolicy) -> SupervisorEvent | None:
-    """Decide about one task; None when it is finished and nobody's concern any more."""
+    """Decide about one task; None when it is finished."""
     task = record.task
     if task.process_state in FINAL:
         return None
@@ -50,7 +50,7 @@ def _recover_or_give_up(record: TaskRecord, now: datetime, policy: SupervisionPo
 
 
 def _give_up(record: TaskRecord, now: datetime, policy: SupervisionPolicy, reason: str) -> GivenUp:
-    """Hold what can't safely be undone by itself: undo that has failed, and effects nobody knows."""
+    """Hold what can't safely be undone automatically: a failed undo, and unknown outcomes."""
     return GivenUp(
         epoch=record.task.epoch,
         reason=reason,

@@ -6,9 +6,8 @@ from dataclasses import replace
 from datetime import datetime
 from typing import assert_never
 
-from functions.pattern.bookkeeping import FINAL, bereft, moved
 from functions.pattern.definition import Workflow
-from functions.pattern.epochs import operated, supervised
+from functions.pattern.epochs import FINAL, message_lost, moved, operated, supervised
 from functions.pattern.events import (
     Claimed,
     Event,
@@ -33,7 +32,7 @@ from functions.pattern.steps import DONE, illegal, is_forged, step_changed
 
 
 def admit(order: Order, workflow: Workflow, *, pick_up_by: datetime) -> TaskRecord:
-    """Make the record of a new task: `Pending`, and due when no Scheduler picks it up in time."""
+    """Make the record of a new task: `Pending`, and due at the latest time for a Scheduler to claim it."""
     task = Task(
         order_id=order.task,
         locked_by=None,
@@ -54,10 +53,10 @@ def admit(order: Order, workflow: Workflow, *, pick_up_by: datetime) -> TaskReco
 def apply(record: TaskRecord, event: Event, now: datetime) -> TaskRecord | Refused:
     """Give the record after `event`, the same record when it holds already, or why it is refused.
 
-    Raises `IllegalTransitionError` where no rule of the pattern leads.
+    Raises `IllegalTransitionError` where no rule of the pattern allows the event.
     """
     if isinstance(event, MessageLost):
-        return bereft(record, event, now)
+        return message_lost(record, event, now)
     if event.epoch > record.task.epoch:
         raise illegal(record, event)
     if event.epoch < record.task.epoch:
@@ -95,7 +94,7 @@ def _step(record: TaskRecord, event: StepEvent, now: datetime) -> TaskRecord | R
 
 
 def _after_the_end(record: TaskRecord, event: StepEvent) -> TaskRecord | Refused:
-    """Accept the last outcome told again (its answer was lost), and nothing else."""
+    """Accept a repeat of the last outcome (its answer was lost), and nothing else."""
     step = record.step(event.step)
     match event:
         case StepCompleted() if step.state is DONE[record.task.direction] and not is_forged(step, event):

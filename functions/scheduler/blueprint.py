@@ -11,33 +11,30 @@ import azure.durable_functions as df
 import azure.functions as func
 
 from functions.messages.redelivery import patiently
-from functions.pattern.agent_messages import AGENT_REPLIES_QUEUE
 from functions.pattern.identity import Epoch, StepName, TaskId
-from functions.pattern.messages import SCHEDULER_REQUESTS_QUEUE
+from functions.pattern.messages import AGENT_REPLIES_QUEUE, SCHEDULER_REQUESTS_QUEUE
 from functions.pattern.states import Outcome
 from functions.scheduler.claim import Claim, Claimer
 from functions.scheduler.orchestrator import (
     CLAIM_ACTIVITY,
     RUN_STEP_ACTIVITY,
     SCHEDULER,
-    Attempt,
+    DurableSchedulers,
     Progress,
-    Turn,
+    RunStepInput,
+    SchedulerInput,
     run_task,
 )
 from functions.scheduler.outcomes import StepReport
-from functions.scheduler.progress import progress_of
-from functions.scheduler.replies import ReplyTaker
-from functions.scheduler.requests import RequestTaker
-from functions.scheduler.schedulers import DurableSchedulers
-from functions.scheduler.step_runner import AgentRunner
+from functions.scheduler.step_runner import StepRunner
+from functions.scheduler.takers import ReplyTaker, RequestTaker
 from functions.telemetry.messages import message_span
 
 _log = logging.getLogger(__name__)
 
 
 def scheduler_blueprint(
-    claimer: Claimer, runner: AgentRunner, requests: RequestTaker, replies: ReplyTaker
+    claimer: Claimer, runner: StepRunner, requests: RequestTaker, replies: ReplyTaker
 ) -> df.Blueprint:
     """Register the orchestrator, its activities, and the functions that take requests and replies for it.
 
@@ -52,45 +49,40 @@ def scheduler_blueprint(
         return run_task(context)
 
     @blueprint.function_name(CLAIM_ACTIVITY)
-    @blueprint.activity_trigger(input_name="attempt")
-    async def claim(attempt: Attempt) -> Progress:
+    @blueprint.activity_trigger(input_name="given")
+    async def claim(given: SchedulerInput) -> Progress:
         try:
-            claimed = await claimer.claim(TaskId(attempt["task"]), Epoch(attempt["epoch"]))
+            claimed = await claimer.claim(TaskId(given["task"]), Epoch(given["epoch"]))
         except Exception:  # noqa: BLE001 - an activity never raises
-            _log.exception("task %s: claim failed", attempt["task"])
+            _log.exception("task %s: claim failed", given["task"])
             claimed = Claim(taken=False)
         return Progress(outcome="claimed" if claimed.taken else "not claimed", ready=list(claimed.ready))
 
     @blueprint.function_name(RUN_STEP_ACTIVITY)
-    @blueprint.activity_trigger(input_name="turn")
-    async def run_step(turn: Turn) -> Progress:
+    @blueprint.activity_trigger(input_name="given")
+    async def run_step(given: RunStepInput) -> Progress:
+        step = StepName(given["step"])
         try:
-            report = await runner.run(TaskId(turn["task"]), Epoch(turn["epoch"]), StepName(turn["step"]))
+            report = await runner.run(TaskId(given["task"]), Epoch(given["epoch"]), step)
         except Exception:  # noqa: BLE001 - an activity never raises
-            _log.exception("task %s step %s: failed inside", turn["task"], turn["step"])
+            _log.exception("task %s step %s: failed inside", given["task"], step)
             report = StepReport(Outcome.EXPIRED)
-        return progress_of(StepName(turn["step"]), report)
+        return report.progress(step)
 
-    @blueprint.function_name("scheduler_requests")
-    @blueprint.service_bus_queue_trigger(
-        arg_name="message", queue_name=SCHEDULER_REQUESTS_QUEUE, connection="ServiceBusConnection"
-    )
-    @blueprint.durable_client_input(client_name="client")
-    async def scheduler_requests(
-        message: func.ServiceBusMessage, client: df.DurableOrchestrationClient
-    ) -> None:
-        schedulers = DurableSchedulers(client)
-        with message_span(SCHEDULER_REQUESTS_QUEUE, message):
-            await patiently(partial(requests.take, message.message_id, message.get_body(), schedulers))
-
-    @blueprint.function_name("agent_replies")
-    @blueprint.service_bus_queue_trigger(
-        arg_name="message", queue_name=AGENT_REPLIES_QUEUE, connection="ServiceBusConnection"
-    )
-    @blueprint.durable_client_input(client_name="client")
-    async def agent_replies(message: func.ServiceBusMessage, client: df.DurableOrchestrationClient) -> None:
-        schedulers = DurableSchedulers(client)
-        with message_span(AGENT_REPLIES_QUEUE, message):
-            await patiently(partial(replies.take, message.message_id, message.get_body(), schedulers))
-
+    _register_taker(blueprint, "scheduler_requests", SCHEDULER_REQUESTS_QUEUE, requests)
+    _register_taker(blueprint, "agent_replies", AGENT_REPLIES_QUEUE, replies)
     return blueprint
+
+
+def _register_taker(blueprint: df.Blueprint, name: str, queue: str, taker: RequestTaker | ReplyTaker) -> None:
+    """Register the function that takes the messages of one queue."""
+
+    @blueprint.function_name(name)
+    @blueprint.service_bus_queue_trigger(
+        arg_name="message", queue_name=queue, connection="ServiceBusConnection"
+    )
+    @blueprint.durable_client_input(client_name="client")
+    async def take(message: func.ServiceBusMessage, client: df.DurableOrchestrationClient) -> None:
+        schedulers = DurableSchedulers(client)
+        with message_span(queue, message):
+            await patiently(partial(taker.take, message.message_id, message.get_body(), schedulers))

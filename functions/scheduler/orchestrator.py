@@ -1,39 +1,45 @@
-"""The orchestrator `scheduler`: claim, then run what is ready until nothing is.
+"""The orchestrator `scheduler`: claim, then run what is ready until nothing is; and how it is started.
 
-It plans nothing and reads no clock: activities read and write the task's rows, and tell it the names
-of the steps that can start. What crosses Durable history is ids, step names, outcomes and times.
+It plans nothing and reads no clock: activities read and write the task's rows, and return the names of
+the steps that can start. What crosses Durable history is ids, step names, outcomes and times.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from datetime import datetime
 from typing import Any, NotRequired, TypedDict
 
 import azure.durable_functions as df
+
+from functions.pattern.errors import TransientError
+from functions.pattern.identity import Epoch, StepName, TaskId, scheduler_id
 
 SCHEDULER = "scheduler"
 CLAIM_ACTIVITY = "claim"
 RUN_STEP_ACTIVITY = "run_step"
 EXPIRED = "expired"
 
+#: How the SDK (1.7) tells that an instance has ended, or is not known.
+_HAS_ENDED = ("is gone", "No instance with ID")
 
-class Attempt(TypedDict):
-    """Which attempt at which task: the input of a Scheduler instance."""
+
+class SchedulerInput(TypedDict):
+    """Which epoch of which task a Scheduler instance runs."""
 
     task: str
     epoch: int
 
 
-class Turn(Attempt):
-    """Which step of an attempt to run."""
+class RunStepInput(SchedulerInput):
+    """Which step the activity runs."""
 
     step: str
 
 
 class Progress(TypedDict):
-    """What the orchestrator is told: what came of a step, and the steps that can start.
+    """What the orchestrator gets to know: the outcome of a step, and the steps that can start.
 
     When a request is on its way, `complete_by` (UTC, ISO 8601) is until when the reply to `step` counts.
     """
@@ -45,19 +51,19 @@ class Progress(TypedDict):
 
 
 def reply_event(step: str, epoch: int) -> str:
-    """Name the event of a reply; never the same twice, for Durable would give one wait the other's event."""
+    """Name the event of a reply; a name used twice would give one wait the other's event."""
     return f"reply:{step}:{epoch}"
 
 
 def run_task(context: df.DurableOrchestrationContext) -> Generator[Any, Any, str]:
-    """Run one attempt at a task, whose `Attempt` is the instance's input.
+    """Run one epoch of a task; the instance's input is a `SchedulerInput`.
 
     Independent steps run side by side. A step that did not complete makes nothing ready, so the rest
     is not dispatched; the steps under way are waited for. Activities never raise.
     """
-    attempt: Attempt = context.get_input()
-    progress: Progress = yield context.call_activity(CLAIM_ACTIVITY, attempt)
-    steps = _RunningSteps(context, attempt)
+    given: SchedulerInput = context.get_input()
+    progress: Progress = yield context.call_activity(CLAIM_ACTIVITY, given)
+    steps = _RunningSteps(context, given)
     while True:
         steps.begin(progress["ready"])
         if not steps.running:
@@ -69,24 +75,24 @@ def run_task(context: df.DurableOrchestrationContext) -> Generator[Any, Any, str
 class _RunningSteps:
     """The steps under way: each waits for its activity, then perhaps for a reply and its time limit."""
 
-    def __init__(self, context: df.DurableOrchestrationContext, attempt: Attempt) -> None:
+    def __init__(self, context: df.DurableOrchestrationContext, given: SchedulerInput) -> None:
         self.running: list[Any] = []
         self._context = context
-        self._attempt = attempt
+        self._given = given
         self._dispatched: dict[str, Any] = {}
         self._limits: dict[Any, Any] = {}
         self._replies: dict[Any, Any] = {}
 
     def begin(self, ready: list[str]) -> None:
-        """Dispatch the steps that were never dispatched in this attempt."""
+        """Dispatch the steps that were never dispatched in this epoch."""
         for step in ready:
             if step not in self._dispatched:
-                turn = Turn(**self._attempt, step=step)
-                self._dispatched[step] = self._context.call_activity(RUN_STEP_ACTIVITY, turn)
+                wanted = RunStepInput(**self._given, step=step)
+                self._dispatched[step] = self._context.call_activity(RUN_STEP_ACTIVITY, wanted)
                 self.running.append(self._dispatched[step])
 
     def end(self, finished: Any) -> Progress:
-        """Take what ended, and tell what came of it."""
+        """Remove what ended, and give its outcome."""
         self.running.remove(finished)
         if finished in self._limits:
             self._drop_limit(self._limits[finished])
@@ -101,14 +107,14 @@ class _RunningSteps:
         return progress
 
     def _await_reply(self, step: str, complete_by: datetime) -> None:
-        reply = self._context.wait_for_external_event(reply_event(step, self._attempt["epoch"]))
+        reply = self._context.wait_for_external_event(reply_event(step, self._given["epoch"]))
         limit = self._context.create_timer(complete_by)
         self._limits[reply] = limit
         self._replies[limit] = reply
         self.running += [reply, limit]
 
     def _drop_limit(self, limit: Any) -> None:
-        """Cancel a timer: one that is not keeps the instance from ending."""
+        """Cancel a timer, which would keep the instance from ending."""
         self.running.remove(limit)
         if not limit.is_completed:
             limit.cancel()
@@ -117,3 +123,35 @@ class _RunningSteps:
 def _decoded(payload: Any) -> Any:
     """Read an event's payload, which the SDK (1.7) hands over as JSON text."""
     return json.loads(payload) if isinstance(payload, str) else payload
+
+
+class DurableSchedulers:
+    """Starts and wakes instances, named `{task}.{epoch}`, through the Durable client of one invocation."""
+
+    def __init__(self, client: df.DurableOrchestrationClient) -> None:
+        self._client = client
+
+    async def start(self, task: TaskId, epoch: Epoch) -> None:
+        """Start the Scheduler of this epoch; harmless when it runs already.
+
+        A second start is refused by the service, or makes a second run whose claim is refused. Raises
+        `TransientError`; the SDK raises nothing narrower than `Exception`.
+        """
+        instance = scheduler_id(task, epoch)
+        try:
+            await self._client.start_new(SCHEDULER, instance, {"task": task, "epoch": epoch})
+        except Exception as error:
+            if "already exists" not in str(error):
+                raise TransientError(f"Durable Functions did not start {instance}") from error
+
+    async def wake(self, task: TaskId, epoch: Epoch, step: StepName, progress: Mapping[str, Any]) -> None:
+        """Send the Scheduler what a reply brought; harmless when it has ended.
+
+        Raises `TransientError`; the SDK raises nothing narrower than `Exception`.
+        """
+        instance = scheduler_id(task, epoch)
+        try:
+            await self._client.raise_event(instance, reply_event(step, epoch), progress)
+        except Exception as error:
+            if not any(text in str(error) for text in _HAS_ENDED):
+                raise TransientError(f"Durable Functions did not wake {instance}") from error

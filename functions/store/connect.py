@@ -1,18 +1,22 @@
-"""Clients of Table Storage, by connection string or by identity."""
+"""Clients of Table Storage, by connection string or by identity, and their faults in the core's terms."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
+from azure.core.exceptions import AzureError
 from azure.core.pipeline.transport import AioHttpTransport
 from azure.data.tables import TableServiceClient
 from azure.data.tables.aio import TableServiceClient as AsyncTableServiceClient
 from azure.identity import DefaultAzureCredential
 from azure.identity.aio import DefaultAzureCredential as AsyncDefaultAzureCredential
 
+from functions.pattern.errors import TransientError
 from functions.settings import Connection, connection_string_of
 
-#: Seconds; a table request that takes longer is given up and repeated by the SDK's own policy.
+#: Seconds; a table request that takes longer is ended and repeated by the SDK's own policy.
 _LIMITS: dict[str, Any] = {"connection_timeout": 5, "read_timeout": 20, "retry_total": 3}
 
 
@@ -30,7 +34,7 @@ def connect(connection: Connection) -> AsyncTableServiceClient:
 
 
 def _transport() -> AioHttpTransport:
-    """Leave the environment's proxy and .netrc aside: they would be looked up for every request."""
+    """Ignore the environment's proxy and .netrc, which would be looked up for every request."""
     return AioHttpTransport(use_env_settings=False)
 
 
@@ -41,3 +45,12 @@ def connect_at_start(connection: Connection) -> TableServiceClient:
             return TableServiceClient.from_connection_string(connection.connection_string, **_LIMITS)
     credential = DefaultAzureCredential(managed_identity_client_id=connection.client_id)
     return TableServiceClient(endpoint=connection.address or "", credential=credential, **_LIMITS)
+
+
+@contextmanager
+def table_faults() -> Iterator[None]:
+    """Turn what the SDK raises into `TransientError`: the SDK has retried already."""
+    try:
+        yield
+    except AzureError as error:
+        raise TransientError(f"Table Storage: {type(error).__name__}") from error

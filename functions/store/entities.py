@@ -1,248 +1,197 @@
-"""Table entities of a task's rows, and back."""
+"""Maps the records of a task to rows of the table, and back; each row kind is one frozen dataclass."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from enum import StrEnum
+from functools import partial
+from operator import attrgetter
+from types import NoneType
+from typing import Any, NewType, get_args, get_origin, get_type_hints
 
 from pydantic import TypeAdapter
 
 from functions.pattern.announcements import Announcement
-from functions.pattern.identity import Epoch, SchedulerId, StepName, TaskId
+from functions.pattern.breaker import BreakerRecord
 from functions.pattern.records import EpochRecord, LostMessage, Order, StepRecord, Task, TaskRecord
-from functions.pattern.states import Direction, EpochEnd, ProcessState, Remedy, StepState
-from functions.store.keys import epoch_row, index_row, lost_row, order_row, outbox_row, step_row, task_row
+from functions.store.keys import index_row, outbox_row, task_row
 
 #: What the SDK takes and gives: property names and their values.
 Entity = dict[str, Any]
 
-#: Property by which a writer knows its own write again when the answer to it was lost.
+#: Property by which a writer recognises its own write when the answer to it was lost.
 WRITE_ID = "WriteId"
 
-_STEPS = TypeAdapter(tuple[StepRecord, ...])
 _ANNOUNCEMENT = TypeAdapter(Announcement)
 
 
-def order_entity(order: Order) -> Entity:
-    """Make the row of the orders database."""
-    return _entity(
-        RowKey=order_row(order.task),
-        SchemaVersion=1,
-        Workflow=order.workflow,
-        WorkflowVersion=order.workflow_version,
-        Payload=order.payload,
-        Digest=order.digest,
-        Submitter=order.submitter,
-        SubmittedAt=order.submitted_at,
-        OnFailure=str(order.on_failure),
-        OnExhausted=str(order.on_exhausted),
-        ReplyTo=order.reply_to,
-        CorrelationID=order.correlation_id,
-        TraceParent=order.traceparent,
-    )
+@dataclass(frozen=True, slots=True)
+class _ColumnType:
+    """Which types a column may have in the row, and how they are converted, if they are."""
+
+    stored: tuple[type, ...]
+    write: Callable[[Any], Any] | None = None
+    read: Callable[[Any], Any] | None = None
+
+
+class RowCodec[RecordT]:
+    """Maps a dataclass to columns: the field `started_at` is `StartedAt`, unless `names` says otherwise.
+
+    Enums are stored as text, tuples of dataclasses as JSON. None is left out: a row is always replaced
+    whole, so an absent column is None. The field `in_key` is part of the row key and has no column.
+    """
+
+    def __init__(self, kind: type[RecordT], names: Mapping[str, str], *, in_key: str | None = None) -> None:
+        hints = get_type_hints(kind)
+        self._kind = kind
+        self._in_key = in_key
+        self._columns = {
+            name: names.get(name) or name.title().replace("_", "") for name in hints if name != in_key
+        }
+        self._pairs = list(self._columns.items())
+        self._values = attrgetter(*self._columns)
+        types = {name: _column_type(hints[name]) for name in self._columns}
+        self._types = [each.stored for each in types.values()]
+        self._written = [(self._columns[name], each.write) for name, each in types.items() if each.write]
+        self._read = [(name, each.read) for name, each in types.items() if each.read]
+        #: Types of whole rows that were checked: they are few, and a look-up is faster than the check.
+        self._valid = set[tuple[type, ...]]()
+
+    def encode(self, row_key: str, record: RecordT) -> Entity:
+        """Make the row of a record."""
+        columns = zip(self._columns.values(), self._values(record), strict=False)
+        entity: Entity = {name: value for name, value in columns if value is not None}
+        for name, write in self._written:
+            if name in entity:
+                entity[name] = write(entity[name])
+        entity["RowKey"] = row_key
+        entity["SchemaVersion"] = 1
+        return entity
+
+    def decode(self, entity: Mapping[str, Any]) -> RecordT:
+        """Read a record. Raises `ValueError` when a column is missing or has another type."""
+        get = entity.get
+        values = {name: get(column) for name, column in self._pairs}
+        types = tuple(map(type, values.values()))
+        if types not in self._valid:
+            self._check(entity["RowKey"], values)
+            self._valid.add(types)
+        for name, read in self._read:
+            if values[name] is not None:
+                values[name] = read(values[name])
+        if self._in_key is not None:
+            values[self._in_key] = entity["RowKey"].partition("|")[0]
+        return self._kind(**values)
+
+    def _check(self, row_key: str, values: Mapping[str, Any]) -> None:
+        for (name, value), expected in zip(values.items(), self._types, strict=True):
+            if not isinstance(value, expected):
+                raise ValueError(f"row {row_key}: {self._columns[name]} can't be {type(value).__name__}")  # noqa: TRY004 - a row
+
+
+def _column_type(hint: Any) -> _ColumnType:
+    if NoneType in get_args(hint):
+        (hint,) = (each for each in get_args(hint) if each is not NoneType)
+        kind = _column_type(hint)
+        return replace(kind, stored=(*kind.stored, NoneType))
+    if isinstance(hint, NewType):
+        hint = hint.__supertype__
+    if get_origin(hint) is tuple:
+        adapter = TypeAdapter(hint)
+        return _ColumnType((bytes,), partial(adapter.dump_json, exclude_none=True), adapter.validate_json)
+    if issubclass(hint, StrEnum):
+        return _ColumnType((str,), str, hint)
+    if hint in {str, int, bool, bytes, datetime}:
+        return _ColumnType((hint,))
+    raise TypeError(f"a table has no column for {hint}")
+
+
+#: Columns whose names differ from the rule; `OrderID` is the pattern's own name.
+_NAMES = {
+    "order_id": "OrderID",
+    "correlation_id": "CorrelationID",
+    "traceparent": "TraceParent",
+    "at": "LostAt",
+}
+_ORDER = RowCodec(Order, _NAMES, in_key="task")
+_TASK = RowCodec(Task, _NAMES)
+_STEP = RowCodec(StepRecord, _NAMES)
+_EPOCH = RowCodec(EpochRecord, _NAMES)
+_LOST = RowCodec(LostMessage, _NAMES)
+BREAKER = RowCodec(BreakerRecord, _NAMES)
+
+_CODECS: Mapping[type, RowCodec[Any]] = {
+    Order: _ORDER,
+    Task: _TASK,
+    StepRecord: _STEP,
+    EpochRecord: _EPOCH,
+    LostMessage: _LOST,
+}
+
+
+def entity(row_key: str, record: Order | Task | StepRecord | EpochRecord | LostMessage) -> Entity:
+    """Make the row of a part of a task's record."""
+    return _CODECS[type(record)].encode(row_key, record)
 
 
 def task_entity(task: Task, write_id: str) -> Entity:
     """Make the row of the task, with the column names that the pattern gives them."""
-    return _entity(
-        RowKey=task_row(task.order_id),
-        SchemaVersion=1,
-        OrderID=task.order_id,
-        LockedBy=task.locked_by,
-        CompleteBy=task.complete_by,
-        ProcessState=str(task.process_state),
-        FailureCount=task.failure_count,
-        Epoch=task.epoch,
-        Direction=str(task.direction),
-        DueAt=task.due_at,
-        UpdatedAt=task.updated_at,
-        NotBefore=task.not_before,
-        FinishedAt=task.finished_at,
-        LastError=task.last_error,
-        **{WRITE_ID: write_id},
-    )
+    return _TASK.encode(task_row(task.order_id), task) | {WRITE_ID: write_id}
 
 
-def step_entity(task: TaskId, number: int, step: StepRecord) -> Entity:
-    """Make the row of one step."""
-    return _entity(
-        RowKey=step_row(task, number),
-        SchemaVersion=1,
-        Name=step.name,
-        Undo=step.undo,
-        Idempotent=step.idempotent,
-        State=str(step.state),
-        CompleteBy=step.complete_by,
-        StartedAt=step.started_at,
-        FinishedAt=step.finished_at,
-        Epoch=step.epoch,
-        Result=step.result,
-        Error=step.error,
-        Token=step.token,
-    )
+def task_of(row: Mapping[str, Any]) -> Task:
+    """Read a task's state from its row. Raises `ValueError`."""
+    return _TASK.decode(row)
 
 
 def index_entity(record: TaskRecord) -> Entity:
-    """Make the index row that the task's state asks for."""
-    return _entity(
-        RowKey=index_row(record.task),
-        OrderID=record.task.order_id,
-        Workflow=record.order.workflow,
-        ProcessState=str(record.task.process_state),
-        SubmittedAt=record.order.submitted_at,
-    )
-
-
-def epoch_entity(task: TaskId, closed: EpochRecord) -> Entity:
-    """Make the row of an epoch that is over; its steps are JSON, for they are only ever shown."""
-    return _entity(
-        RowKey=epoch_row(task, closed.epoch),
-        SchemaVersion=1,
-        Epoch=closed.epoch,
-        EndedBy=str(closed.ended_by),
-        EndedAt=closed.ended_at,
-        Who=closed.who,
-        Reason=closed.reason,
-        ProcessState=str(closed.process_state),
-        Direction=str(closed.direction),
-        LockedBy=closed.locked_by,
-        Steps=_STEPS.dump_json(closed.steps, exclude_none=True),
-        LastError=closed.last_error,
-        TraceParent=closed.traceparent,
-    )
-
-
-def lost_entity(task: TaskId, lost: LostMessage) -> Entity:
-    """Make the row of a message about the task that died."""
-    return _entity(
-        RowKey=lost_row(task, lost),
-        SchemaVersion=1,
-        Queue=lost.queue,
-        MessageId=lost.message_id,
-        Reason=lost.reason,
-        LostAt=lost.at,
-    )
+    """Make the index row that belongs to the task's state."""
+    return {
+        "RowKey": index_row(record.task),
+        "OrderID": record.task.order_id,
+        "Workflow": record.order.workflow,
+        "ProcessState": str(record.task.process_state),
+        "SubmittedAt": record.order.submitted_at,
+    }
 
 
 def outbox_entity(announcement: Announcement) -> Entity:
-    """Make the row of what is to be told."""
-    return _entity(
-        RowKey=outbox_row(announcement),
-        OrderID=announcement.task,
-        Announcement=_ANNOUNCEMENT.dump_json(announcement).decode(),
-    )
+    """Make the row of an announcement that is to be sent."""
+    return {
+        "RowKey": outbox_row(announcement),
+        "OrderID": announcement.task,
+        "Announcement": _ANNOUNCEMENT.dump_json(announcement).decode(),
+    }
 
 
-def announcement_of(entity: Mapping[str, Any]) -> Announcement:
-    """Read what is to be told from its row."""
-    return _ANNOUNCEMENT.validate_json(entity["Announcement"])
+def announcement_of(row: Mapping[str, Any]) -> Announcement:
+    """Read an announcement from its row."""
+    return _ANNOUNCEMENT.validate_json(row["Announcement"])
 
 
-def record_of(entities: Iterable[Mapping[str, Any]]) -> TaskRecord:
-    """Read one task's record from its rows, which come sorted by row key."""
+def record_of(rows: Iterable[Mapping[str, Any]]) -> TaskRecord:
+    """Read one task's record from its rows, which come sorted by row key. Raises `ValueError`."""
     order: Order | None = None
     task: Task | None = None
     steps: list[StepRecord] = []
     history: list[EpochRecord] = []
     lost: list[LostMessage] = []
-    for entity in entities:
-        match entity["RowKey"].split("|")[1:]:
+    for row in rows:
+        match row["RowKey"].split("|")[1:]:
             case ["order"]:
-                order = _order(entity)
+                order = _ORDER.decode(row)
             case ["task"]:
-                task = task_of(entity)
+                task = _TASK.decode(row)
             case ["step", _]:
-                steps.append(_step(entity))
+                steps.append(_STEP.decode(row))
             case ["epoch", _]:
-                history.append(_epoch(entity))
+                history.append(_EPOCH.decode(row))
             case ["lost", _, _]:
-                lost.append(_lost(entity))
+                lost.append(_LOST.decode(row))
             case _:
                 continue  # written by a later version, for itself
     if order is None or task is None:
         raise ValueError("the rows of a task lack its order or its state")
     return TaskRecord(order=order, task=task, steps=tuple(steps), history=tuple(history), lost=tuple(lost))
-
-
-def _order(entity: Mapping[str, Any]) -> Order:
-    return Order(
-        task=TaskId(entity["RowKey"].split("|")[0]),
-        workflow=entity["Workflow"],
-        workflow_version=entity["WorkflowVersion"],
-        payload=entity["Payload"],
-        digest=entity["Digest"],
-        submitter=entity["Submitter"],
-        submitted_at=entity["SubmittedAt"],
-        on_failure=Remedy(entity["OnFailure"]),
-        on_exhausted=Remedy(entity["OnExhausted"]),
-        reply_to=entity.get("ReplyTo"),
-        correlation_id=entity.get("CorrelationID"),
-        traceparent=entity.get("TraceParent"),
-    )
-
-
-def task_of(entity: Mapping[str, Any]) -> Task:
-    """Read a task's state from its row."""
-    locked_by = entity.get("LockedBy")
-    return Task(
-        order_id=TaskId(entity["OrderID"]),
-        locked_by=None if locked_by is None else SchedulerId(locked_by),
-        complete_by=entity.get("CompleteBy"),
-        process_state=ProcessState(entity["ProcessState"]),
-        failure_count=entity["FailureCount"],
-        epoch=Epoch(entity["Epoch"]),
-        direction=Direction(entity["Direction"]),
-        due_at=entity["DueAt"],
-        updated_at=entity["UpdatedAt"],
-        not_before=entity.get("NotBefore"),
-        finished_at=entity.get("FinishedAt"),
-        last_error=entity.get("LastError"),
-    )
-
-
-def _step(entity: Mapping[str, Any]) -> StepRecord:
-    epoch = entity.get("Epoch")
-    return StepRecord(
-        name=StepName(entity["Name"]),
-        undo=entity["Undo"],
-        idempotent=entity["Idempotent"],
-        state=StepState(entity["State"]),
-        complete_by=entity.get("CompleteBy"),
-        started_at=entity.get("StartedAt"),
-        finished_at=entity.get("FinishedAt"),
-        epoch=None if epoch is None else Epoch(epoch),
-        result=entity.get("Result"),
-        error=entity.get("Error"),
-        token=entity.get("Token"),
-    )
-
-
-def _epoch(entity: Mapping[str, Any]) -> EpochRecord:
-    locked_by = entity.get("LockedBy")
-    return EpochRecord(
-        epoch=Epoch(entity["Epoch"]),
-        ended_by=EpochEnd(entity["EndedBy"]),
-        ended_at=entity["EndedAt"],
-        who=entity["Who"],
-        reason=entity["Reason"],
-        process_state=ProcessState(entity["ProcessState"]),
-        direction=Direction(entity["Direction"]),
-        locked_by=None if locked_by is None else SchedulerId(locked_by),
-        steps=_STEPS.validate_json(entity["Steps"]),
-        last_error=entity.get("LastError"),
-        traceparent=entity.get("TraceParent"),
-    )
-
-
-def _lost(entity: Mapping[str, Any]) -> LostMessage:
-    return LostMessage(
-        queue=entity["Queue"],
-        message_id=entity["MessageId"],
-        reason=entity["Reason"],
-        at=entity["LostAt"],
-    )
-
-
-def _entity(**properties: Any) -> Entity:
-    """Leave out what is null: a row is always replaced whole, so what is absent is null."""
-    return {name: value for name, value in properties.items() if value is not None}

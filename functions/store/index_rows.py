@@ -1,4 +1,4 @@
-"""All tasks and their index rows, for the full sweep to compare and mend."""
+"""All tasks and their index rows, for the full sweep to compare and fix."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from typing import Any
 from azure.data.tables import TableTransactionError
 from azure.data.tables.aio import TableClient
 
-from functions.operations.counters import StoreFigures
 from functions.pattern.identity import TaskId
+from functions.pattern.request_figures import StoreFigures
 from functions.pattern.store_ports import (
     Index,
+    IndexFix,
     IndexRow,
-    Mended,
     RowPage,
     Stored,
     TaskRow,
 )
+from functions.store.connect import table_faults
 from functions.store.entities import index_entity, task_entity, task_of
-from functions.store.faults import table_faults
 from functions.store.keys import index_row, shard_key, shard_of, task_row
 from functions.store.pages import read_page
 from functions.store.transactions import Committed, Operation, ShardWriter, Transaction
@@ -29,7 +29,7 @@ _INDEXES = tuple(f"{index}|" for index in Index)
 
 
 class TableIndexRows:
-    """Reads rows of the table of the tasks as they lie there, and mends the index rows."""
+    """Reads rows of the table of the tasks as they lie there, and fixes the index rows."""
 
     def __init__(
         self, table: TableClient, *, shards: int, new_id: Callable[[], str], figures: StoreFigures
@@ -60,7 +60,7 @@ class TableIndexRows:
             continuation=page.continuation,
         )
 
-    async def mend(self, stored: Stored, seen: Sequence[IndexRow]) -> Mended:
+    async def fix(self, stored: Stored, seen: Sequence[IndexRow]) -> IndexFix:
         """Leave the task the one index row it must have, if it and the rows are as they were read.
 
         The task's row is written again as it is, which makes the transaction conditional on it.
@@ -70,15 +70,15 @@ class TableIndexRows:
         wrong = [row for row in seen if row.key != right]
         missing = len(wrong) == len(seen)
         if not wrong and not missing:
-            return Mended()
+            return IndexFix()
         operations = [Operation("update", task_entity(task, self._new_id()), stored.version)]
         operations += [_removal(row) for row in wrong]
         if missing:
             operations.append(Operation("create", index_entity(stored.record)))
         done = await self._commit(task.order_id, operations)
-        return Mended(created=int(missing), deleted=len(wrong)) if done else Mended()
+        return IndexFix(created=int(missing), deleted=len(wrong)) if done else IndexFix()
 
-    async def remove(self, orphan: IndexRow) -> Mended:
+    async def remove(self, orphan: IndexRow) -> IndexFix:
         """Delete an index row without a task, if it is still as it was seen."""
         removal = _removal(orphan)
         removal.entity["PartitionKey"] = shard_of(orphan.task, self._shards)
@@ -89,9 +89,9 @@ class TableIndexRows:
                 await self._table.submit_transaction([removal.wire()])
             except TableTransactionError as refused:
                 if refused.status_code in {HTTPStatus.NOT_FOUND, HTTPStatus.PRECONDITION_FAILED}:
-                    return Mended()
+                    return IndexFix()
                 raise
-        return Mended(deleted=1)
+        return IndexFix(deleted=1)
 
     async def _commit(self, task: TaskId, operations: Sequence[Operation]) -> bool:
         writer = ShardWriter(self._table, shard_of(task, self._shards), self._figures)

@@ -7,10 +7,10 @@ from datetime import datetime
 
 from azure.data.tables.aio import TableClient
 
-from functions.operations.counters import StoreFigures
 from functions.pattern.announcements import Announcement
+from functions.pattern.request_figures import StoreFigures
+from functions.store.connect import table_faults
 from functions.store.entities import announcement_of
-from functions.store.faults import table_faults
 from functions.store.keys import OUTBOX, outbox_row, shard_key, shard_of
 from functions.store.pages import read_page
 
@@ -23,7 +23,7 @@ class TableOutbox:
         self._shards = shards
         self._figures = figures
 
-    async def untold(self, shard: int, before: datetime, most: int) -> Sequence[Announcement]:
+    async def unsent(self, shard: int, before: datetime, most: int) -> Sequence[Announcement]:
         """Read announcements of a shard that are older than `before`: one request.
 
         Alerts come first, so that notices which can't be told never hold them up.
@@ -39,7 +39,7 @@ class TableOutbox:
         found = [announcement_of(row) for row in page.rows]
         return [announcement for announcement in found if announcement.at < before]
 
-    async def told(self, announcement: Announcement) -> None:
+    async def mark_sent(self, announcement: Announcement) -> None:
         """Delete the row of an announcement; harmless when it is gone (the SDK takes 404 for done)."""
         self._figures.transactions += 1
         self._figures.operations += 1

@@ -1,30 +1,29 @@
-"""Deletes what is past its retention: finished tasks."""
+"""What is kept for a limited time: finished tasks, and messages that could not be understood."""
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
+from datetime import datetime
 from itertools import batched
-from typing import Any
 
-from azure.core import MatchConditions
-from azure.data.tables import TableTransactionError
+from azure.data.tables import TableTransactionError, UpdateMode
 from azure.data.tables.aio import TableClient
 
-from functions.operations.counters import StoreFigures
+from functions.pattern.ports import Clock
+from functions.pattern.request_figures import StoreFigures
 from functions.pattern.store_ports import Stored
-from functions.store.faults import table_faults
+from functions.store.connect import table_faults
 from functions.store.keys import index_row, rows_of, shard_of, task_row
+from functions.store.transactions import CONFLICTS, MOST_OPERATIONS, Operation
 
-#: Operations that an entity group transaction takes (Table Storage).
-_MOST_OPERATIONS = 100
-_CONFLICTS = frozenset({404, 409, 412})
-
-#: One row's deletion, as the SDK takes it.
-_Deletion = tuple[str, dict[str, str], dict[str, Any]]
+#: A property holds at most 64 KiB; the start of a message is enough to recognise it by.
+_MOST_BODY_BYTES = 32 * 1024
+_MOST_REASON_CHARACTERS = 4_000
 
 
 class TableTaskRetention:
-    """Deletes the rows of finished tasks, but for what is still to be told: that goes when it is told."""
+    """Deletes the rows of finished tasks, except announcements still to be sent: sending deletes those."""
 
     def __init__(self, table: TableClient, *, shards: int, figures: StoreFigures) -> None:
         self._table = table
@@ -34,21 +33,21 @@ class TableTaskRetention:
     async def delete(self, stored: Stored) -> bool:
         """Delete a task's rows and its index row; tell whether they were there and as expected.
 
-        Its past epochs and lost messages go first, then what makes it a task, in one transaction: whoever
-        reads sees the task or no task, and after a crash between, the next run finds it. Raises
+        Its past epochs and lost messages go first, then what makes it a task, in one transaction: a
+        reader sees the task or no task, and after a crash in between, the next run finds it. Raises
         `TransientError`.
         """
         shard = shard_of(stored.record.order.task, self._shards)
         with table_faults():
             keys = await self._keys(shard, stored)
-            core = [key for key in keys if not _is_past(key)]
-            past = [key for key in keys if _is_past(key)]
+            past = [key for key in keys if key.split("|")[1] in {"epoch", "lost"}]
+            core = [key for key in keys if key not in past]
             try:
-                for some in batched(past, _MOST_OPERATIONS, strict=False):
-                    await self._commit([_deletion(shard, key) for key in some])
-                await self._commit(_core_deletions(shard, core, stored))
+                for some in batched(past, MOST_OPERATIONS, strict=False):
+                    await self._commit(shard, [Operation("delete", {"RowKey": key}) for key in some])
+                await self._commit(shard, _core_deletions(core, stored))
             except TableTransactionError as error:
-                if error.status_code in _CONFLICTS:
+                if error.status_code in CONFLICTS:
                     return False
                 raise
         return True
@@ -63,26 +62,56 @@ class TableTaskRetention:
         )
         return [row["RowKey"] async for row in rows]
 
-    async def _commit(self, deletions: Sequence[_Deletion]) -> None:
+    async def _commit(self, shard: str, deletions: Sequence[Operation]) -> None:
         self._figures.transactions += 1
         self._figures.operations += len(deletions)
-        await self._table.submit_transaction(deletions)
+        for each in deletions:
+            each.entity["PartitionKey"] = shard
+        await self._table.submit_transaction(each.wire() for each in deletions)
 
 
-def _is_past(key: str) -> bool:
-    return key.split("|")[1] in {"epoch", "lost"}
-
-
-def _core_deletions(shard: str, keys: Sequence[str], stored: Stored) -> list[_Deletion]:
+def _core_deletions(keys: Sequence[str], stored: Stored) -> list[Operation]:
     """Delete the task's row only as it was read, and with it the others."""
     task = stored.record.task
-    unchanged = {"etag": stored.version, "match_condition": MatchConditions.IfNotModified}
+    others = [key for key in keys if key != task_row(task.order_id)]
     return [
-        _deletion(shard, task_row(task.order_id), **unchanged),
-        *(_deletion(shard, key) for key in keys if key != task_row(task.order_id)),
-        _deletion(shard, index_row(task)),
+        Operation("delete", {"RowKey": task_row(task.order_id)}, stored.version),
+        *(Operation("delete", {"RowKey": key}) for key in (*others, index_row(task))),
     ]
 
 
-def _deletion(shard: str, row: str, **options: Any) -> _Deletion:
-    return "delete", {"PartitionKey": shard, "RowKey": row}, options
+class TableRejectedMessages:
+    """Keeps messages that could not be understood, partitioned by the queue they came from."""
+
+    def __init__(self, table: TableClient, *, clock: Clock) -> None:
+        self._table = table
+        self._clock = clock
+
+    async def reject(self, queue: str, message_id: str, body: bytes, reason: str) -> None:
+        """Record the message; when it is delivered again, its row is replaced."""
+        row = {
+            "PartitionKey": queue.replace("/", "|"),
+            "RowKey": hashlib.sha256(message_id.encode() + b"\0" + body).hexdigest(),
+            "SchemaVersion": 1,
+            "MessageID": message_id[:128],
+            "Body": body[:_MOST_BODY_BYTES],
+            "BodyBytes": len(body),
+            "Reason": reason[:_MOST_REASON_CHARACTERS],
+            "RejectedAt": self._clock.now(),
+        }
+        with table_faults():
+            await self._table.upsert_entity(row, mode=UpdateMode.REPLACE)
+
+    async def delete_before(self, before: datetime, most: int) -> int:
+        """Delete up to `most` messages rejected before that time; tell how many. Raises `TransientError`."""
+        deleted = 0
+        rows = self._table.query_entities(
+            "RejectedAt lt @before", parameters={"before": before}, select=["PartitionKey", "RowKey"]
+        )
+        with table_faults():
+            async for row in rows:
+                if deleted == most:
+                    break
+                await self._table.delete_entity(row["PartitionKey"], row["RowKey"])
+                deleted += 1
+        return deleted

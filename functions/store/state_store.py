@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable
 
 from azure.data.tables.aio import TableClient
 
-from functions.operations.counters import StoreFigures
 from functions.pattern.announcements import announcements
 from functions.pattern.coalescer import Coalescer
 from functions.pattern.errors import IllegalTransitionError, PatternError
@@ -14,35 +14,64 @@ from functions.pattern.events import Event, Refused
 from functions.pattern.identity import Epoch, TaskId
 from functions.pattern.ports import Clock
 from functions.pattern.records import TaskRecord
-from functions.pattern.store_ports import (
-    Admission,
-    Admitted,
-    ChangeAnnouncer,
-    Stored,
-)
+from functions.pattern.request_figures import StoreFigures
+from functions.pattern.store_ports import Admission, Admitted, ChangeAnnouncer, Stored
 from functions.pattern.transitions import apply
-from functions.store.entities import (
-    WRITE_ID,
-    epoch_entity,
-    index_entity,
-    lost_entity,
-    order_entity,
-    outbox_entity,
-    record_of,
-    step_entity,
-    task_entity,
+from functions.store.connect import table_faults
+from functions.store.entities import WRITE_ID, entity, index_entity, outbox_entity, record_of, task_entity
+from functions.store.keys import (
+    SHARDS_PARTITION,
+    SHARDS_ROW,
+    epoch_row,
+    index_row,
+    lost_row,
+    order_row,
+    rows_of,
+    shard_of,
+    step_row,
+    task_row,
 )
-from functions.store.faults import table_faults
-from functions.store.keys import SHARDS_PARTITION, SHARDS_ROW, index_row, rows_of, shard_of, task_row
-from functions.store.recent import RecentTasks
 from functions.store.transactions import Committed, Conflicted, Operation, ShardWriter, Transaction
 
 #: How often a change is tried on a fresh read; the writers of one task are few.
 _MOST_ATTEMPTS = 10
 
+#: A record can hold a payload of 48 KiB, so this is at most some 50 MB; it is usually some 2 MB.
+_MOST_TASKS = 1_000
+
 
 class ContentionError(PatternError):
-    """A task changed so often meanwhile that this change never got its turn."""
+    """A task changed so often meanwhile that this change was never written."""
+
+
+class _RecentTasks:
+    """Spares a read where the writer of the last row is also its next reader."""
+
+    def __init__(self) -> None:
+        self._stored: OrderedDict[TaskId, Stored] = OrderedDict()
+
+    def keep(self, stored: Stored) -> Stored:
+        """Remember a record, but not of a finished task: it is not needed any more."""
+        task = stored.record.task
+        self.forget(task.order_id)
+        if task.finished_at is None:
+            self._stored[task.order_id] = stored
+            if len(self._stored) > _MOST_TASKS:
+                self._stored.popitem(last=False)
+        return stored
+
+    def find(self, task: TaskId, epoch: Epoch) -> Stored | None:
+        """Give the record of a task, or None when there is none from `epoch` or later."""
+        stored = self._stored.get(task)
+        return None if stored is None or stored.record.task.epoch < epoch else stored
+
+    def holds(self, stored: Stored) -> bool:
+        """Tell whether this very record is remembered, so that it may not be what the table has."""
+        return self._stored.get(stored.record.order.task) is stored
+
+    def forget(self, task: TaskId) -> None:
+        """Drop the record of a task."""
+        self._stored.pop(task, None)
 
 
 class TableStateStore:
@@ -50,7 +79,7 @@ class TableStateStore:
 
     A conflict (409, 412) is always followed by a read-back: a write whose answer was lost, and
     which the SDK repeated, conflicts with itself. Each write leaves its own id on the task's row.
-    What has to be told of a change is written with it, and announced once it is written.
+    The announcements of a change are written with it, and sent once it is written.
     """
 
     def __init__(
@@ -70,7 +99,7 @@ class TableStateStore:
         self._figures = figures
         self._announcer = announcer
         self._writers: dict[str, Coalescer[Transaction, Committed | Conflicted]] = {}
-        self._recent = RecentTasks()
+        self._recent = _RecentTasks()
 
     async def admit(self, record: TaskRecord) -> Admitted:
         """Record a new task: its order, state, steps and index row, or none of them."""
@@ -78,8 +107,8 @@ class TableStateStore:
         write_id = self._new_id()
         rows = [
             task_entity(record.task, write_id),
-            order_entity(record.order),
-            *(step_entity(task, number, step) for number, step in enumerate(record.steps)),
+            entity(order_row(task), record.order),
+            *(entity(step_row(task, number), step) for number, step in enumerate(record.steps)),
             index_entity(record),
             *(outbox_entity(each) for each in announcements(None, record)),
         ]
@@ -106,19 +135,17 @@ class TableStateStore:
         return None if read is None else read[0]
 
     async def recall(self, task: TaskId, epoch: Epoch) -> Stored | None:
-        """Give what this process wrote last of the task, or else read it; for `change` only.
+        """Give what this process wrote last of the task in `epoch` or later, or else read it.
 
-        What it wrote before `epoch` began has been overtaken for certain.
-
-        It may have been overtaken since. That is safe: a write is conditional, and what ends without
-        a write is concluded from a fresh read.
+        For `change` only, as it may be out of date. That is safe: a write is conditional, and what ends
+        without a write is concluded from a fresh read.
         """
         return self._recent.find(task, epoch) or await self.load(task)
 
     async def change(self, stored: Stored, event: Event) -> Stored | Refused:
         """Apply `event`; when another writer was faster, apply it to what that one left.
 
-        Raises `IllegalTransitionError`, and `ContentionError` when it never got its turn.
+        Raises `IllegalTransitionError`, and `ContentionError` when it was never written.
         """
         task = stored.record.order.task
         index_is_wrong = False
@@ -126,7 +153,7 @@ class TableStateStore:
             after = self._after(stored, event)
             if isinstance(after, TaskRecord):
                 write_id = self._new_id()
-                result = await self._commit(_update(stored, after, write_id, mend_index=index_is_wrong))
+                result = await self._commit(_update(stored, after, write_id, fix_index=index_is_wrong))
                 before, version = stored.record, stored.version
                 if isinstance(result, Committed):
                     stored, written_by = self._recent.keep(Stored(after, result.etag)), write_id
@@ -181,25 +208,23 @@ class TableStateStore:
         return None
 
 
-def _update(stored: Stored, after: TaskRecord, write_id: str, *, mend_index: bool) -> Transaction:
-    """Write the task's row, what changed of the others, and what has to be told of it.
+def _update(stored: Stored, after: TaskRecord, write_id: str, *, fix_index: bool) -> Transaction:
+    """Write the task's row, what changed of the others, and the announcements that follow.
 
-    To mend the index, its row is written whatever is there; an old one that is left over is the full
-    sweep's to find.
+    To fix the index, its row is written whatever is there; the full sweep finds an old one that is left.
     """
     task = after.order.task
     before = stored.record
     operations = [Operation("update", task_entity(after.task, write_id), stored.version)]
     for number, (old, new) in enumerate(zip(before.steps, after.steps, strict=True)):
         if old is not new:
-            operations.append(Operation("update", step_entity(task, number, new)))
-    if mend_index:
+            operations.append(Operation("update", entity(step_row(task, number), new)))
+    if fix_index:
         operations.append(Operation("upsert", index_entity(after)))
     elif index_row(before.task) != index_row(after.task):
         operations.append(Operation("delete", {"RowKey": index_row(before.task)}))
         operations.append(Operation("create", index_entity(after)))
-    closed = after.history[len(before.history) :]
-    news = [epoch_entity(task, each) for each in closed]
-    news += [lost_entity(task, each) for each in after.lost[len(before.lost) :]]
-    news += [outbox_entity(each) for each in announcements(before, after)]
-    return Transaction(task, (*operations, *(Operation("create", row) for row in news)))
+    added = [entity(epoch_row(task, each.epoch), each) for each in after.history[len(before.history) :]]
+    added += [entity(lost_row(task, each), each) for each in after.lost[len(before.lost) :]]
+    added += [outbox_entity(each) for each in announcements(before, after)]
+    return Transaction(task, (*operations, *(Operation("create", row) for row in added)))

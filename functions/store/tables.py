@@ -5,7 +5,7 @@ from __future__ import annotations
 from azure.core.exceptions import AzureError, ResourceExistsError
 from azure.data.tables import TableServiceClient
 
-from functions.settings import SettingsError
+from functions.pattern.errors import SettingsError
 from functions.store.keys import SHARDS_PARTITION, SHARDS_ROW
 
 TASKS_TABLE = "Tasks"

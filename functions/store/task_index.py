@@ -9,11 +9,11 @@ from typing import Any
 from azure.core.async_paging import AsyncItemPaged
 from azure.data.tables.aio import TableClient
 
-from functions.operations.counters import StoreFigures
 from functions.pattern.identity import TaskId
+from functions.pattern.request_figures import StoreFigures
 from functions.pattern.states import ProcessState
 from functions.pattern.store_ports import Index, IndexEntry, IndexPage
-from functions.store.faults import table_faults
+from functions.store.connect import table_faults
 from functions.store.keys import shard_key, sortable
 from functions.store.pages import read_page
 

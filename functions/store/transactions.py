@@ -11,22 +11,23 @@ from azure.core.exceptions import HttpResponseError
 from azure.data.tables import TableTransactionError, UpdateMode
 from azure.data.tables.aio import TableClient
 
-from functions.operations.counters import StoreFigures
 from functions.pattern.identity import TaskId
+from functions.pattern.request_figures import StoreFigures
 from functions.store.entities import Entity
 
 #: Operations that an entity group transaction takes (Table Storage).
-_MOST_OPERATIONS = 100
+MOST_OPERATIONS = 100
 #: Bytes of the whole request: Table Storage takes 4 MiB, but a large body blocks the event loop.
 _MOST_BYTES = 1024 * 1024
 
 #: What a row takes on the wire beside the values that can be large.
 _ROW_BYTES = 4 * 1024
 
-_CONFLICTS = frozenset({404, 409, 412})
+#: How the service answers when a row is not as expected.
+CONFLICTS = frozenset({404, 409, 412})
 
-#: The SDK repeats no POST after a lost connection unless told to, yet an idle one is cut by any load
-#: balancer. Ours may be repeated: each transaction is conditional, and a conflict is read back.
+#: By default the SDK repeats no POST after a lost connection, yet any load balancer cuts idle ones.
+#: Ours may be repeated: each transaction is conditional, and a conflict is read back.
 _REPEATED = frozenset({"POST"})
 
 
@@ -70,7 +71,7 @@ class Transaction:
             if isinstance(value, bytes)
         )
         size = large * 4 / 3 + _ROW_BYTES * len(self.operations)  # bytes travel as base64
-        return max(len(self.operations) / _MOST_OPERATIONS, size / _MOST_BYTES)
+        return max(len(self.operations) / MOST_OPERATIONS, size / _MOST_BYTES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,8 +97,8 @@ class ShardWriter:
     async def commit(self, transactions: Sequence[Transaction]) -> list[Committed | Conflicted]:
         """Commit all, each whole or not at all, and give the result of each in their order.
 
-        The service refuses a batch by naming one operation: that task's part has its conflict, and
-        the rest is sent again.
+        The service refuses a batch by naming one operation: the conflict is that task's, and the rest is
+        sent again.
         """
         results: dict[TaskId, Committed | Conflicted] = {}
         remaining = list(transactions)
@@ -105,7 +106,7 @@ class ShardWriter:
             try:
                 etags = await self._send(remaining)
             except TableTransactionError as error:
-                if error.status_code not in _CONFLICTS:
+                if error.status_code not in CONFLICTS:
                     raise
                 refused = _owner(remaining, error.index)
                 results[refused.task] = Conflicted()

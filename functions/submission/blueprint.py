@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from functools import partial
 from typing import List  # noqa: UP035 - the worker library knows a batch by this very annotation
 
@@ -12,13 +13,17 @@ import azure.functions as func
 from functions.messages.redelivery import patiently
 from functions.pattern.messages import SUBMISSIONS_QUEUE
 from functions.pattern.ports import Schedulers
-from functions.scheduler.schedulers import DurableSchedulers
 from functions.submission.intake import Intake
 from functions.telemetry.messages import message_span
 
 
-def submission_blueprint(intake: Intake) -> df.Blueprint:
-    """Register the function that the queue `submissions` triggers."""
+def submission_blueprint(
+    intake: Intake, schedulers_of: Callable[[df.DurableOrchestrationClient], Schedulers]
+) -> df.Blueprint:
+    """Register the function that the queue `submissions` triggers.
+
+    `schedulers_of` makes what starts Schedulers out of the Durable client of one invocation.
+    """
     blueprint = df.Blueprint()
 
     @blueprint.function_name("submission")
@@ -33,7 +38,7 @@ def submission_blueprint(intake: Intake) -> df.Blueprint:
         messages: List[func.ServiceBusMessage],  # noqa: UP006 - as above
         client: df.DurableOrchestrationClient,
     ) -> None:
-        schedulers = DurableSchedulers(client)
+        schedulers = schedulers_of(client)
         taken = await asyncio.gather(
             *(_take(intake, each, schedulers) for each in messages), return_exceptions=True
         )

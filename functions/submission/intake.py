@@ -9,21 +9,16 @@ from datetime import timedelta
 
 from pydantic import ValidationError
 
+from functions.pattern.definition import Registry
 from functions.pattern.errors import PayloadTooLargeError
 from functions.pattern.identity import FIRST_EPOCH
 from functions.pattern.messages import SUBMISSIONS_QUEUE, SubmissionMessage, order_of
-from functions.pattern.ports import Clock, Schedulers
+from functions.pattern.ports import Ports, Schedulers
 from functions.pattern.records import TaskRecord
-from functions.pattern.registry import Registry
 from functions.pattern.states import ProcessState
-from functions.pattern.store_ports import (
-    Admission,
-    RejectedMessages,
-    StateStore,
-    Stored,
-)
+from functions.pattern.store_ports import Admission, Stored
 from functions.pattern.transitions import admit
-from functions.telemetry.propagation import current_traceparent
+from functions.telemetry.spans import current_traceparent
 
 _log = logging.getLogger(__name__)
 
@@ -39,43 +34,33 @@ class Intake:
     """
 
     def __init__(
-        self,
-        *,
-        store: StateStore,
-        rejected: RejectedMessages,
-        registry: Registry,
-        reply_queues: Collection[str],
-        clock: Clock,
-        pick_up_within: float,
+        self, ports: Ports, registry: Registry, reply_queues: Collection[str], pick_up_within: float
     ) -> None:
-        self._store = store
-        self._rejected = rejected
+        self._ports = ports
         self._registry = registry
         self._reply_queues = reply_queues
-        self._clock = clock
         self._pick_up_within = timedelta(seconds=pick_up_within)
 
     async def take(self, message_id: str, body: bytes, schedulers: Schedulers) -> None:
-        """Record the order and start its Scheduler; a message that can't be used is kept aside.
+        """Record the order and start its Scheduler; a message that can't be used is recorded as rejected.
 
-        The same message again changes nothing; it starts the Scheduler that a crash may have kept
-        from starting. Raises only when a service fails, so that the message is delivered again.
+        The same message again changes nothing, but starts the Scheduler, should a crash have prevented
+        that. Raises only when a service fails, so that the message is delivered again.
         """
         try:
             stored = await self._record(body)
         except _RejectedError as rejection:
             _log.warning("message %s rejected: %s", message_id, rejection)
-            await self._rejected.reject(SUBMISSIONS_QUEUE, message_id, body, str(rejection))
+            await self._ports.rejected.reject(SUBMISSIONS_QUEUE, message_id, body, str(rejection))
             return
         task = stored.record.task
         if task.process_state is ProcessState.PENDING and task.epoch == FIRST_EPOCH:
-            await schedulers.start(
-                task.order_id, task.epoch
-            )  # later epochs are asked for by their own message
+            # Later epochs are asked for by their own message.
+            await schedulers.start(task.order_id, task.epoch)
 
     async def _record(self, body: bytes) -> Stored:
         record = self._task_record(body)
-        admitted = await self._store.admit(record)
+        admitted = await self._ports.store.admit(record)
         if admitted.admission is Admission.CONFLICT:
             raise _RejectedError(f"another order is known as {record.order.task}")
         return admitted.stored
@@ -92,14 +77,14 @@ class Intake:
             raise _RejectedError("workflow: no such workflow")
         try:
             order = order_of(message, workflow)
-        except ValidationError as error:
+        except (ValidationError, PayloadTooLargeError) as error:
             raise _RejectedError(_reason(error)) from None
-        except PayloadTooLargeError as error:
-            raise _RejectedError(str(error)) from None
         order = replace(order, traceparent=current_traceparent())
-        return admit(order, workflow, pick_up_by=self._clock.now() + self._pick_up_within)
+        return admit(order, workflow, pick_up_by=self._ports.clock.now() + self._pick_up_within)
 
 
-def _reason(error: ValidationError) -> str:
+def _reason(error: ValidationError | PayloadTooLargeError) -> str:
+    if isinstance(error, PayloadTooLargeError):
+        return str(error)
     faults = error.errors(include_url=False, include_input=False, include_context=False)
     return "; ".join(f"{'.'.join(map(str, fault['loc'])) or 'message'}: {fault['msg']}" for fault in faults)

@@ -36,23 +36,20 @@ def supervisor_blueprint(sweep: Sweep, full_sweep: FullSweep, *, schedule: str) 
 async def report_sweep(sweep: Sweep) -> None:
     """Sweep, and log one line, or that it failed. Alert rules take the line for the sign of life."""
     try:
-        figures = await sweep.run()
+        report = await sweep.run()
     except Exception:  # noqa: BLE001 - a timer never raises; the next sweep tries again
         _log.exception("supervisor sweep failed")
         return
-    if figures is None:
-        return
-    amiss = figures.failures or figures.unfinished
-    _log.log(logging.WARNING if amiss else logging.INFO, "supervisor sweep %s", figures)
+    needs_attention = report.failures or report.unfinished
+    _log.log(logging.WARNING if needs_attention else logging.INFO, "supervisor sweep %s", report)
 
 
 async def report_full_sweep(full_sweep: FullSweep) -> None:
-    """Sweep everything, and log one line: a warning when something had to be mended."""
+    """Sweep everything, and log one line: a warning when something had to be fixed."""
     try:
-        figures = await full_sweep.run()
+        report = await full_sweep.run()
     except Exception:  # noqa: BLE001 - a timer never raises; the next sweep tries again
         _log.exception("full sweep failed")
         return
-    amiss = figures.mended or figures.failures or figures.unfinished
-    level = logging.WARNING if amiss else logging.INFO
-    _log.log(level, "full sweep %s", figures)
+    needs_attention = report.created or report.deleted or report.failures or report.unfinished
+    _log.log(logging.WARNING if needs_attention else logging.INFO, "full sweep %s", report)

@@ -1,4 +1,4 @@
-"""Tells what a crash, or an outage of Service Bus, kept from being told.
+"""Sends the announcements that a crash, or an outage of Service Bus, kept from being sent.
 
 A change's announcements are recorded with it and sent right after; those that are still recorded a
 while later are found here.
@@ -13,17 +13,15 @@ from datetime import timedelta
 from functools import partial
 
 from functions.pattern.announcements import Announcement, AnnouncementKind
-from functions.pattern.ports import Announcements, Clock
-from functions.pattern.store_ports import Outbox
-from functions.supervisor.concurrency import for_each
-from functions.supervisor.figures import SweepFigures
+from functions.pattern.ports import Ports
+from functions.supervisor.sweeping import SweepReport, for_each
 
 _log = logging.getLogger(__name__)
 
-#: Who recorded it is given this time to send it.
+#: The process that recorded an announcement has this time to send it.
 _LEFT_OVER_AFTER = timedelta(seconds=30)
-#: A reply queue that does not answer for this long is taken for gone.
-_GIVEN_UP_AFTER = timedelta(days=1)
+#: A reply queue that fails for this long does not exist any more.
+_DROPPED_AFTER = timedelta(days=1)
 #: Announcements of one shard that a sweep reads.
 _MOST = 100
 _QUEUES_AT_ONCE = 10
@@ -32,51 +30,46 @@ _QUEUES_AT_ONCE = 10
 class Leftovers:
     """Sends the announcements that are left over in a shard."""
 
-    def __init__(self, *, outbox: Outbox, announcements: Announcements, clock: Clock) -> None:
-        self._outbox = outbox
-        self._announcements = announcements
-        self._clock = clock
+    def __init__(self, ports: Ports) -> None:
+        self._ports = ports
 
-    async def tell(self, shard: int, figures: SweepFigures) -> None:
-        """Tell what is left over, oldest first; a queue that fails does not hold up the others."""
-        untold = await self._outbox.untold(shard, self._clock.now() - _LEFT_OVER_AFTER, _MOST)
+    async def send(self, shard: int, report: SweepReport) -> None:
+        """Send what is left over, oldest first; a queue that fails does not hold up the others."""
+        before = self._ports.clock.now() - _LEFT_OVER_AFTER
         by_queue: defaultdict[str | None, list[Announcement]] = defaultdict(list)
-        for announcement in untold:
-            by_queue[_queue(announcement)].append(announcement)
-        await for_each(by_queue.values(), partial(self._tell_queue, figures), at_once=_QUEUES_AT_ONCE)
-        figures.unfinished |= len(untold) == _MOST
+        unsent = await self._ports.outbox.unsent(shard, before, _MOST)
+        for announcement in unsent:
+            alert = announcement.kind is AnnouncementKind.ALERT
+            by_queue[None if alert else announcement.reply_to].append(announcement)
+        await for_each(by_queue.values(), partial(self._send_to_queue, report), at_once=_QUEUES_AT_ONCE)
+        report.unfinished |= len(unsent) == _MOST
 
-    async def _tell_queue(self, figures: SweepFigures, announcements: Sequence[Announcement]) -> None:
-        """Tell one queue until it fails; then give up what it has failed to take for too long."""
+    async def _send_to_queue(self, report: SweepReport, announcements: Sequence[Announcement]) -> None:
+        """Send to one queue until it fails; then drop what it has failed to take for too long."""
         for number, announcement in enumerate(announcements):
-            if not await self._tell_one(figures, announcement):
-                await self._give_up(figures, announcements[number:])
+            if not await self._send_one(report, announcement):
+                await self._drop_old(report, announcements[number:])
                 return
 
-    async def _tell_one(self, figures: SweepFigures, announcement: Announcement) -> bool:
-        with figures.surviving(f"task {announcement.task}: {announcement.kind}"):
-            await self._announcements.tell(announcement)
-            await self._outbox.told(announcement)
-            figures.told += 1
+    async def _send_one(self, report: SweepReport, announcement: Announcement) -> bool:
+        with report.surviving(f"task {announcement.task}: {announcement.kind}"):
+            await self._ports.announcements.send(announcement)
+            await self._ports.outbox.mark_sent(announcement)
+            report.sent += 1
             return True
         return False
 
-    async def _give_up(self, figures: SweepFigures, announcements: Sequence[Announcement]) -> None:
-        oldest = self._clock.now() - _GIVEN_UP_AFTER
+    async def _drop_old(self, report: SweepReport, announcements: Sequence[Announcement]) -> None:
+        oldest = self._ports.clock.now() - _DROPPED_AFTER
         for announcement in announcements:
             if announcement.at >= oldest or announcement.kind is AnnouncementKind.ALERT:
                 continue
-            with figures.surviving(f"task {announcement.task}: {announcement.kind}"):
-                await self._outbox.told(announcement)
-                figures.forgotten += 1
+            with report.surviving(f"task {announcement.task}: {announcement.kind}"):
+                await self._ports.outbox.mark_sent(announcement)
+                report.dropped += 1
                 _log.warning(
-                    "task %s: %s was never told, its reply queue %s takes nothing",
+                    "task %s: %s was never sent, its reply queue %s takes nothing",
                     announcement.task,
                     announcement.kind,
                     announcement.reply_to,
                 )
-
-
-def _queue(announcement: Announcement) -> str | None:
-    """Tell apart where announcements go: a reply queue, or None for the operators' own."""
-    return None if announcement.kind is AnnouncementKind.ALERT else announcement.reply_to

@@ -1,34 +1,27 @@
-"""The sweep: looks at the tasks whose time has come, and has the overdue ones recovered or given up.
+"""The sweep: looks at the tasks that are due, and has the overdue ones recovered or given up.
 
-Started by a timer. Its cost follows the number of tasks that are due, not of all tasks. A crash
-anywhere leaves a task overdue, and the next sweep finds it.
+Started by a timer, which Functions runs once at a time. Its cost follows the number of tasks that are due,
+not of all tasks. A crash anywhere leaves a task overdue, and the next sweep finds it. Two sweeps at once
+read twice and do no harm: every write is conditional.
 """
 
 from __future__ import annotations
 
 import logging
-from dataclasses import replace
+from dataclasses import asdict, replace
+from datetime import datetime
 from functools import partial
 from typing import assert_never
 
+from functions.pattern.errors import TransientError
 from functions.pattern.events import GivenUp, Postponed, Recovered, Refused, SupervisorEvent
-from functions.pattern.ports import Clock
-from functions.pattern.store_ports import (
-    Heartbeat,
-    Index,
-    IndexEntry,
-    StateStore,
-    Stored,
-    TaskIndex,
-)
+from functions.pattern.ports import Ports
+from functions.pattern.store_ports import Index, IndexEntry, Stored
 from functions.pattern.supervision import SupervisionPolicy, judge
-from functions.supervisor.concurrency import for_each
-from functions.supervisor.figures import Beat, SweepFigures
-from functions.supervisor.lease import Lease
 from functions.supervisor.leftovers import Leftovers
-from functions.telemetry.instruments import SWEEP_DURATION
-from functions.telemetry.overdue import OVERDUE
-from functions.telemetry.propagation import current_traceparent
+from functions.supervisor.sweeping import SweepReport, for_each
+from functions.telemetry.instruments import OVERDUE, SWEEP_DURATION
+from functions.telemetry.spans import current_traceparent
 from functions.telemetry.tasks import decision_span, sweep_span
 
 _log = logging.getLogger(__name__)
@@ -47,104 +40,90 @@ _LONGEST = 120
 class Sweep:
     """One Supervisor's sweeps; `instance` names it in the heartbeat."""
 
-    def __init__(
-        self,
-        *,
-        index: TaskIndex,
-        store: StateStore,
-        policy: SupervisionPolicy,
-        lease: Lease,
-        leftovers: Leftovers,
-        heartbeat: Heartbeat,
-        clock: Clock,
-        instance: str,
-    ) -> None:
-        self._index = index
-        self._store = store
+    def __init__(self, ports: Ports, policy: SupervisionPolicy, instance: str) -> None:
+        self._ports = ports
         self._policy = policy
-        self._lease = lease
-        self._leftovers = leftovers
-        self._heartbeat = heartbeat
-        self._clock = clock
         self._instance = instance
+        self._leftovers = Leftovers(ports)
 
-    async def run(self) -> SweepFigures | None:
-        """Sweep once, or give None when another Supervisor does. Raises `TransientError`."""
-        if not await self._lease.take():
-            return None
-        try:
-            with sweep_span():
-                return await self._sweep()
-        finally:
-            await self._lease.give_back()
+    async def run(self) -> SweepReport:
+        """Sweep once, whatever other Supervisors do, and write the heartbeat.
 
-    async def _sweep(self) -> SweepFigures:
-        started_at = self._clock.now()
-        figures = SweepFigures()
-        async with figures.bounded(_LONGEST):
-            shards = range(self._index.shards)
-            await for_each(shards, partial(self._sweep_shard, figures), at_once=_SHARDS_AT_ONCE)
-        beat = Beat(
-            instance=self._instance, started_at=started_at, finished_at=self._clock.now(), figures=figures
-        )
-        SWEEP_DURATION.record((beat.finished_at - started_at).total_seconds())
-        OVERDUE.set(figures.overdue)
-        with figures.surviving("heartbeat"):
-            await self._heartbeat.beat(beat.properties())
-        return figures
+        Raises `TransientError` when no shard could be read: then it has not looked at any task.
+        """
+        with sweep_span():
+            started_at = self._ports.clock.now()
+            report = SweepReport()
+            read = set[int]()
+            async with report.bounded(_LONGEST):
+                shards = range(self._ports.index.shards)
+                await for_each(shards, partial(self._sweep_shard, report, read), at_once=_SHARDS_AT_ONCE)
+            if not read and not report.unfinished:
+                raise TransientError("no shard could be read")
+            await self._beat(report, started_at)
+            return report
 
-    async def _sweep_shard(self, figures: SweepFigures, shard: int) -> None:
-        with figures.surviving(f"shard {shard}: its overdue tasks"):
-            await self._look_at_due(shard, figures)
-        with figures.surviving(f"shard {shard}: its announcements"):
-            await self._leftovers.tell(shard, figures)
+    async def _beat(self, report: SweepReport, started_at: datetime) -> None:
+        finished_at = self._ports.clock.now()
+        SWEEP_DURATION.record((finished_at - started_at).total_seconds())
+        OVERDUE.set(report.overdue)
+        sign = {"instance": self._instance, "started_at": started_at, "finished_at": finished_at}
+        with report.surviving("heartbeat"):
+            await self._ports.heartbeat.beat(sign | asdict(report))
 
-    async def _look_at_due(self, shard: int, figures: SweepFigures) -> None:
-        until = self._clock.now() - self._policy.skew
+    async def _sweep_shard(self, report: SweepReport, read: set[int], shard: int) -> None:
+        with report.surviving(f"shard {shard}: its overdue tasks"):
+            await self._look_at_due(shard, report)
+            read.add(shard)
+        with report.surviving(f"shard {shard}: its announcements"):
+            await self._leftovers.send(shard, report)
+
+    async def _look_at_due(self, shard: int, report: SweepReport) -> None:
+        until = self._ports.clock.now() - self._policy.skew
         after = None
         for _ in range(_PAGES):
-            page = await self._index.page(Index.DUE, shard, until=until, after=after, most=_PAGE)
-            await for_each(page.entries, partial(self._look_at, figures), at_once=_TASKS_AT_ONCE)
+            page = await self._ports.index.page(Index.DUE, shard, until=until, after=after, most=_PAGE)
+            await for_each(page.entries, partial(self._look_at, report), at_once=_TASKS_AT_ONCE)
             after = page.continuation
             if after is None:
                 return
-        figures.unfinished = True
+        report.unfinished = True
 
-    async def _look_at(self, figures: SweepFigures, entry: IndexEntry) -> None:
-        with figures.surviving(f"task {entry.task}"):
-            figures.found += 1
-            stored = await self._store.load(entry.task)
-            event = None if stored is None else judge(stored.record, self._clock.now(), self._policy)
+    async def _look_at(self, report: SweepReport, entry: IndexEntry) -> None:
+        with report.surviving(f"task {entry.task}"):
+            report.found += 1
+            stored = await self._ports.store.load(entry.task)
+            event = None if stored is None else judge(stored.record, self._ports.clock.now(), self._policy)
             if stored is None or event is None:
-                figures.stale += 1
+                report.stale += 1
                 _log.info("index entry %s of %s leads to no task under way", entry.at, entry.task)
                 return
-            await self._act(figures, stored, event)
+            await self._act(report, stored, event)
 
-    async def _act(self, figures: SweepFigures, stored: Stored, event: SupervisorEvent) -> None:
+    async def _act(self, report: SweepReport, stored: Stored, event: SupervisorEvent) -> None:
         if not isinstance(event, Postponed):
-            figures.overdue += 1
-            figures.oldest_overdue = max(figures.oldest_overdue, self._overdue_for(stored))
+            report.overdue += 1
+            report.oldest_overdue = max(report.oldest_overdue, self._overdue_for(stored))
         if isinstance(await self._decide(stored, event), Refused):
-            figures.overtaken += 1
+            report.overtaken += 1
             return
         match event:
             case Postponed():
-                figures.postponed += 1
+                report.postponed += 1
             case Recovered():
-                figures.recovered += 1
+                report.recovered += 1
             case GivenUp():
-                figures.given_up += 1
+                report.given_up += 1
             case _:
                 assert_never(event)
 
     async def _decide(self, stored: Stored, event: SupervisorEvent) -> Stored | Refused:
-        """Write the decision; what follows an intervention is linked to the span that it was made in."""
+        """Write the decision; what follows an intervention is linked to the span in which it was made."""
         if isinstance(event, Postponed):
-            return await self._store.change(stored, event)
+            return await self._ports.store.change(stored, event)
         with decision_span(stored.record, _NAMES[type(event)]):
-            return await self._store.change(stored, replace(event, traceparent=current_traceparent()))
+            return await self._ports.store.change(stored, replace(event, traceparent=current_traceparent()))
 
     def _overdue_for(self, stored: Stored) -> float:
         task = stored.record.task
-        return (self._clock.now() - (task.complete_by or task.due_at)).total_seconds()
+        return (self._ports.clock.now() - (task.complete_by or task.due_at)).total_seconds()

@@ -7,10 +7,9 @@ import logging
 from azure.identity import ManagedIdentityCredential
 from azure.monitor.opentelemetry import configure_azure_monitor
 
-from functions.settings import ApplicationInsights, connection_string_of
 from functions.telemetry import otlp
 
-#: The distribution's own instrumentation, none of which keeps to an allow-list.
+#: The distribution's own instrumentation, none of which has an allow-list.
 _INSTRUMENTED = (
     "azure_sdk",
     "django",
@@ -26,24 +25,27 @@ _INSTRUMENTED = (
 
 
 def export_to_azure_monitor(
-    component: ApplicationInsights, logger: logging.Logger, *, also_to_otlp: bool
+    connection_string: str,
+    logger: logging.Logger,
+    *,
+    by_identity: bool,
+    client_id: str | None,
+    also_to_otlp: bool,
 ) -> None:
-    """Send spans, metrics and what `logger` and those below it write. Raises `SettingsError`.
+    """Send spans, metrics and what `logger` and those below it write. Raises `ValueError`.
 
     The Functions host sends what reaches the root logger, too: each line twice, with exceptions' texts. So
     nothing of this logger reaches it any more.
     """
-    credential = ManagedIdentityCredential(client_id=component.client_id) if component.by_identity else None
-    with connection_string_of("APPLICATIONINSIGHTS_CONNECTION_STRING"):
-        configure_azure_monitor(
-            connection_string=component.connection_string,
-            credential=credential,
-            logger_name=logger.name,
-            instrumentation_options={name: {"enabled": False} for name in _INSTRUMENTED},
-            enable_live_metrics=False,
-            enable_performance_counters=False,
-            span_processors=[otlp.span_processor()] if also_to_otlp else [],
-            log_record_processors=[otlp.log_record_processor()] if also_to_otlp else [],
-            metric_readers=[otlp.metric_reader()] if also_to_otlp else [],
-        )
+    configure_azure_monitor(
+        connection_string=connection_string,
+        credential=ManagedIdentityCredential(client_id=client_id) if by_identity else None,
+        logger_name=logger.name,
+        instrumentation_options={name: {"enabled": False} for name in _INSTRUMENTED},
+        enable_live_metrics=False,
+        enable_performance_counters=False,
+        span_processors=[otlp.span_processor()] if also_to_otlp else [],
+        log_record_processors=[otlp.log_record_processor()] if also_to_otlp else [],
+        metric_readers=[otlp.metric_reader()] if also_to_otlp else [],
+    )
     logger.propagate = False

@@ -1,12 +1,11 @@
-"""Counts what becomes of tasks and their steps, where each change passes once: when it is recorded."""
+"""Counts the outcomes of tasks and steps, where each change passes once: when it is recorded."""
 
 from __future__ import annotations
 
 from datetime import datetime, timedelta
 
-from functions.pattern.definition import Step
+from functions.pattern.definition import Registry, Step
 from functions.pattern.records import StepRecord, TaskRecord
-from functions.pattern.registry import Registry
 from functions.pattern.states import Direction, EpochEnd, Outcome, ProcessState, StepState
 from functions.pattern.store_ports import ChangeAnnouncer
 from functions.telemetry.fields import Facts, Field, attributes
@@ -60,7 +59,7 @@ class CountedChanges:
             STEP_DURATION.record(_seconds(begun_at, after.task.updated_at), attributes(facts))
 
     def _definition(self, record: TaskRecord, step: StepRecord) -> Step | None:
-        """Find what is known of a step; a version of the workflow that is gone may have had others."""
+        """Find a step's definition; another version of the workflow may have had other steps."""
         workflow = self._registry.find(record.order.workflow)
         steps = () if workflow is None else workflow.steps
         return next((each for each in steps if each.name == step.name), None)
@@ -79,12 +78,12 @@ def _count_task(before: TaskRecord, after: TaskRecord) -> None:
 
 
 def _outcome(old: StepRecord, new: StepRecord, before: TaskRecord, after: TaskRecord) -> Outcome | None:
-    """Tell what came of a step that was under way in this attempt, or None when it goes on.
+    """Give the outcome of a step that was under way in this epoch, or None when it goes on.
 
-    One whose undo is refused stays as it is, but for its error.
+    One whose undo is refused changes only its error.
     """
-    attempt = (before.task.process_state, before.task.epoch)
-    if old.state not in _UNDER_WAY or attempt != (ProcessState.PROCESSING, old.epoch):
+    held = (before.task.process_state, before.task.epoch)
+    if old.state not in _UNDER_WAY or held != (ProcessState.PROCESSING, old.epoch):
         return None
     if new is not old:
         return Outcome.COMPLETED if new.state in _DONE else Outcome.FAILED
@@ -95,5 +94,5 @@ def _outcome(old: StepRecord, new: StepRecord, before: TaskRecord, after: TaskRe
 
 
 def _seconds(since: datetime, until: datetime) -> float:
-    """Give the time between; clocks of two machines may make it seem to run backwards."""
+    """Give the time between, at least 0: the clocks of two machines may differ."""
     return max(0.0, (until - since).total_seconds())

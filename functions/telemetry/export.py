@@ -1,35 +1,103 @@
-"""Starts the export of telemetry, if the settings name a place for it.
+"""Starts the export of telemetry, if there is a place for it; ends it with the process.
 
-Without one, OpenTelemetry's interfaces do nothing, and its SDK is not even imported. What is imported here
-late costs a start more than a second, which nobody shall pay who exports nothing.
+Without one, OpenTelemetry's interfaces do nothing, and its SDK is not even imported: the late imports here
+take more than a second of a start.
 """
 
 from __future__ import annotations
 
+import atexit
+import copy
 import logging
+import traceback
+from collections.abc import Callable, Sequence
+from threading import Thread
+from time import monotonic
+from typing import Any
 
-from functions.settings import Settings
-from functions.telemetry.flushing import flush_at_exit
-from functions.telemetry.log_records import AllowedFields
+from opentelemetry._logs import get_logger_provider
+from opentelemetry.context import get_current
+from opentelemetry.metrics import get_meter_provider
+from opentelemetry.trace import get_tracer_provider
+
+from functions.telemetry.fields import Facts, Field, attributes
+from functions.telemetry.spans import facts_of
 
 #: The application's own loggers lie below this one; other libraries' lines may quote what they handle.
 _LOGGER = "functions"
 
+#: Seconds that the last export may take; by default, the SDK takes half a minute for each kind.
+_LONGEST = 0.3
 
-def export_telemetry(settings: Settings) -> None:
-    """Export to Application Insights, to an OTLP endpoint, to both, or nowhere. Raises `SettingsError`."""
-    component, to_otlp = settings.application_insights, settings.otlp_endpoint is not None
+#: What every log record has; what others add to it (`extra=`) is not on the allow-list.
+_OWN = frozenset(vars(logging.makeLogRecord({})))
+
+
+def export_telemetry(
+    *,
+    service_name: str,
+    to_otlp: bool,
+    azure_monitor: str | None = None,
+    by_identity: bool = False,
+    client_id: str | None = None,
+) -> None:
+    """Export to Application Insights, to an OTLP endpoint, to both, or nowhere.
+
+    `azure_monitor` is a connection string, which is a secret; `by_identity` adds a managed identity, which
+    `client_id` names when it is user-assigned. Raises `ValueError` when the connection string is wrong.
+    """
     logger = logging.getLogger(_LOGGER)
-    if component is not None:
+    if azure_monitor is not None:
         from functions.telemetry.azure_monitor import export_to_azure_monitor  # noqa: PLC0415 - see above
 
-        export_to_azure_monitor(component, logger, also_to_otlp=to_otlp)
+        export_to_azure_monitor(
+            azure_monitor, logger, by_identity=by_identity, client_id=client_id, also_to_otlp=to_otlp
+        )
     elif to_otlp:
         from functions.telemetry.otlp import export_to_otlp  # noqa: PLC0415 - see above
 
-        export_to_otlp(logger, settings.service_name)
+        export_to_otlp(logger, service_name)
     else:
         return
     flush_at_exit()
     for handler in logger.handlers:
         handler.addFilter(AllowedFields())
+
+
+def flush_at_exit() -> None:
+    """Shut the providers down at exit, before the SDK itself does so and waits for them."""
+    providers: Sequence[Any] = (get_tracer_provider(), get_meter_provider(), get_logger_provider())
+    atexit.register(shut_down, [each.shutdown for each in providers if hasattr(each, "shutdown")])
+
+
+def shut_down(shutdowns: Sequence[Callable[[], None]], *, within: float = _LONGEST) -> None:
+    """Run `shutdowns`, which send what is left, side by side, for `within` seconds at most."""
+    until = monotonic() + within
+    threads = [Thread(target=each, name="flush telemetry", daemon=True) for each in shutdowns]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(max(0.0, until - monotonic()))
+
+
+class AllowedFields(logging.Filter):
+    """Gives an exporting handler a record of its own: its text, and the facts of the enclosing spans.
+
+    An exception is exported as its class and its place in the code: its text may quote a payload. The
+    exporting handler adds trace and span ids.
+    """
+
+    def filter(self, record: logging.LogRecord) -> logging.LogRecord:
+        """Make the record that is exported; the one that other handlers get stays as it is."""
+        exported = copy.copy(record)
+        exported.__dict__ = {name: value for name, value in vars(record).items() if name in _OWN}
+        exported.exc_info = exported.exc_text = None
+        vars(exported).update(attributes({**facts_of(get_current()), **_failure(record)}))
+        return exported
+
+
+def _failure(record: logging.LogRecord) -> Facts:
+    if not record.exc_info or record.exc_info[0] is None:
+        return {}
+    kind, _, frames = record.exc_info
+    return {Field.ERROR: kind.__name__, Field.FRAMES: "".join(traceback.format_tb(frames))}

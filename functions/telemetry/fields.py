@@ -1,6 +1,6 @@
-"""What telemetry may say: the allow-list of names under which spans, metrics and log records carry facts.
+"""What telemetry may contain: the allow-list of names under which spans, metrics and log records carry facts.
 
-Payloads, results, tokens, headers and addresses have no name here, so they have no way out.
+Payloads, results, tokens, headers and addresses have no name here, so they are never exported.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ class Field(StrEnum):
     AGENT = "step.agent"
     #: Whether the step is done or undone.
     DIRECTION = "step.direction"
-    #: What came of a turn at the step.
+    #: The outcome of an attempt at the step.
     OUTCOME = "step.outcome"
     #: What the Supervisor, or an operator, does about a task: the event's name.
     DECISION = "task.decision"
-    #: The remote service, by its Agent's name; its address is nobody's business.
+    #: The remote service, by its Agent's name; its address is not exported.
     SERVICE = "peer.service"
     #: The queue that a message came from.
     QUEUE = "messaging.destination.name"

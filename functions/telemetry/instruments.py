@@ -1,11 +1,15 @@
-"""The metrics that are counted where something happens: their names and units. `docs/telemetry.md` lists all.
-
-Those that are read when they are exported are `breakers` and `overdue`.
-"""
+"""All metrics: their names and units (`docs/telemetry.md`), and the gauges that are read at each export."""
 
 from __future__ import annotations
 
-from opentelemetry.metrics import get_meter
+from collections.abc import Callable, Collection, Iterable
+from time import monotonic
+from typing import Protocol
+
+from opentelemetry.metrics import CallbackOptions, Meter, Observation, get_meter
+
+from functions.pattern.breaker import BreakerState
+from functions.telemetry.fields import Field
 
 METER = get_meter("functions")
 
@@ -27,3 +31,54 @@ RETRIES = METER.create_counter("remote.retries", "{call}", "Calls of remote serv
 SWEEP_DURATION = METER.create_histogram(
     "sweep.duration", "s", "The Supervisor's sweeps", explicit_bucket_boundaries_advisory=_SECONDS
 )
+
+#: Seconds for which a figure is exported: metrics are exported each minute, sweeps come at least as often.
+_CURRENT_FOR = 120
+_LEVELS = {BreakerState.CLOSED: 0, BreakerState.HALF_OPEN: 1, BreakerState.OPEN: 2}
+
+
+class ObservedBreaker(Protocol):
+    """A circuit breaker that can be read from any thread."""
+
+    @property
+    def service(self) -> str:
+        """The remote service, by its Agent's name."""
+
+    @property
+    def state(self) -> BreakerState:
+        """Whether the circuit is open, as this process knows it."""
+
+
+def observe_breakers(breakers: Collection[ObservedBreaker], meter: Meter = METER) -> None:
+    """Measure the states of `breakers`, one series for each service; a meter takes one call."""
+
+    def read(_: CallbackOptions) -> Iterable[Observation]:
+        return [Observation(_LEVELS[each.state], {Field.SERVICE: each.service}) for each in breakers]
+
+    meter.create_observable_gauge("breaker.state", [read], "1", "0 closed, 1 half-open, 2 open")
+
+
+class Overdue:
+    """The overdue tasks that this instance's last sweep found; `now` is in seconds.
+
+    Another instance may sweep next, so an old figure is not exported.
+    """
+
+    def __init__(self, now: Callable[[], float] = monotonic) -> None:
+        self._now = now
+        self._found: tuple[int, float] | None = None
+
+    def set(self, tasks: int) -> None:
+        """Record what a sweep has found."""
+        self._found = (tasks, self._now())
+
+    def read(self, _: CallbackOptions) -> Iterable[Observation]:
+        """Give it, unless it is old."""
+        if self._found is None:
+            return []
+        tasks, at = self._found
+        return [Observation(tasks)] if self._now() - at <= _CURRENT_FOR else []
+
+
+OVERDUE = Overdue()
+METER.create_observable_gauge("tasks.overdue", [OVERDUE.read], "{task}", "Overdue tasks that a sweep found")

@@ -1,10 +1,14 @@
-"""Spans of our own: they carry facts of the allow-list only, and never an exception's text."""
+"""Spans of our own, and the trace that they pass on as W3C `traceparent`: on messages, requests and records.
+
+They carry facts of the allow-list only, and never an exception's text. `tracestate` is not passed on: it
+belongs to other systems, and a record has no room for what has no bound.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import cast
+from typing import Final, cast
 
 from opentelemetry.context import Context, attach, create_key, detach, get_current, get_value, set_value
 from opentelemetry.trace import (
@@ -15,12 +19,18 @@ from opentelemetry.trace import (
     SpanKind,
     Status,
     StatusCode,
+    get_current_span,
     get_tracer,
     get_tracer_provider,
 )
+from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 from functions.telemetry.fields import Facts, Field, attributes
 
+#: The name of the HTTP header and of the application property (W3C Trace Context §3.2).
+TRACEPARENT: Final = "traceparent"
+
+_W3C = TraceContextTextMapPropagator()
 _tracer = get_tracer("functions")
 _FACTS = create_key("facts")
 
@@ -34,7 +44,7 @@ def span(
     parent: Context | None = None,
     links: Sequence[Link] = (),
 ) -> Iterator[Span]:
-    """Do what is inside as one span, below `parent` or else below the current one.
+    """Run the block as one span, below `parent` or else below the current one.
 
     Log records that are written meanwhile carry its facts, too. When nothing is exported, it does nothing.
     """
@@ -68,5 +78,24 @@ def fail(failed: Span, reason: str) -> None:
 
 
 def facts_of(context: Context) -> Facts:
-    """Give the facts that the spans around tell, the inner ones before the outer."""
+    """Give the facts of the enclosing spans, the inner ones before the outer."""
     return cast("Facts", get_value(_FACTS, context) or {})
+
+
+def current_traceparent() -> str | None:
+    """Write the current span as 55 characters, or give None when there is no trace."""
+    carrier: dict[str, str] = {}
+    _W3C.inject(carrier)
+    return carrier.get(TRACEPARENT)
+
+
+def context_of(traceparent: object) -> Context:
+    """Make the context below a span elsewhere; without a usable `traceparent`, that of a new trace."""
+    carrier = {TRACEPARENT: traceparent} if isinstance(traceparent, str) else {}
+    return _W3C.extract(carrier, Context())
+
+
+def links_to(traceparent: str | None) -> list[Link]:
+    """Link to a span of another trace, if there is one."""
+    linked = get_current_span(context_of(traceparent)).get_span_context()
+    return [Link(linked)] if linked.is_valid else []

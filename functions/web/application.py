@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from fastapi import FastAPI
+from fastapi.telemetry import TelemetryConfig
 
-from functions.telemetry.incoming import FASTAPIS_OWN_IS_OFF
+#: FastAPI's own telemetry exports paths, queries and exceptions' texts.
+_NO_TELEMETRY: Final[TelemetryConfig] = {"tracing": False, "metrics": False, "logs": False}
 
 
 def bare_application(title: str, *, responses: dict[int | str, dict[str, Any]] | None = None) -> FastAPI:
@@ -20,5 +22,5 @@ def bare_application(title: str, *, responses: dict[int | str, dict[str, Any]] |
         redoc_url=None,
         openapi_url=None,
         responses=responses,
-        telemetry=FASTAPIS_OWN_IS_OFF,
+        telemetry=_NO_TELEMETRY,
     )

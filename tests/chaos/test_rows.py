@@ -11,13 +11,12 @@ from functions.pattern.identity import Epoch, SchedulerId, TaskId
 from functions.pattern.records import Order, TaskRecord
 from functions.pattern.transitions import admit, apply
 from functions.store.entities import (
-    epoch_entity,
+    entity,
     index_entity,
-    order_entity,
     outbox_entity,
-    step_entity,
     task_entity,
 )
+from functions.store.keys import epoch_row, order_row, step_row
 from functions.workflows.orders.definition import ORDERS, PAYMENT
 from tests.chaos.evidence.rows import tasks_of
 
@@ -76,9 +75,9 @@ def _recovered() -> TaskRecord:
 def _rows(record: TaskRecord) -> list[dict[str, Any]]:
     rows = [
         task_entity(record.task, "a write"),
-        order_entity(record.order),
-        *(step_entity(_TASK, number, step) for number, step in enumerate(record.steps)),
-        *(epoch_entity(_TASK, closed) for closed in record.history),
+        entity(order_row(record.order.task), record.order),
+        *(entity(step_row(_TASK, number), step) for number, step in enumerate(record.steps)),
+        *(entity(epoch_row(_TASK, closed.epoch), closed) for closed in record.history),
         index_entity(record),
         *(outbox_entity(each) for each in announcements(None, record)),
     ]

@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic.json_schema import JsonSchemaMode
 
-from functions.pattern.agent_messages import AgentReply, AgentRequest
+from functions.pattern.messages import AgentReply, AgentRequest
 from tests.house.documents import ROOT, code_blocks
 
 FOLDER = ROOT / "docs" / "schemas"

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
-from functions.pattern.identity import Epoch, TaskId
+from functions.pattern.errors import TransientError
+from functions.pattern.identity import Epoch, StepName, TaskId
 from functions.pattern.messages import SubmissionMessage
 from functions.pattern.records import Order
 
@@ -26,19 +29,27 @@ class RecordedSubmissions:
 
 
 class RecordedSchedulers:
-    """Keeps which Scheduler instances were started."""
+    """Keeps which Scheduler instances were started, and woken by what; waking fails while `failing`."""
 
     def __init__(self) -> None:
         self.started: list[tuple[TaskId, Epoch]] = []
+        self.woken: list[tuple[TaskId, Epoch, StepName, Mapping[str, Any]]] = []
+        self.failing = False
 
     async def start(self, task: TaskId, epoch: Epoch) -> None:
         """Keep the start."""
         self.started.append((task, epoch))
 
+    async def wake(self, task: TaskId, epoch: Epoch, step: StepName, progress: Mapping[str, Any]) -> None:
+        """Keep what the instance is sent, or raise as Durable Functions does."""
+        if self.failing:
+            raise TransientError("no Durable Functions")
+        self.woken.append((task, epoch, step, progress))
+
 
 @dataclass(frozen=True, slots=True)
 class Rejection:
-    """One message that was kept aside."""
+    """One message that was rejected."""
 
     queue: str
     message_id: str

@@ -6,13 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import count
 
-from functions.pattern.agent_messages import AgentReply, AgentRequest
+from functions.pattern.definition import Registry
 from functions.pattern.errors import TransientError
+from functions.pattern.messages import AgentReply, AgentRequest
 from functions.pattern.ports import Agent, Clock
-from functions.pattern.registry import Registry
 from functions.pattern.store_ports import StateStore
 from functions.scheduler.outcomes import Outcomes
-from functions.scheduler.step_runner import AgentRunner
+from functions.scheduler.step_runner import StepRunner
+from tests.fakes.ports import fake_ports
 
 
 @dataclass(slots=True)
@@ -43,26 +44,19 @@ class RecordedReplies:
         self.sent.append(reply)
 
 
-def make_outcomes(store: StateStore, clock: Clock) -> Outcomes:
-    """Record outcomes; what follows must start within 30 seconds."""
-    return Outcomes(store=store, clock=clock, start_within=30)
-
-
 def make_runner(
     store: StateStore,
     agents: Mapping[str, Agent],
     registry: Registry,
     clock: Clock,
     requests: RecordedRequests | None = None,
-) -> AgentRunner:
-    """Make a runner; its tokens are `token-0000000001` and so on."""
+) -> StepRunner:
+    """Make a runner; its tokens are `token-0000000001` and so on, and what follows starts in 30 seconds."""
     numbers = count(1)
-    return AgentRunner(
+    ports = fake_ports(
         store=store,
-        outcomes=make_outcomes(store, clock),
-        agents=agents,
-        requests=requests or RecordedRequests(),
-        registry=registry,
         clock=clock,
-        new_token=lambda: f"token-{next(numbers):010}",
+        agent_requests=requests or RecordedRequests(),
+        new_id=lambda: f"token-{next(numbers):010}",
     )
+    return StepRunner(ports, Outcomes(ports, 30), agents, registry)

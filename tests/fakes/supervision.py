@@ -1,4 +1,4 @@
-"""What the Supervisor works on beside store and index: policy, lease row, outbox, queues, heartbeat."""
+"""What the Supervisor works on beside store and index: policy, outbox, queues, heartbeat."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from functions.pattern.announcements import Announcement
 from functions.pattern.errors import TransientError
 from functions.pattern.identity import Epoch, TaskId
 from functions.pattern.supervision import SupervisionPolicy
-from functions.supervisor.lease import StoredTenure, Tenure
 
 #: Two recoveries at once, one after a minute; clocks differ by five seconds at most.
 POLICY = SupervisionPolicy(
@@ -21,43 +20,18 @@ POLICY = SupervisionPolicy(
 )
 
 
-class MemoryLeaseRow:
-    """A row with a real compare-and-swap; `lose_answer` lets the next write seem to fail."""
-
-    def __init__(self) -> None:
-        self.there: StoredTenure | None = None
-        self.lose_answer = False
-        self.failure: Exception | None = None
-
-    async def read(self) -> StoredTenure | None:
-        """Read the row."""
-        if self.failure is not None:
-            raise self.failure
-        return self.there
-
-    async def write(self, tenure: Tenure, version: str | None) -> StoredTenure | None:
-        """Write the row when nobody has done so since."""
-        if self.failure is not None:
-            raise self.failure
-        if version != (None if self.there is None else self.there.version):
-            return None
-        self.there = StoredTenure(tenure, str(int(version or 0) + 1))
-        lost, self.lose_answer = self.lose_answer, False
-        return None if lost else self.there
-
-
 class MemoryOutbox:
     """Announcements that wait, all in shard 0."""
 
     def __init__(self, *waiting: Announcement) -> None:
         self.waiting = list(waiting)
 
-    async def untold(self, shard: int, before: datetime, most: int) -> Sequence[Announcement]:
+    async def unsent(self, shard: int, before: datetime, most: int) -> Sequence[Announcement]:
         """Read the oldest."""
         waiting = self.waiting if shard == 0 else []
         return sorted((each for each in waiting if each.at < before), key=lambda each: each.at)[:most]
 
-    async def told(self, announcement: Announcement) -> None:
+    async def mark_sent(self, announcement: Announcement) -> None:
         """Forget one."""
         if announcement in self.waiting:
             self.waiting.remove(announcement)
@@ -71,7 +45,7 @@ class Queues:
         self.gone: set[str | None] = set()
         self.attempts = 0
 
-    async def tell(self, announcement: Announcement) -> None:
+    async def send(self, announcement: Announcement) -> None:
         """Keep the announcement, or raise as Service Bus does."""
         self.attempts += 1
         if announcement.reply_to in self.gone:

@@ -14,8 +14,13 @@ from unittest.mock import patch
 from urllib.parse import urlsplit
 
 from functions.agents.catalog import load_endpoints, url_setting
-from functions.pattern.agent_messages import AGENT_REPLIES_QUEUE, requests_queue
-from functions.pattern.messages import OPERATOR_ALERTS_QUEUE, SCHEDULER_REQUESTS_QUEUE, SUBMISSIONS_QUEUE
+from functions.pattern.messages import (
+    AGENT_REPLIES_QUEUE,
+    OPERATOR_ALERTS_QUEUE,
+    SCHEDULER_REQUESTS_QUEUE,
+    SUBMISSIONS_QUEUE,
+    requests_queue,
+)
 from functions.pattern.states import Way
 from functions.services.service import SERVICES_PATH
 from functions.settings import Settings, load_settings

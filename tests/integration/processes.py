@@ -10,10 +10,10 @@ from typing import Any
 from azure.core.exceptions import ServiceResponseError
 from azure.data.tables.aio import TableClient
 
-from functions.operations.counters import StoreFigures
+from functions.pattern.definition import Registry
 from functions.pattern.events import Event
 from functions.pattern.identity import TaskId
-from functions.pattern.registry import Registry
+from functions.pattern.request_figures import StoreFigures
 from functions.pattern.store_ports import Stored
 from functions.store.keys import OUTBOX
 from functions.store.state_store import TableStateStore

@@ -6,23 +6,20 @@ import uuid
 
 from azure.data.tables.aio import TableClient
 
-from functions.operations.counters import StoreFigures
+from functions.bus.announcer import Announcer
 from functions.pattern.identity import TaskId
 from functions.pattern.records import TaskRecord
+from functions.pattern.request_figures import StoreFigures
 from functions.pattern.store_ports import ChangeAnnouncer
-from functions.store.announcer import Announcer
-from functions.store.heartbeat import TableHeartbeat
+from functions.store.conditional_rows import ConditionalRows, TableHeartbeat
 from functions.store.index_rows import TableIndexRows
-from functions.store.lease import TableLeaseRow
 from functions.store.outbox import TableOutbox
 from functions.store.state_store import TableStateStore
 from functions.store.task_index import TableTaskIndex
-from functions.supervisor.figures import SweepFigures
 from functions.supervisor.full_sweep import FullSweep
-from functions.supervisor.lease import Lease
-from functions.supervisor.leftovers import Leftovers
 from functions.supervisor.sweep import Sweep
 from tests.fakes.clock import FakeClock
+from tests.fakes.ports import fake_ports
 from tests.fakes.supervision import POLICY, Queues, RecordedRequests
 
 
@@ -46,7 +43,7 @@ class Supervisor:
     """
 
     def __init__(
-        self, table: TableClient, *, shards: int = 1, holder: str = "one", crashes: bool = False
+        self, table: TableClient, *, shards: int = 1, instance: str = "one", crashes: bool = False
     ) -> None:
         self.clock = FakeClock()
         self.figures = StoreFigures()
@@ -55,33 +52,23 @@ class Supervisor:
         outbox = TableOutbox(table, shards=shards, figures=self.figures)
         announcer = Announcer(outbox=outbox, announcements=self.queues, requests=self.requests)
         self.store = self._store(table, shards, CrashingAnnouncer() if crashes else announcer)
-        self._sweep = Sweep(
-            index=TableTaskIndex(table, shards=shards, figures=self.figures),
-            store=self.store,
-            policy=POLICY,
-            lease=Lease(TableLeaseRow(table, figures=self.figures), holder=holder, clock=self.clock),
-            leftovers=Leftovers(outbox=outbox, announcements=self.queues, clock=self.clock),
-            heartbeat=TableHeartbeat(table, figures=self.figures),
+        ports = fake_ports(
             clock=self.clock,
-            instance=holder,
+            store=self.store,
+            index=TableTaskIndex(table, shards=shards, figures=self.figures),
+            index_rows=TableIndexRows(table, shards=shards, new_id=_new_id, figures=self.figures),
+            outbox=outbox,
+            announcements=self.queues,
+            heartbeat=TableHeartbeat(ConditionalRows(table, new_id=_new_id, figures=self.figures)),
         )
-        rows = TableIndexRows(table, shards=shards, new_id=_new_id, figures=self.figures)
-        self.full_sweep = FullSweep(rows=rows, store=self.store, clock=self.clock)
+        self.index_rows = ports.index_rows
+        self.full_sweep = FullSweep(ports)
+        self.sweep = Sweep(ports, POLICY, instance).run
 
     def _store(self, table: TableClient, shards: int, announcer: ChangeAnnouncer) -> TableStateStore:
         return TableStateStore(
             table, shards=shards, clock=self.clock, new_id=_new_id, figures=self.figures, announcer=announcer
         )
-
-    async def sweep(self) -> SweepFigures:
-        """Sweep once, as the leader."""
-        figures = await self._sweep.run()
-        assert figures is not None
-        return figures
-
-    async def sweep_without_lease(self) -> SweepFigures:
-        """Sweep once, whoever else does."""
-        return await self._sweep._sweep()
 
     async def record(self, task: TaskId) -> TaskRecord:
         """Read a task that must be there."""

@@ -17,7 +17,7 @@ from functions.agents.breaker import Breaker, CircuitOpenError
 from functions.pattern.breaker import BreakerPolicy, BreakerRecord, BreakerState
 from functions.pattern.errors import TransientError
 from functions.pattern.store_ports import StoredBreaker
-from functions.store.breakers import TableBreakerRows
+from functions.store.conditional_rows import ConditionalRows, TableBreakerRows
 from tests.fakes.clock import START, FakeClock
 from tests.fakes.ports import fake_ports
 from tests.fakes.tasks import after
@@ -97,7 +97,9 @@ def instances(make_process: MakeProcess) -> list[Instance]:
 
 
 def _rows(process: Process) -> TableBreakerRows:
-    return TableBreakerRows(process.table, new_id=lambda: uuid.uuid4().hex, figures=process.figures)
+    return TableBreakerRows(
+        ConditionalRows(process.table, new_id=lambda: uuid.uuid4().hex, figures=process.figures)
+    )
 
 
 async def _told(instances: list[Instance], seconds: float) -> list[str]:
@@ -181,7 +183,7 @@ async def test_row_that_moved_on_is_not_written(process: Process) -> None:
 async def test_write_whose_answer_was_lost_is_known_as_our_own(process: Process) -> None:
     """The SDK repeats it, and it conflicts with itself."""
     table: Any = RepeatingTable(process.table)
-    rows = TableBreakerRows(table, new_id=lambda: uuid.uuid4().hex, figures=process.figures)
+    rows = TableBreakerRows(ConditionalRows(table, new_id=lambda: uuid.uuid4().hex, figures=process.figures))
     created = (await rows.swap(OPEN, None)).there
     assert created is not None
     repeated = await rows.swap(CLOSED_DRONE, created.version)
@@ -216,7 +218,7 @@ async def test_damaged_row_makes_no_call_fail(process: Process, damage: Mapping[
 async def test_failing_store_is_a_transient_fault(process: Process) -> None:
     """Of every request."""
     table: Any = DeadTable()
-    dead = TableBreakerRows(table, new_id=lambda: "", figures=process.figures)
+    dead = TableBreakerRows(ConditionalRows(table, new_id=lambda: "", figures=process.figures))
     for request in (dead.read("drone"), dead.swap(OPEN, None), dead.swap(OPEN, "version")):
         with pytest.raises(TransientError, match="Table Storage: ServiceRequestError"):
             await request

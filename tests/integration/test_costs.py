@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from functions.pattern.definition import Json
+from functions.pattern.definition import Json, Registry
 from functions.pattern.ports import AgentCall
-from functions.pattern.registry import Registry
 from functions.pattern.states import Outcome, ProcessState
 from functions.scheduler.claim import Claimer
 from functions.submission.intake import Intake
+from tests.fakes.ports import fake_ports
 from tests.fakes.queues import RecordedRejections, RecordedSchedulers
 from tests.fakes.runners import make_runner
 from tests.fakes.tasks import FIRST
@@ -36,18 +36,13 @@ class Agent:
 
 async def _submit(process: Process) -> None:
     intake = Intake(
-        store=process.store,
-        rejected=RecordedRejections(),
-        registry=REGISTRY,
-        reply_queues=(),
-        clock=process.clock,
-        pick_up_within=30,
+        fake_ports(store=process.store, rejected=RecordedRejections(), clock=process.clock), REGISTRY, (), 30
     )
     await intake.take("m-1", submission(ONE_STEP).model_dump_json().encode(), RecordedSchedulers())
 
 
 async def _claim(process: Process) -> None:
-    claimer = Claimer(store=process.store, registry=REGISTRY, clock=process.clock, start_within=30)
+    claimer = Claimer(fake_ports(store=process.store, clock=process.clock), REGISTRY, 30)
     assert (await claimer.claim(TASK, FIRST)).taken
 
 

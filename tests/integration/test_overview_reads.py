@@ -8,13 +8,12 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from azure.data.tables.aio import TableClient
 
-from functions.operations.counters import StoreFigures
 from functions.operations.overview import OverviewReader
 from functions.pattern.ports import QueueDepth
+from functions.pattern.request_figures import StoreFigures
 from functions.pattern.store_ports import Index
 from functions.settings import Connection
-from functions.store.breakers import TableBreakerRows
-from functions.store.heartbeat import TableHeartbeat
+from functions.store.conditional_rows import ConditionalRows, TableBreakerRows, TableHeartbeat
 from functions.store.keys import shard_key, sortable
 from functions.store.task_index import TableTaskIndex
 from tests.fakes.clock import FakeClock
@@ -58,10 +57,11 @@ async def test_overview_of_a_large_table_takes_few_reads(table: TableClient, con
     """At most three requests for each shard and five more; the newest tasks are counted, and since when."""
     await create_rows(table, map(_rows, range(SHARDS)), connection)
     figures, clock = StoreFigures(), FakeClock(NOW)
+    rows = ConditionalRows(table, new_id=str, figures=figures)
     overviews = OverviewReader(
         index=TableTaskIndex(table, shards=SHARDS, figures=figures),
-        heartbeats=TableHeartbeat(table, figures=figures),
-        breakers=TableBreakerRows(table, new_id=str, figures=figures),
+        heartbeats=TableHeartbeat(rows),
+        breakers=TableBreakerRows(rows),
         queues=NoQueues(),
         clock=clock,
     )

@@ -7,11 +7,10 @@ from datetime import timedelta
 import pytest
 from azure.data.tables.aio import TableClient
 
-from functions.operations.counters import StoreFigures
 from functions.pattern.identity import TaskId
+from functions.pattern.request_figures import StoreFigures
 from functions.pattern.store_ports import Stored
-from functions.store.rejected import TableRejectedMessages
-from functions.store.retention import TableTaskRetention
+from functions.store.retention import TableRejectedMessages, TableTaskRetention
 from tests.fakes.clock import START, FakeClock
 from tests.fakes.interventions import done, resubmission
 from tests.fakes.tasks import FIRST, SECOND, claimed, failed, pending, started

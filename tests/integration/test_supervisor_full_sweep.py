@@ -8,7 +8,7 @@ import pytest
 from azure.data.tables.aio import TableClient
 
 from functions.pattern.identity import TaskId
-from functions.pattern.store_ports import IndexRow, Mended
+from functions.pattern.store_ports import IndexFix, IndexRow
 from tests.fakes.tasks import claimed, completed, pending, started, told
 from tests.fakes.workflows import LINE
 from tests.integration.supervisors import Supervisor
@@ -37,8 +37,8 @@ async def _damage(table: TableClient, task: str, *, missing: bool = False, wrong
         await table.create_entity({"PartitionKey": "000", "RowKey": WRONG.format(task), **row})
 
 
-async def test_damage_is_mended_and_the_rest_left_alone(supervisor: Supervisor, table: TableClient) -> None:
-    """Afterwards all is as it was, and a second sweep has nothing to mend."""
+async def test_damage_is_fixed_and_the_rest_left_alone(supervisor: Supervisor, table: TableClient) -> None:
+    """Afterwards all is as it was, and a second sweep has nothing to fix."""
     for task in ("sound", "missing", "moved", "doubled"):
         await supervisor.store.admit(pending(LINE, TaskId(task)))
     whole = await _rows(table)
@@ -49,10 +49,11 @@ async def test_damage_is_mended_and_the_rest_left_alone(supervisor: Supervisor, 
     figures = await supervisor.full_sweep.run()
     assert (figures.tasks, figures.index_rows) == (4, 5)
     assert (figures.created, figures.deleted, figures.failures) == (2, 3, 0)
-    mended = await _rows(table)
-    assert _without_write_ids(mended) == _without_write_ids(whole)
-    assert mended["sound|task"] == whole["sound|task"]
-    assert (await supervisor.full_sweep.run()).mended == 0
+    fixed = await _rows(table)
+    assert _without_write_ids(fixed) == _without_write_ids(whole)
+    assert fixed["sound|task"] == whole["sound|task"]
+    again = await supervisor.full_sweep.run()
+    assert (again.created, again.deleted) == (0, 0)
 
 
 async def test_finished_tasks_are_compared_too(supervisor: Supervisor) -> None:
@@ -60,12 +61,12 @@ async def test_finished_tasks_are_compared_too(supervisor: Supervisor) -> None:
     done = [event(step) for step in ("pick", "send") for event in (started, completed)]
     await supervisor.store.admit(told(pending(LINE), claimed(), *done))
     figures = await supervisor.full_sweep.run()
-    assert (figures.tasks, figures.index_rows, figures.mended) == (1, 1, 0)
+    assert (figures.tasks, figures.index_rows, figures.created, figures.deleted) == (1, 1, 0, 0)
 
 
 async def test_task_that_changed_meanwhile_is_left_alone(supervisor: Supervisor, table: TableClient) -> None:
     """Its row is not as it was read: whoever changed it saw to its index row."""
-    rows = supervisor.full_sweep._rows
+    rows = supervisor.index_rows
     task = TaskId("moved")
     await supervisor.store.admit(pending(LINE, task))
     await _damage(table, task, wrong=True)
@@ -75,7 +76,7 @@ async def test_task_that_changed_meanwhile_is_left_alone(supervisor: Supervisor,
     assert [row.key for row in seen] == [RIGHT.format(task), WRONG.format(task)]
     await supervisor.store.change(read, claimed(task=task))
     before = await _rows(table)
-    assert await rows.mend(read, seen) == Mended()
+    assert await rows.fix(read, seen) == IndexFix()
     assert await _rows(table) == before
 
 
@@ -83,13 +84,13 @@ async def test_index_row_that_is_gone_or_new_is_not_removed(
     supervisor: Supervisor, table: TableClient
 ) -> None:
     """Only the very row that was seen."""
-    rows = supervisor.full_sweep._rows
+    rows = supervisor.index_rows
     await _damage(table, "orphan", wrong=True)
     [seen] = (await rows.page(0, after=None, most=1000)).index_rows
-    assert await rows.remove(IndexRow(seen.task, WRONG.format("other"), seen.version)) == Mended()
+    assert await rows.remove(IndexRow(seen.task, WRONG.format("other"), seen.version)) == IndexFix()
     await table.delete_entity("000", seen.key)
     await _damage(table, "orphan", wrong=True)
-    assert await rows.remove(seen) == Mended()
+    assert await rows.remove(seen) == IndexFix()
     assert list(await _rows(table)) == [seen.key]
 
 
@@ -101,7 +102,7 @@ async def test_pages_cover_all_rows(supervisor: Supervisor) -> None:
     found: list[str] = []
     after: str | None = None
     while True:
-        page = await supervisor.full_sweep._rows.page(0, after=after, most=3)
+        page = await supervisor.index_rows.page(0, after=after, most=3)
         found += [row.key for row in page.index_rows] + [row.task for row in page.task_rows]
         after = page.continuation
         if after is None:

@@ -1,8 +1,6 @@
-"""The Supervisor's rows on the real table: index pages, lease, heartbeat."""
+"""The Supervisor's rows on the real table: index pages, heartbeat."""
 
 from __future__ import annotations
-
-import asyncio
 
 import pytest
 
@@ -10,15 +8,11 @@ from functions.pattern.errors import TransientError
 from functions.pattern.identity import TaskId
 from functions.pattern.states import ProcessState
 from functions.pattern.store_ports import Index, IndexEntry
-from functions.store.heartbeat import TableHeartbeat
-from functions.store.lease import TableLeaseRow
+from functions.store.conditional_rows import ConditionalRows, TableHeartbeat
 from functions.store.task_index import TableTaskIndex
-from functions.supervisor.figures import Beat, SweepFigures
-from functions.supervisor.lease import Lease, Tenure
 from tests.fakes.clock import START
 from tests.fakes.tasks import after, claimed, completed, failed, pending, started
 from tests.fakes.workflows import LINE
-from tests.integration.conftest import MakeProcess
 from tests.integration.processes import Process
 
 pytestmark = pytest.mark.process
@@ -86,46 +80,14 @@ async def test_forged_continuation_is_refused(process: Process, text: str) -> No
         await _index(process).page(Index.DUE, 0, after=text, most=2)
 
 
-async def test_lease_has_one_holder_in_the_table(make_process: MakeProcess) -> None:
-    """Two processes, at the same moment, from the first time on."""
-    leases = [_lease(make_process(), holder) for holder in ("one", "two")]
-    for _ in range(2):
-        taken = await asyncio.gather(*(lease.take() for lease in leases))
-        assert sorted(taken) == [False, True]
-        for lease in leases:
-            await lease.give_back()
-
-
-async def test_lease_expires_in_the_table(make_process: MakeProcess) -> None:
-    """Its time is kept as it was written."""
-    one, two = make_process(), make_process()
-    assert await _lease(one, "one").take()
-    two.clock.advance(14.9)
-    assert not await _lease(two, "two").take()
-    two.clock.advance(0.1)
-    assert await _lease(two, "two").take()
-
-
-async def test_row_that_moved_on_is_not_written(process: Process) -> None:
-    """Neither made twice nor replaced from an old read."""
-    row = TableLeaseRow(process.table, figures=process.figures)
-    first = await row.write(Tenure("one", after(1)), None)
-    assert first is not None
-    assert await row.write(Tenure("two", after(2)), None) is None
-    second = await row.write(Tenure("two", after(2)), first.version)
-    assert await row.write(Tenure("three", after(3)), first.version) is None
-    assert await row.read() == second
-
-
 async def test_heartbeat_is_the_last_sweeps(process: Process) -> None:
     """Its figures by their names; none before the first."""
-    heartbeat = TableHeartbeat(process.table, figures=process.figures)
+    heartbeat = _heartbeat(process)
     assert await heartbeat.latest() is None
     for recovered in (1, 2):
-        figures = SweepFigures(recovered=recovered, oldest_overdue=1.5)
-        beat = Beat(instance="one", started_at=after(0), finished_at=after(1), figures=figures)
-        await heartbeat.beat(beat.properties())
-    assert await heartbeat.latest() == beat.properties()
+        beat = {"instance": "one", "finished_at": after(1), "recovered": recovered, "oldest_overdue": 1.5}
+        await heartbeat.beat(beat)
+    assert await heartbeat.latest() == beat
 
 
 async def test_failing_service_is_a_transient_fault(process: Process) -> None:
@@ -134,13 +96,8 @@ async def test_failing_service_is_a_transient_fault(process: Process) -> None:
     with pytest.raises(TransientError):
         await _index(process).page(Index.DUE, 0, most=2)
     with pytest.raises(TransientError):
-        await TableHeartbeat(process.table, figures=process.figures).beat(
-            Beat(
-                instance="one", started_at=after(0), finished_at=after(1), figures=SweepFigures()
-            ).properties()
-        )
+        await _heartbeat(process).beat({"instance": "one"})
 
 
-def _lease(process: Process, holder: str) -> Lease:
-    row = TableLeaseRow(process.table, figures=process.figures)
-    return Lease(row, holder=holder, clock=process.clock)
+def _heartbeat(process: Process) -> TableHeartbeat:
+    return TableHeartbeat(ConditionalRows(process.table, new_id=lambda: "", figures=process.figures))

@@ -43,13 +43,13 @@ async def test_cost_of_a_sweep_follows_the_overdue_tasks(table: TableClient, con
 
 
 async def test_two_supervisors_at_once_recover_once(table: TableClient) -> None:
-    """Without the lease, on the same tasks at the same moment: one recovery each, one request."""
-    one, two = Supervisor(table, holder="one"), Supervisor(table, holder="two")
+    """On the same tasks at the same moment: one recovery each, one request."""
+    one, two = Supervisor(table, instance="one"), Supervisor(table, instance="two")
     tasks = [TaskId(f"task-{number}") for number in range(10)]
     await _admit(one, [pending(PARCEL, task) for task in tasks])
     for each in (one, two):
         each.clock.advance(36)
-    swept = await asyncio.gather(one.sweep_without_lease(), two.sweep_without_lease())
+    swept = await asyncio.gather(one.sweep(), two.sweep())
     assert sum(figures.recovered for figures in swept) == 10
     assert sum(figures.failures for figures in swept) == 0
     assert sorted(one.requests.asked + two.requests.asked) == [(task, SECOND) for task in tasks]
@@ -60,10 +60,10 @@ async def test_two_supervisors_at_once_recover_once(table: TableClient) -> None:
 
 async def test_request_lost_in_a_crash_is_made_good(table: TableClient) -> None:
     """Killed between its write and its message: the task is overdue again, and the next sweep finds it."""
-    dying, living = Supervisor(table, holder="dying", crashes=True), Supervisor(table, holder="living")
+    dying, living = Supervisor(table, instance="dying", crashes=True), Supervisor(table, instance="living")
     await _admit(dying, [pending(PARCEL)])
     dying.clock.advance(36)
-    assert (await dying.sweep_without_lease()).failures == 1
+    assert (await dying.sweep()).failures == 1
     assert (await living.record(TASK)).task.epoch == SECOND
     living.clock.advance(36 + 30 + 6)
     await living.sweep()
@@ -71,16 +71,16 @@ async def test_request_lost_in_a_crash_is_made_good(table: TableClient) -> None:
     assert (await living.record(TASK)).task.failure_count == 2
 
 
-async def test_alert_lost_in_a_crash_is_told(table: TableClient) -> None:
+async def test_alert_lost_in_a_crash_is_sent(table: TableClient) -> None:
     """It was recorded with the change; the next sweep of anybody sends it, once."""
-    dying, living = Supervisor(table, holder="dying", crashes=True), Supervisor(table, holder="living")
+    dying, living = Supervisor(table, instance="dying", crashes=True), Supervisor(table, instance="living")
     exhausted = pending(PARCEL)
     await _admit(dying, [replace(exhausted, task=replace(exhausted.task, failure_count=3))])
     dying.clock.advance(36)
-    await dying.sweep_without_lease()
+    await dying.sweep()
     assert (await living.record(TASK)).task.process_state is ProcessState.ERROR
     living.clock.advance(36 + 31)
-    assert [(await living.sweep()).told for _ in range(2)] == [1, 0]
+    assert [(await living.sweep()).sent for _ in range(2)] == [1, 0]
     [alert] = living.queues.told
     assert (alert.kind, alert.task) == (AnnouncementKind.ALERT, TASK)
 

@@ -8,10 +8,10 @@ import pytest
 from azure.data.tables import TableServiceClient
 from azure.data.tables.aio import TableClient
 
-from functions.pattern.errors import TransientError
-from functions.settings import Connection, SettingsError
+from functions.pattern.errors import SettingsError, TransientError
+from functions.settings import Connection
 from functions.store.connect import connect_at_start
-from functions.store.rejected import TableRejectedMessages
+from functions.store.retention import TableRejectedMessages
 from functions.store.tables import REJECTED_TABLE, TASKS_TABLE, prepare_tables
 from tests.fakes.clock import START, FakeClock
 from tests.integration.processes import Process

@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 from azure.data.tables.aio import TableClient
 
-from functions.operations.counters import StoreFigures
 from functions.pattern.identity import TaskId
+from functions.pattern.request_figures import StoreFigures
 from functions.pattern.store_ports import Index
 from functions.store.task_index import TableTaskIndex
 from tests.fakes.tasks import after, pending

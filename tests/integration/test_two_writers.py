@@ -15,6 +15,7 @@ from functions.pattern.store_ports import Admission, Stored
 from functions.scheduler.claim import Claim, Claimer
 from functions.store.entities import task_entity
 from tests.fakes.interventions import recovered
+from tests.fakes.ports import fake_ports
 from tests.fakes.tasks import FIRST, SECOND, claimed, completed, pending, started
 from tests.fakes.workflows import LINE, TASK, order
 from tests.integration.conftest import MakeProcess
@@ -112,7 +113,7 @@ async def test_what_a_process_remembers_is_not_believed_when_nothing_is_written(
 
 
 def _claimer(process: Process) -> Claimer:
-    return Claimer(store=process.store, registry=process.registry, clock=process.clock, start_within=30)
+    return Claimer(fake_ports(store=process.store, clock=process.clock), process.registry, 30)
 
 
 async def _overwrite(process: Process, record: TaskRecord) -> None:

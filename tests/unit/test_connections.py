@@ -6,8 +6,9 @@ from collections.abc import Callable
 
 import pytest
 
-from functions.bus import connect as service_bus
-from functions.settings import Connection, SettingsError
+from functions.bus.sender import connect_bus
+from functions.pattern.errors import SettingsError
+from functions.settings import Connection
 from functions.store import connect as table_storage
 
 BY_IDENTITY = Connection(None, "https://account.table.core.windows.net", "client")
@@ -18,7 +19,7 @@ BY_IDENTITY = Connection(None, "https://account.table.core.windows.net", "client
     [
         (table_storage.connect, "StateStore"),
         (table_storage.connect_at_start, "StateStore"),
-        (service_bus.connect, "ServiceBusConnection"),
+        (connect_bus, "ServiceBusConnection"),
     ],
 )
 @pytest.mark.parametrize("text", ["rubbish", "Endpoint=;AccountName=;"])
@@ -45,5 +46,5 @@ async def test_state_store_is_reached_by_identity() -> None:
 
 async def test_service_bus_is_reached_by_identity() -> None:
     """The namespace's host name is all it needs."""
-    async with service_bus.connect(Connection(None, "bus.servicebus.windows.net", None)) as client:
+    async with connect_bus(Connection(None, "bus.servicebus.windows.net", None)) as client:
         assert client.fully_qualified_namespace == "bus.servicebus.windows.net"

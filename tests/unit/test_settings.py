@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from functions.settings import Connection, Settings, SettingsError, load_settings
+from functions.pattern.errors import SettingsError
+from functions.settings import Connection, Settings, load_settings
 
 COMPLETE = {
     "StateStore": "UseDevelopmentStorage=true",

@@ -1,28 +1,23 @@
-"""What an hour brought: orders paid, deliveries made, undone, recovered, stuck, and a circuit open."""
+"""What an hour brought: orders paid, deliveries made, undone, recovered, stuck, and an open circuit."""
 
 from __future__ import annotations
 
 import asyncio
 import random
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from azure.data.tables.aio import TableClient
 
-from functions.clock import SystemClock
-from functions.operations.counters import StoreFigures
 from functions.pattern.breaker import BreakerRecord, BreakerState
 from functions.pattern.definition import Workflow
-from functions.store.breakers import TableBreakerRows
-from functions.store.lease import TableLeaseRow
-from functions.supervisor.lease import Lease
+from functions.pattern.request_figures import StoreFigures
+from functions.store.conditional_rows import ConditionalRows, TableBreakerRows
 from functions.workflows.orders.definition import ORDERS
 from tests.e2e.console.story import Story
 from tests.e2e.fleet.workflows import HOLDING, UNDOING
-from tests.e2e.recovery.bench import PATIENCE
 
 #: The delivery of which a picture is made.
 STUCK = "delivery-7f3a9c41"
@@ -33,18 +28,18 @@ _NO_DRONE = "drone answered 422"
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """Where a task is told of: a table, as of `now`."""
+    """Where stories are told, as of `now`."""
 
-    table: TableClient
-    shards: int
     now: datetime
     chance: random.Random
+    stories: list[Story] = field(default_factory=list)
 
-    async def begin(self, workflow: Workflow, name: str, ago: float, *, reply_to: str | None = None) -> Story:
+    def begin(self, workflow: Workflow, name: str, ago: float, *, reply_to: str | None = None) -> Story:
         """Submit an order, so many seconds ago; a name without a number gets one."""
         task = name if "-" in name else f"{name}-{self.chance.getrandbits(32):08x}"
         at = self.now - timedelta(seconds=ago)
-        return await Story.begin(self.table, self.shards, workflow, task, at, reply_to=reply_to)
+        self.stories.append(Story.begin(workflow, task, at, reply_to=reply_to))
+        return self.stories[-1]
 
 
 type Scene = Callable[[Stage, random.Random], Awaitable[None]]
@@ -52,7 +47,7 @@ type Scene = Callable[[Stage, random.Random], Awaitable[None]]
 
 async def order_paid(stage: Stage, chance: random.Random) -> None:
     """Most of what happens."""
-    story = await stage.begin(ORDERS, "order", chance.uniform(30, 3_540))
+    story = stage.begin(ORDERS, "order", chance.uniform(30, 3_540))
     took = chance.lognormvariate(0, 0.6)
     await story.claimed(0.1)
     await story.begun("payment", 0.2, within=60)
@@ -61,7 +56,7 @@ async def order_paid(stage: Stage, chance: random.Random) -> None:
 
 async def order_refused(stage: Stage, chance: random.Random) -> None:
     """Its payment is refused for good, and it waits for an operator."""
-    story = await stage.begin(ORDERS, "order", chance.uniform(300, 3_000), reply_to="notices-demo")
+    story = stage.begin(ORDERS, "order", chance.uniform(300, 3_000), reply_to="notices-demo")
     await story.claimed(0.1)
     await story.begun("payment", 0.2, within=60)
     await story.refused("payment", 1.1, "payment answered 422")
@@ -69,14 +64,14 @@ async def order_refused(stage: Stage, chance: random.Random) -> None:
 
 async def delivery_made(stage: Stage, chance: random.Random) -> None:
     """Five services in turn, two of them side by side."""
-    story = await stage.begin(HOLDING, "delivery", chance.uniform(30, 3_500))
+    story = stage.begin(HOLDING, "delivery", chance.uniform(30, 3_500))
     await _packed(story)
     await _flown(story, 1.2, chance.lognormvariate(0.3, 0.5))
 
 
 async def delivery_recovered(stage: Stage, chance: random.Random) -> None:
     """Its drone's answer was lost; the Supervisor had it run again."""
-    story = await stage.begin(HOLDING, "delivery", chance.uniform(600, 3_000))
+    story = stage.begin(HOLDING, "delivery", chance.uniform(600, 3_000))
     await _packed(story)
     await story.begun("drone", 1.2)
     await story.recovered(27)
@@ -86,7 +81,7 @@ async def delivery_recovered(stage: Stage, chance: random.Random) -> None:
 
 async def delivery_undone(stage: Stage, chance: random.Random) -> None:
     """No drone can fly, and what was done is undone."""
-    story = await stage.begin(UNDOING, "delivery", chance.uniform(60, 3_400))
+    story = stage.begin(UNDOING, "delivery", chance.uniform(60, 3_400))
     await _packed(story)
     await story.begun("drone", 1.2)
     await story.refused("drone", 2, _NO_DRONE)
@@ -98,7 +93,7 @@ async def delivery_undone(stage: Stage, chance: random.Random) -> None:
 
 async def delivery_stuck(stage: Stage, _chance: random.Random) -> None:
     """Lost once, refused, resubmitted in vain: it waits for an operator."""
-    story = await stage.begin(HOLDING, STUCK, 240, reply_to="notices-demo")
+    story = stage.begin(HOLDING, STUCK, 240, reply_to="notices-demo")
     await _packed(story)
     await story.begun("drone", 1.2)
     await story.recovered(26.7)
@@ -113,7 +108,7 @@ async def delivery_stuck(stage: Stage, _chance: random.Random) -> None:
 
 async def delivery_given_up(stage: Stage, chance: random.Random) -> None:
     """Its drone never answered, through all recoveries."""
-    story = await stage.begin(HOLDING, "delivery", chance.uniform(300, 3_000))
+    story = stage.begin(HOLDING, "delivery", chance.uniform(300, 3_000))
     await _packed(story)
     await story.begun("drone", 1.2)
     await story.recovered(27)
@@ -124,7 +119,7 @@ async def delivery_given_up(stage: Stage, chance: random.Random) -> None:
 
 async def delivery_in_recovery(stage: Stage, chance: random.Random) -> None:
     """Its Scheduler was lost, and the Supervisor has taken it from there."""
-    story = await stage.begin(HOLDING, "delivery", chance.uniform(28, 32))
+    story = stage.begin(HOLDING, "delivery", chance.uniform(28, 32))
     await _packed(story)
     await story.begun("drone", 1.2)
     await story.recovered(27)
@@ -132,7 +127,7 @@ async def delivery_in_recovery(stage: Stage, chance: random.Random) -> None:
 
 async def order_under_way(stage: Stage, chance: random.Random) -> None:
     """Its payment takes a while."""
-    story = await stage.begin(ORDERS, "order", chance.uniform(2, 9))
+    story = stage.begin(ORDERS, "order", chance.uniform(2, 9))
     await story.claimed(0.1)
     await story.begun("payment", 0.2, within=600)
 
@@ -151,32 +146,21 @@ _CAST: tuple[tuple[Scene, int], ...] = (
 
 
 async def play(table: TableClient, shards: int, now: datetime) -> None:
-    """Fill a table with the hour before `now`, while no Supervisor looks at what is told of the past."""
+    """Fill a table with the hour before `now`; each task is written at once, as it is in the end."""
     chance = random.Random(4711)  # noqa: S311 - for pictures
     doors = asyncio.Semaphore(_TASKS_AT_ONCE)
 
     async def played(scene: Scene, seed: float) -> None:
+        own = random.Random(seed)  # noqa: S311 - as above
+        stage = Stage(now, own)
+        await scene(stage, own)
         async with doors:
-            own = random.Random(seed)  # noqa: S311 - as above
-            await scene(Stage(table, shards, now, own), own)
+            for story in stage.stories:
+                await story.write(table, shards)
 
     scenes = [scene for scene, times in _CAST for _ in range(times)]
-    async with _alone(table):
-        await asyncio.gather(*(played(scene, chance.random()) for scene in scenes))
+    await asyncio.gather(*(played(scene, chance.random()) for scene in scenes))
     await _breakers(table, now)
-
-
-@asynccontextmanager
-async def _alone(table: TableClient) -> AsyncIterator[None]:
-    """Hold the Supervisors' lease."""
-    lease = Lease(TableLeaseRow(table, figures=StoreFigures()), holder="story", clock=SystemClock())
-    async with asyncio.timeout(PATIENCE):
-        while not await lease.take():
-            await asyncio.sleep(0.1)
-    try:
-        yield
-    finally:
-        await lease.give_back()
 
 
 async def _packed(story: Story) -> None:
@@ -197,7 +181,7 @@ async def _flown(story: Story, at: float, took: float) -> None:
 
 
 async def _breakers(table: TableClient, now: datetime) -> None:
-    rows = TableBreakerRows(table, new_id=lambda: uuid.uuid4().hex, figures=StoreFigures())
+    rows = TableBreakerRows(ConditionalRows(table, new_id=lambda: uuid.uuid4().hex, figures=StoreFigures()))
     drone = BreakerRecord(
         service="drone",
         state=BreakerState.OPEN,

@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import json
 import uuid
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Self, TypedDict
 
 from azure.data.tables.aio import TableClient
 
-from functions.operations.counters import StoreFigures
+from functions.pattern.announcements import announcements
 from functions.pattern.definition import Workflow
 from functions.pattern.events import (
     Claimed,
@@ -29,9 +28,9 @@ from functions.pattern.events import (
 )
 from functions.pattern.identity import Epoch, SchedulerId, StepName, TaskId, scheduler_id
 from functions.pattern.records import Order, TaskRecord
-from functions.pattern.store_ports import Stored
-from functions.pattern.transitions import admit
-from functions.store.state_store import TableStateStore
+from functions.pattern.transitions import admit, apply
+from functions.store.entities import entity, index_entity, outbox_entity, task_entity
+from functions.store.keys import epoch_row, order_row, shard_of, step_row
 from local.callers.client import SAMPLE_DELIVERY, SAMPLE_ORDER
 
 _START_WITHIN = 60.0
@@ -43,54 +42,17 @@ class _Ours(TypedDict):
     scheduler: SchedulerId
 
 
-class _Silence:
-    """Nobody is told at once; the Supervisor tells later."""
-
-    async def announce(self, before: TaskRecord | None, after: TaskRecord) -> None:
-        """Tell nobody."""
-
-
-@dataclass
-class _Hands:
-    """A clock that shows what it is set to."""
-
-    time: datetime
-
-    def now(self) -> datetime:
-        """Tell the time."""
-        return self.time
-
-
 class Story:
     """One task, told step by step; times are in seconds after its submission."""
 
-    def __init__(self, store: TableStateStore, clock: _Hands, stored: Stored) -> None:
-        self._store = store
-        self._clock = clock
-        self._stored = stored
-        self._begin = clock.time
+    def __init__(self, record: TaskRecord) -> None:
+        self._record = record
+        self._begin = record.order.submitted_at
+        self._announcements = [*announcements(None, record)]
 
     @classmethod
-    async def begin(
-        cls,
-        table: TableClient,
-        shards: int,
-        workflow: Workflow,
-        task: str,
-        at: datetime,
-        *,
-        reply_to: str | None = None,
-    ) -> Self:
+    def begin(cls, workflow: Workflow, task: str, at: datetime, *, reply_to: str | None = None) -> Self:
         """Submit an order."""
-        clock = _Hands(at)
-        store = TableStateStore(
-            table,
-            shards=shards,
-            clock=clock,
-            new_id=lambda: uuid.uuid4().hex,
-            figures=StoreFigures(),
-            announcer=_Silence(),
-        )
         order = Order(
             task=TaskId(task),
             workflow=workflow.name,
@@ -104,8 +66,21 @@ class Story:
             reply_to=reply_to,
             traceparent=f"00-{uuid.uuid4().hex}-00f067aa0ba902b7-01",
         )
-        record = admit(order, workflow, pick_up_by=at + timedelta(seconds=_START_WITHIN))
-        return cls(store, clock, (await store.admit(record)).stored)
+        return cls(admit(order, workflow, pick_up_by=at + timedelta(seconds=_START_WITHIN)))
+
+    async def write(self, table: TableClient, shards: int) -> None:
+        """Write the rows in one transaction, so that no Supervisor sees an older state of the task."""
+        record, task = self._record, self._record.order.task
+        rows = [
+            task_entity(record.task, uuid.uuid4().hex),
+            entity(order_row(task), record.order),
+            *(entity(step_row(task, number), step) for number, step in enumerate(record.steps)),
+            *(entity(epoch_row(task, closed.epoch), closed) for closed in record.history),
+            index_entity(record),
+            *(outbox_entity(each) for each in self._announcements),
+        ]
+        shard = shard_of(task, shards)
+        await table.submit_transaction(("create", {"PartitionKey": shard, **row}) for row in rows)
 
     async def claimed(self, at: float) -> None:
         """Have a Scheduler take the task."""
@@ -147,7 +122,7 @@ class Story:
 
     @property
     def _epoch(self) -> Epoch:
-        return self._stored.record.task.epoch
+        return self._record.task.epoch
 
     def _at(self, seconds: float) -> datetime:
         return self._begin + timedelta(seconds=seconds)
@@ -157,10 +132,10 @@ class Story:
 
     def _ours(self) -> _Ours:
         """Give what each of a Scheduler's events says of itself."""
-        return {"epoch": self._epoch, "scheduler": scheduler_id(self._stored.record.order.task, self._epoch)}
+        return {"epoch": self._epoch, "scheduler": scheduler_id(self._record.order.task, self._epoch)}
 
     async def _tell(self, at: float, event: Event) -> None:
-        self._clock.time = self._at(at)
-        outcome = await self._store.change(self._stored, event)
+        outcome = apply(self._record, event, self._at(at))
         assert not isinstance(outcome, Refused), f"{event} was refused: {outcome.reason}"
-        self._stored = outcome
+        self._announcements += announcements(self._record, outcome)
+        self._record = outcome

@@ -1,7 +1,6 @@
 """A Supervisor in a process of its own, which sweeps once: `python -m tests.e2e.recovery.supervisor`.
 
-Its clock can be ahead, and it can die at the worst moment. It ignores the lease, as one does whose
-lease was lost while it swept.
+Its clock can be ahead, and it can die at the worst moment.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import NoReturn
 
-from functions.bus.scheduler_requests import QueuedSchedulerRequests
+from functions.bus.messages import QueuedSchedulerRequests
 from functions.clock import SystemClock
 from functions.settings import load_settings
 from functions.wiring import Wiring
@@ -46,7 +45,7 @@ async def sweep(settings: Mapping[str, str], *options: str) -> Swept:
 async def _sweep_once() -> None:
     settings = load_settings()
     wiring = Wiring(settings, REGISTRATIONS)
-    figures = await wiring._sweep()._sweep()
+    figures = await wiring._sweep().run()
     sys.stdout.write(str(figures.recovered))
     sys.stdout.flush()
     os._exit(0)  # as a process that is stopped leaves its connections

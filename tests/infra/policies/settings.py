@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from itertools import product
 
-from functions.settings import SettingsError
+from functions.pattern.errors import SettingsError
 from tests.infra import application
 from tests.infra.bicep.values import Unresolved, Value
 from tests.infra.infrastructure import Environment, Infrastructure

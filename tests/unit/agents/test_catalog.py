@@ -8,7 +8,7 @@ import pytest
 
 from functions.agents.catalog import load_endpoints, make_agents
 from functions.agents.rest import RestAgent
-from functions.settings import SettingsError
+from functions.pattern.errors import SettingsError
 from tests.fakes.ports import fake_ports
 from tests.unit.agents.breaker.instances import POLICY
 

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from functions.agents.queued import QueuedAgent
-from functions.pattern.agent_messages import AgentReply
 from functions.pattern.definition import Json
 from functions.pattern.errors import PermanentError, TransientError
 from functions.pattern.identity import EffectKey, TaskId
+from functions.pattern.messages import AgentReply
 from functions.pattern.ports import AgentCall
 from tests.fakes.clock import FakeClock
 from tests.fakes.ports import fake_ports

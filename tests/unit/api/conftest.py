@@ -8,7 +8,7 @@ import pytest
 
 from functions.api.acceptance import Acceptance
 from functions.api.application import callers_application
-from functions.pattern.registry import Registry
+from functions.pattern.definition import Registry
 from functions.web.guard import Guard
 from functions.workflows.orders.definition import ORDERS
 from tests.fakes.asgi import AsgiClient

@@ -11,12 +11,12 @@ from azure.servicebus import ServiceBusMessage
 from azure.servicebus.aio import ServiceBusClient
 from azure.servicebus.exceptions import ServiceBusConnectionError
 
+from functions.bus.messages import QueuedSubmissions
 from functions.bus.sender import Outgoing, QueueSender
-from functions.bus.submissions import QueuedSubmissions
-from functions.operations.counters import BusFigures
 from functions.pattern.errors import TransientError
 from functions.pattern.messages import SubmissionMessage
 from functions.pattern.records import Order
+from functions.pattern.request_figures import BusFigures
 from tests.fakes.workflows import order, submission
 
 

@@ -9,16 +9,16 @@ import pytest
 
 from functions.operations.actions import Actions
 from functions.operations.application import operators_application
-from functions.operations.counters import BusFigures, StoreFigures
 from functions.operations.overview import OverviewReader
 from functions.operations.routes import operator_routes
 from functions.operations.summary import SummaryReader
 from functions.operations.tasks import Tasks
 from functions.operations.traces import Traces
+from functions.pattern.definition import Registry
 from functions.pattern.identity import TaskId
 from functions.pattern.ports import Pile, QueueDepth
 from functions.pattern.records import TaskRecord
-from functions.pattern.registry import Registry
+from functions.pattern.request_figures import BusFigures, StoreFigures
 from functions.web.callers import key_holder
 from functions.web.guard import Guard
 from tests.fakes.asgi import AsgiClient, HttpAnswer

@@ -7,10 +7,9 @@ from typing import Any
 
 import pytest
 
-from functions.pattern.definition import Workflow
+from functions.pattern.definition import Registry, Workflow
 from functions.pattern.events import GivenUp
 from functions.pattern.records import TaskRecord
-from functions.pattern.registry import Registry
 from functions.pattern.states import Remedy
 from tests.fakes.tasks import FIRST, SECOND, after, claimed, completed, failed, pending, started, told
 from tests.fakes.workflows import DIAMOND, LINE, TASK, trip

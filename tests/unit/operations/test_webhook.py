@@ -10,8 +10,7 @@ import pytest
 
 from functions.operations.alert_formats import AlertFormat, lost_alert
 from functions.operations.webhook import Webhook
-from functions.pattern.errors import TransientError
-from functions.settings import SettingsError
+from functions.pattern.errors import SettingsError, TransientError
 from tests.fakes.remote_service import Answer, RemoteServiceFake
 
 LOSS = lost_alert("submissions", "m-1", None, "expired")

@@ -9,7 +9,7 @@ from typing import Any, Literal
 import pytest
 from pydantic import ValidationError
 
-from functions.pattern.agent_messages import (
+from functions.pattern.messages import (
     AgentReply,
     AgentRequest,
     reply_to,

@@ -29,7 +29,8 @@ def test_step_is_found_by_its_name() -> None:
 def test_unknown_need_is_named() -> None:
     """A need that no step fulfils is named with its step and workflow."""
     assert (
-        _refusal(step("fly", "pack")) == "workflow 'trips': step 'fly' needs 'pack', which is no step of it"
+        _refusal(step("fly", "pack"))
+        == "workflow 'trips': step 'fly' needs 'pack', which is not one of its steps"
     )
 
 

@@ -11,8 +11,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from functions.pattern.bookkeeping import FINAL
 from functions.pattern.definition import Workflow
+from functions.pattern.epochs import FINAL
 from functions.pattern.errors import IllegalTransitionError
 from functions.pattern.events import (
     Event,

@@ -8,6 +8,7 @@ import pytest
 
 from functions.pattern.errors import PatternError, PermanentError, TransientError
 from functions.pattern.events import Reason, Refused
+from functions.pattern.request_figures import BusFigures, StoreFigures
 from functions.pattern.store_ports import Admission, StateStore
 from tests.fakes.clock import FakeClock
 from tests.fakes.interventions import recovered
@@ -52,3 +53,9 @@ def test_refusal_remembers_its_status() -> None:
     refusal = PermanentError("gone", status=410)
     assert (str(refusal), refusal.status) == ("gone", 410)
     assert PermanentError("gone").status is None
+
+
+def test_request_figures_begin_at_zero() -> None:
+    """They count what a process has asked of its services since its start."""
+    assert StoreFigures() == StoreFigures(transactions=0, operations=0, reads=0)
+    assert BusFigures() == BusFigures(messages=0, batches=0)

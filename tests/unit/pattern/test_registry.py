@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
+from functions.pattern.definition import Registry
 from functions.pattern.errors import DefinitionError
 from functions.pattern.identity import StepName
-from functions.pattern.registry import Registry
 from functions.pattern.states import Way
 from tests.fakes.workflows import DIAMOND, LINE, step, workflow
 

@@ -7,14 +7,15 @@ from typing import Any
 
 import pytest
 
-from functions.pattern.registry import Registry
+from functions.pattern.definition import Registry
 from functions.scheduler.blueprint import scheduler_blueprint
 from functions.scheduler.claim import Claimer
-from functions.scheduler.replies import ReplyTaker
-from functions.scheduler.requests import RequestTaker
+from functions.scheduler.outcomes import Outcomes
+from functions.scheduler.takers import ReplyTaker, RequestTaker
 from tests.fakes.clock import FakeClock
+from tests.fakes.ports import fake_ports
 from tests.fakes.queues import RecordedRejections
-from tests.fakes.runners import make_outcomes, make_runner
+from tests.fakes.runners import make_runner
 from tests.fakes.store import MemoryStateStore
 from tests.fakes.tasks import pending
 from tests.fakes.workflows import DIAMOND, TASK
@@ -45,17 +46,13 @@ def store() -> MemoryStateStore:
 @pytest.fixture
 def activities(store: MemoryStateStore) -> dict[str, Activity]:
     """Give the blueprint's functions by name."""
-    clock, registry = FakeClock(), Registry((DIAMOND,), {})
+    registry = Registry((DIAMOND,), {})
+    ports = fake_ports(store=store, rejected=RecordedRejections())
     blueprint = scheduler_blueprint(
-        Claimer(store=store, registry=registry, clock=clock, start_within=30),
-        make_runner(store, {"open": Agent()}, registry, clock),
-        RequestTaker(RecordedRejections()),
-        ReplyTaker(
-            store=store,
-            outcomes=make_outcomes(store, clock),
-            registry=registry,
-            rejected=RecordedRejections(),
-        ),
+        Claimer(ports, registry, 30),
+        make_runner(store, {"open": Agent()}, registry, FakeClock()),
+        RequestTaker(ports),
+        ReplyTaker(ports, Outcomes(ports, 30), registry),
     )
     functions = [builder.build() for builder in blueprint._function_builders]
     return {each.get_function_name(): each.get_user_function() for each in functions}

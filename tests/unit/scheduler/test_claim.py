@@ -6,11 +6,12 @@ from dataclasses import replace
 
 import pytest
 
+from functions.pattern.definition import Registry
 from functions.pattern.identity import StepName, TaskId
-from functions.pattern.registry import Registry
 from functions.scheduler.claim import Claim, Claimer
 from tests.fakes.clock import FakeClock
 from tests.fakes.interventions import recovered
+from tests.fakes.ports import fake_ports
 from tests.fakes.store import MemoryStateStore
 from tests.fakes.tasks import FIRST, SECOND, after, claimed, completed, pending, started, told
 from tests.fakes.workflows import DIAMOND, TASK
@@ -29,7 +30,7 @@ def store() -> MemoryStateStore:
 @pytest.fixture
 def claimer(store: MemoryStateStore) -> Claimer:
     """Make a claimer on that store."""
-    return Claimer(store=store, registry=Registry((DIAMOND,), {}), clock=FakeClock(), start_within=20)
+    return Claimer(fake_ports(store=store), Registry((DIAMOND,), {}), 20)
 
 
 async def test_claim_takes_the_task_and_names_what_can_start(

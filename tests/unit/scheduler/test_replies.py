@@ -2,42 +2,27 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
 
-from functions.pattern.agent_messages import AgentReply
+from functions.pattern.definition import Registry
 from functions.pattern.errors import TransientError
-from functions.pattern.identity import Epoch, StepName, TaskId
-from functions.pattern.registry import Registry
+from functions.pattern.identity import StepName, TaskId
+from functions.pattern.messages import AgentReply
 from functions.pattern.states import Outcome, ProcessState, StepState
-from functions.scheduler.orchestrator import Progress
-from functions.scheduler.replies import ReplyTaker
+from functions.scheduler.outcomes import Outcomes
+from functions.scheduler.takers import ReplyTaker
 from tests.fakes.clock import FakeClock
 from tests.fakes.interventions import recovered
-from tests.fakes.queues import RecordedRejections
-from tests.fakes.runners import make_outcomes
+from tests.fakes.ports import fake_ports
+from tests.fakes.queues import RecordedRejections, RecordedSchedulers
 from tests.fakes.store import MemoryStateStore
 from tests.fakes.tasks import FIRST, SECOND, claimed, pending, started, told
 from tests.fakes.workflows import LINE, TASK
 
 PICK, SEND = StepName("pick"), StepName("send")
 TOKEN = "token-of-this-request"
-
-
-@dataclass(slots=True)
-class WokenSchedulers:
-    """Keeps who was told what; fails while `failing`."""
-
-    woken: list[tuple[TaskId, Epoch, StepName, Progress]] = field(default_factory=list)
-    failing: bool = False
-
-    async def wake(self, task: TaskId, epoch: Epoch, step: StepName, progress: Progress) -> None:
-        """Keep it."""
-        if self.failing:
-            raise TransientError("no Durable Functions")
-        self.woken.append((task, epoch, step, progress))
 
 
 class Bench:
@@ -47,13 +32,9 @@ class Bench:
         self.clock = FakeClock()
         self.store = MemoryStateStore(self.clock)
         self.rejections = RecordedRejections()
-        self.schedulers = WokenSchedulers()
-        self.taker = ReplyTaker(
-            store=self.store,
-            outcomes=make_outcomes(self.store, self.clock),
-            registry=Registry((LINE,), {}),
-            rejected=self.rejections,
-        )
+        self.schedulers = RecordedSchedulers()
+        ports = fake_ports(store=self.store, clock=self.clock, rejected=self.rejections)
+        self.taker = ReplyTaker(ports, Outcomes(ports, 30), Registry((LINE,), {}))
         self.store.put(told(pending(LINE), claimed(), started("pick", token=TOKEN)))
 
     async def take(self, **changes: Any) -> None:

@@ -8,8 +8,7 @@ import pytest
 
 from functions.pattern.errors import TransientError
 from functions.pattern.identity import StepName
-from functions.scheduler.orchestrator import Progress
-from functions.scheduler.schedulers import DurableSchedulers
+from functions.scheduler.orchestrator import DurableSchedulers, Progress
 from tests.fakes.tasks import SECOND
 from tests.fakes.workflows import TASK
 
@@ -75,7 +74,7 @@ async def test_scheduler_that_has_ended_is_not_woken(refusal: str) -> None:
     await DurableSchedulers(DurableClient(refusal)).wake(TASK, SECOND, PAY, PROGRESS)
 
 
-async def test_scheduler_that_cannot_be_told_now_is_told_later() -> None:
+async def test_scheduler_that_cannot_be_woken_now_is_woken_later() -> None:
     """The reply is delivered again."""
-    with pytest.raises(TransientError, match=r"did not tell task-1\.2"):
+    with pytest.raises(TransientError, match=r"did not wake task-1\.2"):
         await DurableSchedulers(DurableClient("no storage")).wake(TASK, SECOND, PAY, PROGRESS)

@@ -7,12 +7,11 @@ from dataclasses import replace
 
 import pytest
 
-from functions.pattern.definition import Json
+from functions.pattern.definition import Json, Registry
 from functions.pattern.errors import PermanentError, TransientError
 from functions.pattern.identity import StepName, TaskId
 from functions.pattern.ports import AgentCall
 from functions.pattern.records import StepRecord
-from functions.pattern.registry import Registry
 from functions.pattern.states import Outcome, ProcessState, StepState
 from functions.scheduler.outcomes import StepReport
 from tests.fakes.clock import FakeClock
@@ -203,5 +202,5 @@ async def test_task_of_a_workflow_that_is_not_registered_is_an_error(bench: Benc
     """A deployment lost a workflow; the error names it."""
     record = bench.store.record(TASK)
     bench.store.put(replace(record, order=replace(record.order, workflow="gone")))
-    with pytest.raises(LookupError, match="task task-1 is of workflow 'gone', which is not registered"):
+    with pytest.raises(LookupError, match="task task-1: its workflow 'gone' is not registered"):
         await bench.runner.run(TASK, FIRST, PICK)

@@ -6,13 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from functions.pattern.agent_messages import AgentRequest
-from functions.pattern.definition import Workflow
+from functions.pattern.definition import Registry, Workflow
 from functions.pattern.identity import StepName
-from functions.pattern.registry import Registry
+from functions.pattern.messages import AgentRequest
 from functions.pattern.states import Direction, Outcome, ProcessState, StepState, Way
 from functions.scheduler.outcomes import StepReport
-from functions.scheduler.step_runner import AgentRunner
+from functions.scheduler.step_runner import StepRunner
 from tests.fakes.clock import FakeClock
 from tests.fakes.interventions import done, recovered
 from tests.fakes.runners import RecordedRequests, make_runner
@@ -33,7 +32,7 @@ class Bench:
         self.store = MemoryStateStore(self.clock)
         self.requests = RecordedRequests()
         self.agent = ScriptedAgent()
-        self.runner: AgentRunner = make_runner(
+        self.runner: StepRunner = make_runner(
             self.store,
             dict.fromkeys((each.agent for each in of.steps), self.agent),
             Registry((of,), {}),

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from functions.pattern.definition import Workflow
+from functions.pattern.definition import Registry, Workflow
 from functions.pattern.errors import PermanentError
 from functions.pattern.identity import StepName
-from functions.pattern.registry import Registry
 from functions.pattern.states import Outcome, ProcessState, StepState
 from functions.scheduler.outcomes import StepReport
 from tests.fakes.clock import FakeClock

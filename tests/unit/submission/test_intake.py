@@ -1,4 +1,4 @@
-"""Taking submissions in: what is sound becomes a task with a Scheduler, the rest is kept aside."""
+"""Taking submissions in: what is sound becomes a task with a Scheduler, the rest is rejected."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from functions.pattern.definition import Workflow
+from functions.pattern.definition import Registry, Workflow
 from functions.pattern.errors import TransientError
-from functions.pattern.registry import Registry
 from functions.pattern.states import ProcessState
 from functions.submission.intake import Intake
 from tests.fakes.clock import FakeClock
 from tests.fakes.interventions import recovered
+from tests.fakes.ports import fake_ports
 from tests.fakes.queues import RecordedRejections, RecordedSchedulers, Rejection
 from tests.fakes.store import MemoryStateStore
 from tests.fakes.tasks import FIRST, after, claimed, pending, told
@@ -38,12 +38,10 @@ class Bench:
         self.rejections = RecordedRejections()
         self.schedulers = RecordedSchedulers()
         self.intake = Intake(
-            store=self.store,
-            rejected=self.rejections,
-            registry=Registry((workflow,), {}),
-            reply_queues={"notices-demo"},
-            clock=clock,
-            pick_up_within=30,
+            fake_ports(store=self.store, rejected=self.rejections, clock=clock),
+            Registry((workflow,), {}),
+            {"notices-demo"},
+            30,
         )
 
     async def take(self, body: bytes, message_id: str = "m-1") -> None:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from functions.supervisor.figures import SweepFigures
-from functions.supervisor.lease import Lease
-from functions.supervisor.leftovers import Leftovers
 from functions.supervisor.sweep import Sweep
+from functions.supervisor.sweeping import SweepReport
 from tests.fakes.clock import FakeClock
+from tests.fakes.ports import fake_ports
 from tests.fakes.store import MemoryStateStore
-from tests.fakes.supervision import POLICY, MemoryLeaseRow, MemoryOutbox, Queues, RecordedHeartbeat
+from tests.fakes.supervision import POLICY, MemoryOutbox, Queues, RecordedHeartbeat
 from tests.fakes.task_index import MemoryTaskIndex
 
 
@@ -19,27 +18,23 @@ class Bench:
         self.clock = FakeClock()
         self.store = MemoryStateStore(self.clock)
         self.index = MemoryTaskIndex(self.store, shards=shards)
-        self.lease_row = MemoryLeaseRow()
         self.outbox = MemoryOutbox()
         self.queues = Queues()
         self.heartbeat = RecordedHeartbeat()
+        self.ports = fake_ports(
+            clock=self.clock,
+            store=self.store,
+            index=self.index,
+            outbox=self.outbox,
+            announcements=self.queues,
+            heartbeat=self.heartbeat,
+        )
         self.supervisor = self.rival("one")
 
-    def rival(self, holder: str) -> Sweep:
+    def rival(self, instance: str) -> Sweep:
         """Make a Supervisor."""
-        return Sweep(
-            index=self.index,
-            store=self.store,
-            policy=POLICY,
-            lease=Lease(self.lease_row, holder=holder, clock=self.clock),
-            leftovers=Leftovers(outbox=self.outbox, announcements=self.queues, clock=self.clock),
-            heartbeat=self.heartbeat,
-            clock=self.clock,
-            instance=holder,
-        )
+        return Sweep(self.ports, POLICY, instance)
 
-    async def sweep(self) -> SweepFigures:
-        """Sweep once, as the leader."""
-        figures = await self.supervisor.run()
-        assert figures is not None
-        return figures
+    async def sweep(self) -> SweepReport:
+        """Sweep once."""
+        return await self.supervisor.run()

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 
 import azure.durable_functions as df
 import pytest
 
 from functions.pattern.errors import TransientError
 from functions.supervisor.blueprint import report_full_sweep, report_sweep, supervisor_blueprint
-from functions.supervisor.figures import SweepFigures
 from functions.supervisor.full_sweep import FullSweep
+from functions.supervisor.sweeping import SweepReport
 from tests.fakes.tasks import pending
 from tests.fakes.workflows import LINE
 from tests.unit.supervisor.bench import Bench
@@ -23,7 +24,7 @@ def _everything_logged(caplog: pytest.LogCaptureFixture) -> None:
 
 
 def _full_sweep(bench: Bench, rows: Rows) -> FullSweep:
-    return FullSweep(rows=rows, store=bench.store, clock=bench.clock)
+    return FullSweep(replace(bench.ports, index_rows=rows))
 
 
 async def test_timers_sweep_on_their_schedules(bench: Bench) -> None:
@@ -61,25 +62,13 @@ async def test_sweep_with_nothing_to_do_gives_a_sign_of_life(
     ]
 
 
-async def test_sweep_left_to_another_supervisor_is_silent(
-    bench: Bench, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Whoever holds the lease speaks."""
-
-    async def not_mine() -> None: ...
-
-    monkeypatch.setattr(bench.supervisor, "run", not_mine)
-    await report_sweep(bench.supervisor)
-    assert caplog.messages == []
-
-
 async def test_unfinished_sweep_is_a_warning(
     bench: Bench, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Tasks were left that nobody has looked at."""
 
-    async def cut_short() -> SweepFigures:
-        return SweepFigures(unfinished=True)
+    async def cut_short() -> SweepReport:
+        return SweepReport(unfinished=True)
 
     monkeypatch.setattr(bench.supervisor, "run", cut_short)
     await report_sweep(bench.supervisor)
@@ -90,15 +79,16 @@ async def test_unfinished_sweep_is_a_warning(
 async def test_sweep_that_fails_is_an_error_an_alert_can_match(
     bench: Bench, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The timer does not raise."""
-    bench.lease_row.failure = TransientError("Table Storage: ServiceRequestError")
+    """No shard could be read, so it is no sign of life; the timer does not raise."""
+    bench.index.failure = TransientError("Table Storage: ServiceRequestError")
     await report_sweep(bench.supervisor)
-    [line] = caplog.records
+    line = caplog.records[-1]
     assert (line.levelno, line.getMessage()) == (logging.ERROR, "supervisor sweep failed")
+    assert not bench.heartbeat.beats
 
 
-async def test_full_sweep_that_mends_is_a_warning(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
-    """Nothing should ever have to be mended."""
+async def test_full_sweep_that_fixes_is_a_warning(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
+    """Nothing should ever have to be fixed."""
     await report_full_sweep(_full_sweep(bench, Rows([_index("gone", "1")])))
     line = caplog.records[-1]
     assert (line.levelno, line.getMessage()) == (

@@ -1,4 +1,4 @@
-"""The full sweep: what index and tasks do not agree on is looked at again, mended and reported."""
+"""The full sweep: what index and tasks do not agree on is looked at again, fixed and reported."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import pytest
 from functions.pattern.errors import TransientError
 from functions.pattern.identity import TaskId
 from functions.pattern.store_ports import (
+    IndexFix,
     IndexRow,
-    Mended,
     RowPage,
     Stored,
     TaskRow,
@@ -19,18 +19,19 @@ from functions.pattern.store_ports import (
 from functions.supervisor import full_sweep
 from functions.supervisor.full_sweep import FullSweep
 from tests.fakes.clock import FakeClock
+from tests.fakes.ports import fake_ports
 from tests.fakes.store import MemoryStateStore
 from tests.fakes.tasks import pending
 from tests.fakes.workflows import LINE
 
 
 class Rows:
-    """Shards as lists of rows, read two at a time; remembers what it was asked to mend."""
+    """Shards as lists of rows, read two at a time; remembers what it was asked to fix."""
 
     def __init__(self, *shards: Sequence[IndexRow | TaskRow]) -> None:
         self._shards = shards
         self.read: list[int] = []
-        self.mended: dict[TaskId, list[str]] = {}
+        self.fixed: dict[TaskId, list[str]] = {}
         self.removed: list[str] = []
         self.broken: set[int] = set()
 
@@ -54,17 +55,17 @@ class Rows:
             str(first + 2) if first + 2 < len(self._shards[shard]) else None,
         )
 
-    async def mend(self, stored: Stored, seen: Sequence[IndexRow]) -> Mended:
+    async def fix(self, stored: Stored, seen: Sequence[IndexRow]) -> IndexFix:
         """Remember the task and the rows that were seen."""
-        self.mended[stored.record.order.task] = [row.key for row in seen]
-        return Mended(created=1)
+        self.fixed[stored.record.order.task] = [row.key for row in seen]
+        return IndexFix(created=1)
 
-    async def remove(self, orphan: IndexRow) -> Mended:
+    async def remove(self, orphan: IndexRow) -> IndexFix:
         """Remember the row."""
         if orphan.key == "purged":
-            return Mended()
+            return IndexFix()
         self.removed.append(orphan.key)
-        return Mended(deleted=1)
+        return IndexFix(deleted=1)
 
 
 def _index(task: str, key: str) -> IndexRow:
@@ -80,7 +81,7 @@ def _sweep(rows: Rows, *tasks: str) -> FullSweep:
     store = MemoryStateStore(clock)
     for task in tasks:
         store.put(pending(LINE, TaskId(task)))
-    return FullSweep(rows=rows, store=store, clock=clock)
+    return FullSweep(fake_ports(index_rows=rows, store=store, clock=clock))
 
 
 async def test_tasks_with_their_one_right_row_are_left_alone() -> None:
@@ -97,8 +98,9 @@ async def test_tasks_with_their_one_right_row_are_left_alone() -> None:
         [_index("d", "1"), _task("d", "1")],
     )
     figures = await _sweep(rows, "a", "b", "c", "d").run()
-    assert (figures.tasks, figures.index_rows, figures.mended, figures.failures) == (4, 4, 0, 0)
-    assert (rows.mended, rows.removed) == ({}, [])
+    assert (figures.tasks, figures.index_rows) == (4, 4)
+    assert (figures.created, figures.deleted, figures.failures) == (0, 0, 0)
+    assert (rows.fixed, rows.removed) == ({}, [])
 
 
 @pytest.mark.parametrize(
@@ -106,12 +108,12 @@ async def test_tasks_with_their_one_right_row_are_left_alone() -> None:
     [([], []), (["wrong"], ["wrong"]), (["right", "wrong"], ["right", "wrong"])],
     ids=["missing", "wrong", "doubled"],
 )
-async def test_task_whose_rows_differ_is_mended(seen: list[str], keys: list[str]) -> None:
+async def test_task_whose_rows_differ_is_fixed(seen: list[str], keys: list[str]) -> None:
     """It must have exactly one, the right one."""
     rows = Rows([*(_index("a", key) for key in seen), _task("a", "right")])
     figures = await _sweep(rows, "a").run()
-    assert rows.mended == {TaskId("a"): keys}
-    assert figures.mended == 1
+    assert rows.fixed == {TaskId("a"): keys}
+    assert (figures.created, figures.deleted) == (1, 0)
 
 
 async def test_index_row_without_a_task_is_removed(caplog: pytest.LogCaptureFixture) -> None:
@@ -126,14 +128,14 @@ async def test_task_that_appeared_while_its_shard_was_read_is_looked_at_again() 
     """Its index row was seen, its own row was not, and now it is there."""
     rows = Rows([_index("a", "1")])
     await _sweep(rows, "a").run()
-    assert (rows.mended, rows.removed) == ({TaskId("a"): ["1"]}, [])
+    assert (rows.fixed, rows.removed) == ({TaskId("a"): ["1"]}, [])
 
 
 async def test_task_that_was_purged_meanwhile_is_no_concern() -> None:
     """Its row was seen, or its index row, and both are gone."""
     rows = Rows([_index("b", "purged"), _task("a", "1")])
     figures = await _sweep(rows).run()
-    assert (rows.mended, rows.removed, figures.mended) == ({}, [], 0)
+    assert (rows.fixed, rows.removed, figures.created, figures.deleted) == ({}, [], 0, 0)
 
 
 async def test_shard_that_fails_does_not_stop_the_others() -> None:
@@ -149,7 +151,7 @@ async def test_sweep_begins_one_shard_further_each_day() -> None:
     rows = Rows([], [], [])
     sweep = _sweep(rows)
     await sweep.run()
-    sweep._clock.advance(24 * 60 * 60)  # type: ignore[attr-defined]  # it is the test's own clock
+    sweep._ports.clock.advance(24 * 60 * 60)  # type: ignore[attr-defined]  # it is the test's own clock
     await sweep.run()
     first, second = rows.read[:3], rows.read[3:]
     assert sorted(first) == [0, 1, 2]

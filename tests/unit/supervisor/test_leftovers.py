@@ -1,4 +1,4 @@
-"""What a crash or an outage kept from being told is told by the next sweep."""
+"""What a crash or an outage kept from being sent is sent by the next sweep."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ def _announcement(
     )
 
 
-async def test_left_over_announcement_is_told_and_forgotten(bench: Bench) -> None:
+async def test_left_over_announcement_is_sent_and_forgotten(bench: Bench) -> None:
     """Who recorded it crashed before it was sent."""
     bench.outbox.waiting = [_announcement()]
     bench.clock.advance(31)
     figures = await bench.sweep()
     assert bench.queues.told == [_announcement()]
-    assert (bench.outbox.waiting, figures.told) == ([], 1)
+    assert (bench.outbox.waiting, figures.sent) == ([], 1)
 
 
 async def test_fresh_announcement_is_left_to_who_recorded_it(bench: Bench) -> None:
@@ -67,36 +67,36 @@ async def test_queue_that_is_gone_holds_up_no_other(bench: Bench) -> None:
     bench.queues.gone = {"gone"}
     bench.clock.advance(60)
     figures = await bench.sweep()
-    assert (bench.queues.attempts, figures.failures, figures.forgotten) == (2, 1, 0)
+    assert (bench.queues.attempts, figures.failures, figures.dropped) == (2, 1, 0)
     assert bench.outbox.waiting == lost
 
 
-async def test_notice_is_given_up_after_a_day(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
+async def test_notice_is_dropped_after_a_day(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
     """Its reply queue has taken nothing for so long; younger ones stay."""
     young = _announcement(task=TaskId("young"), seconds=10)
     bench.outbox.waiting = [_announcement(), young]
     bench.queues.gone = {"notices"}
     bench.clock.advance(DAY + 5)
     figures = await bench.sweep()
-    assert (bench.outbox.waiting, figures.forgotten) == ([young], 1)
-    assert "task task-1: completed was never told, its reply queue notices takes nothing" in caplog.messages
+    assert (bench.outbox.waiting, figures.dropped) == ([young], 1)
+    assert "task task-1: completed was never sent, its reply queue notices takes nothing" in caplog.messages
 
 
-async def test_notice_older_than_a_day_is_told_where_its_queue_is_back(bench: Bench) -> None:
-    """Only a queue that fails still makes it given up."""
+async def test_notice_older_than_a_day_is_sent_where_its_queue_is_back(bench: Bench) -> None:
+    """Only a queue that fails still drops it."""
     bench.outbox.waiting = [_announcement()]
     bench.clock.advance(3 * DAY)
-    assert (await bench.sweep()).told == 1
+    assert (await bench.sweep()).sent == 1
 
 
-async def test_alert_is_never_given_up(bench: Bench) -> None:
-    """No problem may end its life unseen."""
+async def test_alert_is_never_dropped(bench: Bench) -> None:
+    """No problem may go unseen."""
     bench.outbox.waiting = [_announcement(AnnouncementKind.ALERT)]
     bench.queues.gone = {"notices"}
     bench.clock.advance(3 * DAY)
-    assert (await bench.sweep()).forgotten == 0
+    assert (await bench.sweep()).dropped == 0
     bench.queues.gone = set()
-    assert (await bench.sweep()).told == 1
+    assert (await bench.sweep()).sent == 1
 
 
 async def test_more_than_a_sweep_takes_is_left_to_the_next(bench: Bench) -> None:
@@ -104,4 +104,4 @@ async def test_more_than_a_sweep_takes_is_left_to_the_next(bench: Bench) -> None
     bench.outbox.waiting = [_announcement(task=TaskId(f"task-{number}")) for number in range(130)]
     bench.clock.advance(60)
     first, second = await bench.sweep(), await bench.sweep()
-    assert [(each.told, each.unfinished) for each in (first, second)] == [(100, True), (30, False)]
+    assert [(each.sent, each.unfinished) for each in (first, second)] == [(100, True), (30, False)]

@@ -10,9 +10,11 @@ import pytest
 from azure.identity import ManagedIdentityCredential
 from azure.monitor.opentelemetry._constants import _ALL_SUPPORTED_INSTRUMENTED_LIBRARIES
 
-from functions.settings import ApplicationInsights, SettingsError, load_settings
+from functions.pattern.errors import SettingsError
+from functions.settings import load_settings
 from functions.telemetry import azure_monitor
 from functions.telemetry.azure_monitor import export_to_azure_monitor
+from functions.wiring import start_telemetry
 
 _LOGGER = logging.getLogger("functions.tests.azure_monitor")
 _CONNECTION = "InstrumentationKey=00000000-0000-0000-0000-00000000002a"
@@ -36,7 +38,13 @@ def configured(monkeypatch: pytest.MonkeyPatch) -> Configured:
             monkeypatch.setenv(name, value)
         component = load_settings().application_insights
         assert component
-        export_to_azure_monitor(component, _LOGGER, also_to_otlp=False)
+        export_to_azure_monitor(
+            component.connection_string,
+            _LOGGER,
+            by_identity=component.by_identity,
+            client_id=component.client_id,
+            also_to_otlp=False,
+        )
         return told
 
     return configure
@@ -79,10 +87,13 @@ def test_wrong_authentication_string_is_named(monkeypatch: pytest.MonkeyPatch) -
         load_settings()
 
 
-def test_wrong_connection_string_is_named_and_not_shown() -> None:
+def test_wrong_connection_string_is_named_and_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is a secret."""
-    component = ApplicationInsights("InstrumentationKey=s3cret", by_identity=False, client_id=None)
+    wrong = {"APPLICATIONINSIGHTS_CONNECTION_STRING": "InstrumentationKey=s3cret"}
+    for name, value in {**_SETTINGS, **wrong}.items():
+        monkeypatch.setenv(name, value)
+    settings = load_settings()
     with pytest.raises(SettingsError) as failure:
-        export_to_azure_monitor(component, _LOGGER, also_to_otlp=False)
+        start_telemetry(settings)
     assert "APPLICATIONINSIGHTS_CONNECTION_STRING" in str(failure.value)
-    assert "s3cret" not in f"{failure.value} {failure.value.__cause__} {component}"
+    assert "s3cret" not in f"{failure.value} {failure.value.__cause__} {settings.application_insights}"

@@ -15,8 +15,8 @@ from functions.agents.breaker import Breaker
 from functions.agents.remote import RemoteService
 from functions.pattern.breaker import BreakerPolicy
 from functions.pattern.errors import PermanentError
-from functions.telemetry.breakers import observe_breakers
 from functions.telemetry.fields import Field
+from functions.telemetry.instruments import observe_breakers
 from functions.telemetry.spans import span
 from tests.fakes.breaker_rows import MemoryBreakerRows
 from tests.fakes.chance import Least

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from functions.pattern.definition import Registry
 from functions.pattern.events import Event
 from functions.pattern.records import TaskRecord
-from functions.pattern.registry import Registry
 from functions.pattern.states import Remedy
 from functions.telemetry.changes import CountedChanges
 from tests.fakes.announcer import RecordingAnnouncer

@@ -13,13 +13,12 @@ import pytest
 from opentelemetry.trace import INVALID_SPAN
 
 from functions.agents.catalog import url_setting
-from functions.pattern.definition import Json
+from functions.pattern.definition import Json, Registry
 from functions.pattern.identity import StepName, TaskId
 from functions.pattern.ports import AgentCall
-from functions.pattern.registry import Registry
 from functions.scheduler import step_runner as runner_module
-from functions.telemetry import outgoing, tasks
-from functions.telemetry.outgoing import call_span
+from functions.telemetry import http, tasks
+from functions.telemetry.http import call_span
 from functions.workflows.registry import load_registrations
 from tests.fakes.clock import FakeClock
 from tests.fakes.runners import make_runner
@@ -112,7 +111,7 @@ async def test_step_is_not_slowed_when_nothing_is_set(monkeypatch: pytest.Monkey
     """
     await _calls()  # what is done once only
     with_it = await _calls()
-    for module in (tasks, outgoing):
+    for module in (tasks, http):
         monkeypatch.setattr(module, "span", lambda *_, **__: nullcontext(INVALID_SPAN))
     monkeypatch.setattr(runner_module, "step_span", lambda *_: nullcontext(INVALID_SPAN))
     assert with_it < await _calls() * 1.5

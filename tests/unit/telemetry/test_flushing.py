@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from threading import Event
 
-from functions.telemetry.flushing import shut_down
+from functions.telemetry.export import shut_down
 
 
 class _Provider:
@@ -25,7 +25,7 @@ class _Provider:
 def test_all_is_sent_side_by_side() -> None:
     """One that hangs keeps nothing of the others back, and nobody waits for it."""
     hanging, good = _Provider(released=False), _Provider(released=True)
-    shut_down([hanging, good], within=0.2)
+    shut_down([hanging.shutdown, good.shutdown], within=0.2)
     assert good.sent.wait(60)
     assert not hanging.sent.is_set()
     hanging.released.set()
@@ -34,5 +34,5 @@ def test_all_is_sent_side_by_side() -> None:
 def test_sending_is_waited_for() -> None:
     """As long as it takes, within the limit."""
     provider = _Provider(released=True)
-    shut_down([provider], within=60)
+    shut_down([provider.shutdown], within=60)
     assert provider.sent.is_set()

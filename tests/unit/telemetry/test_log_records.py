@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from functions.telemetry.export import AllowedFields
 from functions.telemetry.fields import Facts, Field
-from functions.telemetry.log_records import AllowedFields
 from functions.telemetry.spans import span
 
 _log = logging.getLogger("functions.tests.telemetry")

@@ -10,7 +10,7 @@ import pytest
 from azure.servicebus.aio import ServiceBusClient
 
 from functions.bus.sender import Outgoing, QueueSender
-from functions.operations.counters import BusFigures
+from functions.pattern.request_figures import BusFigures
 from functions.telemetry.messages import message_span
 from functions.telemetry.spans import span
 from tests.unit.bus.test_sender import BusClient

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from functions.pattern.records import TaskRecord
-from functions.store.entities import Entity, epoch_entity, order_entity, record_of, step_entity, task_entity
+from functions.store.entities import Entity, entity, record_of, task_entity
+from functions.store.keys import epoch_row, order_row, step_row
 from tests.fakes.interventions import recovery, supervised
 from tests.fakes.tasks import pending
 from tests.fakes.workflows import LINE, TASK
@@ -19,10 +20,10 @@ def _rows() -> list[Entity]:
     record = replace(record, order=replace(record.order, traceparent=_ORDERS))
     record = supervised(record, replace(recovery(), traceparent=_SUPERVISORS))
     return [
-        order_entity(record.order),
+        entity(order_row(record.order.task), record.order),
         task_entity(record.task, "write-1"),
-        *(step_entity(TASK, number, step) for number, step in enumerate(record.steps)),
-        *(epoch_entity(TASK, closed) for closed in record.history),
+        *(entity(step_row(TASK, number), step) for number, step in enumerate(record.steps)),
+        *(entity(epoch_row(TASK, closed.epoch), closed) for closed in record.history),
     ]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from opentelemetry.metrics import CallbackOptions, Observation
 
-from functions.telemetry.overdue import Overdue
+from functions.telemetry.instruments import Overdue
 from tests.fakes.tasks import pending
 from tests.fakes.workflows import LINE, TASK
 from tests.unit.supervisor.bench import Bench
@@ -23,7 +23,7 @@ async def test_sweep_is_measured(measured: Measured) -> None:
     assert measured.levels()[series("tasks.overdue")] == 1
 
 
-def test_figure_of_a_former_leader_is_told_no_more() -> None:
+def test_old_figure_is_not_exported() -> None:
     """Another instance sweeps now, and knows better."""
     seconds = 0.0
     overdue = Overdue(lambda: seconds)
@@ -44,11 +44,3 @@ async def test_recovered_epoch_knows_the_supervisors_span(spans: Spans) -> None:
     recovery = spans.one("recover")
     assert bench.store.record(TASK).history[-1].traceparent == traceparent_of(recovery)
     assert parent_of(recovery) == traceparent_of(spans.one("supervisor sweep"))[36:52]
-
-
-async def test_follower_measures_nothing(measured: Measured, spans: Spans) -> None:
-    """Only the leader sweeps."""
-    bench = Bench()
-    await bench.supervisor._lease.take()
-    await bench.rival("two").run()
-    assert (measured.take(), spans.all()) == ({}, ())

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from functions.agents.rest import RestAgent
+from functions.pattern.definition import Registry
 from functions.pattern.errors import DefinitionError
-from functions.pattern.registry import Registry
 from functions.services.service import SampleService
 from functions.workflows.registration import Registration, agent_makers, load_registration, sample_services
 from functions.workflows.registry import FOLDERS, load_registrations

@@ -13,7 +13,7 @@ import pytest_asyncio
 from azure.servicebus import ServiceBusMessage
 from azure.servicebus.aio import ServiceBusClient, ServiceBusReceiver, ServiceBusSender
 
-from functions.pattern.agent_messages import (
+from functions.pattern.messages import (
     AGENT_REPLIES_QUEUE,
     AgentReply,
     AgentRequest,

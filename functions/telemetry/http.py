@@ -1,38 +1,35 @@
-"""Spans of HTTP requests to this application, as ASGI middleware around an application."""
+"""Spans of HTTP requests: to this application, as ASGI middleware, and from it to remote services."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from contextlib import nullcontext
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
 from http import HTTPStatus
-from typing import Any, Final
+from typing import Any
 
 from fastapi import FastAPI
-from fastapi.telemetry import TelemetryConfig
 from opentelemetry.trace import Span, SpanKind
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from functions.telemetry.fields import Field
-from functions.telemetry.propagation import TRACEPARENT, context_of
-from functions.telemetry.spans import fail, span
-from functions.telemetry.submissions import one_trace_each
+from functions.telemetry.messages import one_trace_each
+from functions.telemetry.spans import TRACEPARENT, context_of, current_traceparent, fail, span
 
-#: For each application that is made: FastAPI's own telemetry tells paths, queries and exceptions' texts.
-FASTAPIS_OWN_IS_OFF: Final[TelemetryConfig] = {"tracing": False, "metrics": False, "logs": False}
 #: Where the ASGI adapter of azure-functions puts the trace of the host's own span, empty when it has none.
 _HOST_TRACE = "azure_functions.trace_context"
 
 
 def follow_requests(app: FastAPI, *, batches: Iterable[str] = ()) -> FastAPI:
-    """Have every request to `app` followed; it is the outermost of its middleware."""
+    """Make a span of every request to `app`; it is the outermost of its middleware."""
     app.add_middleware(RequestSpans, batches=frozenset(batches))
     return app
 
 
 class RequestSpans:
-    """Goes on with the caller's trace, or begins one; of a request it tells method, route and status only.
+    """Continues the caller's trace, or begins one; of a request it records method, route and status only.
 
-    Where the host made the server span, as in Azure, this one is a part of it. At the paths in `batches`
+    Where the host made the server span, as in Azure, this one is a child of it. At the paths in `batches`
     each order gets a trace of its own, linked to the request.
     """
 
@@ -54,11 +51,11 @@ class RequestSpans:
 
             async def answer(message: Message) -> None:
                 if message["type"] == "http.response.start":
-                    _tell_status(begun, message["status"])
+                    _set_status(begun, message["status"])
                 await send(message)
 
             await self._app(scope, receive, answer)
-            _tell_route(begun, method, getattr(scope.get("route"), "path", None))
+            _set_route(begun, method, getattr(scope.get("route"), "path", None))
 
 
 def _header(scope: Scope, name: str) -> str | None:
@@ -67,14 +64,37 @@ def _header(scope: Scope, name: str) -> str | None:
     return values[0].decode("latin-1") if len(values) == 1 else None
 
 
-def _tell_status(begun: Span, status: int) -> None:
+def _set_status(begun: Span, status: int) -> None:
     begun.set_attribute(Field.STATUS, status)
     if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
         fail(begun, str(status))
 
 
-def _tell_route(begun: Span, method: str, route: Any) -> None:
-    """Name the span by its route; a path that no route took may hold anything, and is not told."""
+def _set_route(begun: Span, method: str, route: Any) -> None:
+    """Name the span by its route; a path without a route may hold anything, and is not recorded."""
     if isinstance(route, str):
         begun.set_attribute(Field.ROUTE, route)
         begun.update_name(f"{method} {route}")
+
+
+@dataclass(frozen=True, slots=True)
+class CallSpan:
+    """The span of one call; `headers` go with the request."""
+
+    headers: dict[str, str]
+    _span: Span
+
+    def answered(self, status: int) -> None:
+        """Record the answer's status; 4xx and 5xx are failures (OpenTelemetry, HTTP client spans)."""
+        self._span.set_attribute(Field.STATUS, status)
+        if status >= HTTPStatus.BAD_REQUEST:
+            fail(self._span, str(status))
+
+
+@contextmanager
+def call_span(service: str, method: str) -> Iterator[CallSpan]:
+    """Follow one call of a remote service, which is named by its Agent."""
+    facts = {Field.SERVICE: service, Field.METHOD: method}
+    with span(f"{method} {service}", facts, kind=SpanKind.CLIENT) as begun:
+        traceparent = current_traceparent()
+        yield CallSpan({} if traceparent is None else {TRACEPARENT: traceparent}, begun)

@@ -1,11 +1,11 @@
-"""One turn at a step: what the Agent gets of the task's record."""
+"""One attempt at a step: what the Agent gets of the task's record."""
 
 from __future__ import annotations
 
 import json
 from dataclasses import dataclass
 
-from functions.pattern.definition import Json, Step, Workflow
+from functions.pattern.definition import Json, Registry, Step, Workflow
 from functions.pattern.identity import Epoch, SchedulerId, StepName, TaskId, effect_key, scheduler_id
 from functions.pattern.ports import AgentCall
 from functions.pattern.records import TaskRecord
@@ -13,17 +13,26 @@ from functions.pattern.states import Direction
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
-    """One step of one attempt at a task."""
+class StepAttempt:
+    """One step of a task in one epoch."""
 
     task: TaskId
     epoch: Epoch
     step: Step
     workflow: Workflow
 
+    @classmethod
+    def at(cls, record: TaskRecord, epoch: Epoch, step: StepName, registry: Registry) -> StepAttempt:
+        """Find the step's definition. Raises `LookupError` when its workflow is not registered."""
+        workflow = registry.find(record.order.workflow)
+        if workflow is None:
+            task = record.order.task
+            raise LookupError(f"task {task}: its workflow '{record.order.workflow}' is not registered")
+        return cls(record.order.task, epoch, workflow.step(step), workflow)
+
     @property
     def scheduler(self) -> SchedulerId:
-        """Name the Scheduler instance whose turn it is."""
+        """Name the Scheduler instance that makes the attempt."""
         return scheduler_id(self.task, self.epoch)
 
     def may_judge(self, record: TaskRecord) -> bool:

@@ -1,4 +1,4 @@
-"""Sends what a change has to be followed by, after the change is recorded."""
+"""Sends the messages that follow from a change, once the change is recorded."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _log = logging.getLogger(__name__)
 
 
 class Announcer:
-    """Tells at once; what can't be told now is left to the Supervisor, and never harms the task."""
+    """Sends at once; what can't be sent now is left to the Supervisor, and never harms the task."""
 
     def __init__(self, *, outbox: Outbox, announcements: Announcements, requests: SchedulerRequests) -> None:
         self._outbox = outbox
@@ -22,11 +22,11 @@ class Announcer:
         self._requests = requests
 
     async def announce(self, before: TaskRecord | None, after: TaskRecord) -> None:
-        """Send the request and the announcements that the change from `before` to `after` asks for."""
+        """Send the request and the announcements that follow from the change from `before` to `after`."""
         if before is not None and starts_scheduler(before, after):
             await self._request(after)
         for announcement in announcements(before, after):
-            await self._tell(announcement)
+            await self._send(announcement)
 
     async def _request(self, record: TaskRecord) -> None:
         task = record.task
@@ -37,10 +37,10 @@ class Announcer:
         except Exception:  # noqa: BLE001 - the change holds, whatever follows it
             _log.exception("task %s: its request failed, and waits for the Supervisor", task.order_id)
 
-    async def _tell(self, announcement: Announcement) -> None:
+    async def _send(self, announcement: Announcement) -> None:
         try:
-            await self._announcements.tell(announcement)
-            await self._outbox.told(announcement)
+            await self._announcements.send(announcement)
+            await self._outbox.mark_sent(announcement)
         except TransientError as fault:
             _log.warning(
                 "task %s: %s waits for the Supervisor (%s)", announcement.task, announcement.kind, fault

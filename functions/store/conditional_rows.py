@@ -1,0 +1,142 @@
+"""Single rows that all instances share, beside the table's settings: circuit breakers and the heartbeat."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from azure.core import MatchConditions
+from azure.core.exceptions import ResourceExistsError, ResourceModifiedError, ResourceNotFoundError
+from azure.data.tables import UpdateMode
+from azure.data.tables.aio import TableClient
+
+from functions.pattern.breaker import BreakerRecord
+from functions.pattern.errors import TransientError
+from functions.pattern.request_figures import StoreFigures
+from functions.pattern.store_ports import StoredBreaker, Swap
+from functions.store.connect import table_faults
+from functions.store.entities import BREAKER, WRITE_ID, Entity
+from functions.store.keys import BREAKERS, SHARDS_PARTITION, breaker_row
+from functions.store.pages import read_page
+
+_HEARTBEAT = "supervisor-heartbeat"
+_KEYS = frozenset({"PartitionKey", "RowKey"})
+
+
+@dataclass(frozen=True, slots=True)
+class VersionedRow:
+    """A row as it was read; `version` guards the next write (an ETag)."""
+
+    entity: Mapping[str, Any]
+    version: str
+
+
+class ConditionalRows:
+    """Reads, swaps and replaces single rows. Its methods raise `TransientError`.
+
+    A conflict is followed by a read-back: a write whose answer was lost, and which the SDK repeated,
+    conflicts with itself. Each swap leaves an id of its own on the row.
+    """
+
+    def __init__(self, table: TableClient, *, new_id: Callable[[], str], figures: StoreFigures) -> None:
+        self._table = table
+        self._new_id = new_id
+        self._figures = figures
+
+    async def read(self, key: str) -> VersionedRow | None:
+        """Read a row, or None when it is not there."""
+        self._figures.reads += 1
+        with table_faults():
+            try:
+                row = await self._table.get_entity(SHARDS_PARTITION, key)
+            except ResourceNotFoundError:
+                return None
+        return VersionedRow(row, str(row.metadata["etag"]))
+
+    async def every(self, prefix: str) -> Sequence[Mapping[str, Any]]:
+        """Read the rows whose keys begin with `prefix|`, in one request: they are few."""
+        self._figures.reads += 1
+        rows = self._table.query_entities(
+            "PartitionKey eq @partition and RowKey ge @first and RowKey lt @end",
+            parameters={"partition": SHARDS_PARTITION, "first": f"{prefix}|", "end": f"{prefix}}}"},
+        )
+        with table_faults():
+            return (await read_page(rows, None)).rows
+
+    async def swap(self, entity: Entity, version: str | None) -> tuple[bool, VersionedRow | None]:
+        """Write a row if it is still at `version` (None: not there); tell whether, and what is there now."""
+        self._figures.operations += 1
+        written = {"PartitionKey": SHARDS_PARTITION, WRITE_ID: self._new_id(), **entity}
+        with table_faults():
+            try:
+                answer = await self._put(written, version)
+            except (ResourceExistsError, ResourceModifiedError, ResourceNotFoundError):
+                there = await self.read(entity["RowKey"])
+                return there is not None and there.entity.get(WRITE_ID) == written[WRITE_ID], there
+        return True, VersionedRow(written, str(answer["etag"]))
+
+    async def replace(self, entity: Entity) -> None:
+        """Write a row, whatever is there."""
+        self._figures.operations += 1
+        with table_faults():
+            await self._table.upsert_entity(
+                {"PartitionKey": SHARDS_PARTITION, **entity}, mode=UpdateMode.REPLACE
+            )
+
+    async def _put(self, row: Entity, version: str | None) -> Mapping[str, Any]:
+        if version is None:
+            return await self._table.create_entity(row)
+        return await self._table.update_entity(
+            row, mode=UpdateMode.REPLACE, etag=version, match_condition=MatchConditions.IfNotModified
+        )
+
+
+class TableBreakerRows:
+    """One row for each remote service whose circuit was ever open."""
+
+    def __init__(self, rows: ConditionalRows) -> None:
+        self._rows = rows
+
+    async def read(self, service: str) -> StoredBreaker | None:
+        """Read a service's row, or None when its circuit was never open."""
+        return _stored(await self._rows.read(breaker_row(service)))
+
+    async def swap(self, record: BreakerRecord, version: str | None) -> Swap:
+        """Write the service's row if it is still at `version` (None: not there)."""
+        won, there = await self._rows.swap(BREAKER.encode(breaker_row(record.service), record), version)
+        return Swap(won=won, there=_stored(there))
+
+    async def every(self) -> Sequence[BreakerRecord]:
+        """Read all rows, in one request."""
+        return [_record(row) for row in await self._rows.every(BREAKERS)]
+
+
+class TableHeartbeat:
+    """The row with the figures of the Supervisor's latest sweep; each sweep replaces it."""
+
+    def __init__(self, rows: ConditionalRows) -> None:
+        self._rows = rows
+
+    async def beat(self, figures: Mapping[str, Any]) -> None:
+        """Replace the figures of the sweep before."""
+        await self._rows.replace({"RowKey": _HEARTBEAT, **figures})
+
+    async def latest(self) -> Mapping[str, Any] | None:
+        """Read the latest figures by their names, or None before the first sweep."""
+        row = await self._rows.read(_HEARTBEAT)
+        if row is None:
+            return None
+        return {name: value for name, value in row.entity.items() if name not in _KEYS}
+
+
+def _stored(row: VersionedRow | None) -> StoredBreaker | None:
+    return None if row is None else StoredBreaker(_record(row.entity), row.version)
+
+
+def _record(row: Mapping[str, Any]) -> BreakerRecord:
+    """Read a record; a damaged row must fail no call, and counts as an outage of the store."""
+    try:
+        return BREAKER.decode(row)
+    except ValueError as error:
+        raise TransientError(f"row {row['RowKey']} can't be read: {error}") from error

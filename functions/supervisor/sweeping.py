@@ -1,0 +1,96 @@
+"""What both sweeps share: bounded concurrency, survival of errors, and a report of what was done."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import asdict, dataclass
+
+from functions.pattern.errors import TransientError
+
+_log = logging.getLogger(__name__)
+
+
+async def for_each[ItemT](
+    items: Iterable[ItemT], work: Callable[[ItemT], Awaitable[None]], *, at_once: int
+) -> None:
+    """Do `work` for every item, for `at_once` of them at a time; when one raises, the rest is cancelled."""
+    gate = asyncio.Semaphore(at_once)
+
+    async def one(item: ItemT) -> None:
+        async with gate:
+            await work(item)
+
+    async with asyncio.TaskGroup() as group:
+        for item in items:
+            group.create_task(one(item))
+
+
+@dataclass(slots=True)
+class Report:
+    """Counters of a sweep; as text, those that are not zero.
+
+    `failures` counts what an error left unchanged; `unfinished` says that there was more to do than one
+    sweep does.
+    """
+
+    failures: int = 0
+    unfinished: bool = False
+
+    @contextmanager
+    def surviving(self, what: str) -> Iterator[None]:
+        """Count and log an error of the block, and go on: one task's failure never stops a sweep."""
+        try:
+            yield
+        except TransientError as fault:
+            self.failures += 1
+            _log.warning("%s: left to the next sweep (%s)", what, fault)
+        except Exception:  # noqa: BLE001 - whatever one task does, the others must be looked at
+            self.failures += 1
+            _log.exception("%s: failed inside, left to the next sweep", what)
+
+    @asynccontextmanager
+    async def bounded(self, seconds: float) -> AsyncIterator[None]:
+        """Cut the block short after `seconds`; the next sweep finds what it was doing."""
+        try:
+            async with asyncio.timeout(seconds):
+                yield
+        except TimeoutError:
+            self.unfinished = True
+
+    def __str__(self) -> str:
+        return json.dumps({name: value for name, value in asdict(self).items() if value})
+
+
+@dataclass(slots=True)
+class SweepReport(Report):
+    """What one sweep found and did.
+
+    Found tasks are `postponed` when they are not overdue; the `overdue` ones are `recovered`, `given_up`,
+    or `overtaken` by another writer. `stale` index entries led to no task under way. `sent` and
+    `dropped` are announcements left over. `oldest_overdue` is in seconds.
+    """
+
+    found: int = 0
+    postponed: int = 0
+    overdue: int = 0
+    recovered: int = 0
+    given_up: int = 0
+    overtaken: int = 0
+    stale: int = 0
+    sent: int = 0
+    dropped: int = 0
+    oldest_overdue: float = 0
+
+
+@dataclass(slots=True)
+class FullSweepReport(Report):
+    """What a full sweep read, and which index rows it had to fix."""
+
+    tasks: int = 0
+    index_rows: int = 0
+    created: int = 0
+    deleted: int = 0

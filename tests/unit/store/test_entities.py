@@ -1,0 +1,182 @@
+"""Rows of the table: each record comes back as it was written, under column names that never change."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Any, get_args, get_type_hints
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from functions.pattern.announcements import announcements
+from functions.pattern.breaker import BreakerRecord
+from functions.pattern.records import EpochRecord, LostMessage, Order, StepRecord, Task, TaskRecord
+from functions.store.entities import (
+    BREAKER,
+    RowCodec,
+    announcement_of,
+    entity,
+    index_entity,
+    outbox_entity,
+    record_of,
+    task_entity,
+    task_of,
+)
+from functions.store.keys import epoch_row, lost_row, order_row, step_row
+from tests.fakes.tasks import pending
+
+_TIMES = st.datetimes(timezones=st.just(UTC))
+_IDS = st.from_regex(r"[A-Za-z0-9_-]{1,64}", fullmatch=True)
+
+#: The columns of each kind beside its keys: rows that are stored have these names.
+_COLUMNS = {
+    Order: "CorrelationID Digest OnExhausted OnFailure Payload ReplyTo SubmittedAt Submitter TraceParent"
+    " Workflow WorkflowVersion",
+    Task: "CompleteBy Direction DueAt Epoch FailureCount FinishedAt LastError LockedBy NotBefore OrderID"
+    " ProcessState UpdatedAt",
+    StepRecord: "CompleteBy Epoch Error FinishedAt Idempotent Name Result StartedAt State Token Undo",
+    EpochRecord: "Direction EndedAt EndedBy Epoch LastError LockedBy ProcessState Reason Steps TraceParent"
+    " Who",
+    LostMessage: "LostAt MessageId Queue Reason",
+    BreakerRecord: "Failures LastError ProbeAt Service Since State",
+}
+
+
+def _values(hint: Any) -> st.SearchStrategy[Any]:
+    if hint is datetime:
+        return _TIMES
+    if datetime in get_args(hint):
+        return st.none() | _TIMES
+    return st.from_type(hint)
+
+
+def _records(kind: Any, **chosen: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    others = {name: _values(hint) for name, hint in get_type_hints(kind).items() if name not in chosen}
+    return st.builds(kind, **others, **chosen)
+
+
+_STEPS_OF_EPOCHS = st.lists(_records(StepRecord, result=st.none(), token=st.none()), max_size=2).map(tuple)
+
+
+@st.composite
+def _whole(draw: st.DrawFn) -> TaskRecord:
+    """Give a task with rows of every kind; the rows' order is that of their keys."""
+    task = draw(_IDS)
+    epochs = draw(
+        st.lists(_records(EpochRecord, steps=_STEPS_OF_EPOCHS), max_size=2, unique_by=lambda each: each.epoch)
+    )
+    return TaskRecord(
+        order=draw(_records(Order, task=st.just(task))),
+        task=draw(_records(Task, order_id=st.just(task))),
+        steps=tuple(draw(st.lists(_records(StepRecord), max_size=3))),
+        history=tuple(epochs),
+        lost=tuple(draw(st.lists(_records(LostMessage), max_size=2))),
+    )
+
+
+def _rows(record: TaskRecord) -> list[dict[str, Any]]:
+    task = record.order.task
+    return [
+        task_entity(record.task, "write-1"),
+        entity(order_row(task), record.order),
+        *(entity(step_row(task, number), step) for number, step in enumerate(record.steps)),
+        *(entity(epoch_row(task, each.epoch), each) for each in record.history),
+        *(entity(lost_row(task, each), each) for each in record.lost),
+    ]
+
+
+@settings(max_examples=40, deadline=None)
+@given(_whole())
+def test_record_comes_back_from_its_rows(record: TaskRecord) -> None:
+    """Whatever is None; and no row holds a null or an enum, which the SDK would not take."""
+    rows = _rows(record)
+    assert record_of(rows) == record
+    assert {type(value) for row in rows for value in row.values()} <= {str, int, bool, bytes, datetime}
+
+
+@settings(max_examples=20, deadline=None)
+@given(_records(BreakerRecord))
+def test_circuit_breaker_comes_back_from_its_row(record: BreakerRecord) -> None:
+    """As any other record."""
+    assert BREAKER.decode(BREAKER.encode("breaker|drone", record)) == record
+
+
+def _full(kind: Any) -> st.SearchStrategy[Any]:
+    """Give a record of which nothing is None."""
+    hints = {
+        name: next((each for each in get_args(hint) if each is not type(None)), hint)
+        if type(None) in get_args(hint)
+        else hint
+        for name, hint in get_type_hints(kind).items()
+        if name != "steps"
+    }
+    steps = {"steps": _STEPS_OF_EPOCHS} if kind is EpochRecord else {}
+    return st.builds(kind, **{name: _values(hint) for name, hint in hints.items()}, **steps)
+
+
+@pytest.mark.parametrize("kind", _COLUMNS, ids=lambda kind: kind.__name__)
+def test_columns_have_the_names_of_stored_rows(kind: type) -> None:
+    """`OrderID`, `LockedBy`, `CompleteBy`, `ProcessState` and `FailureCount` are the pattern's own."""
+
+    @settings(max_examples=2, deadline=None)
+    @given(_full(kind))
+    def columns(record: Any) -> None:
+        row = BREAKER.encode("key", record) if kind is BreakerRecord else entity("key", record)
+        assert (row.pop("RowKey"), row.pop("SchemaVersion")) == ("key", 1)
+        assert sorted(row) == _COLUMNS[kind].split()
+
+    columns()
+
+
+@pytest.mark.parametrize(
+    ("column", "value"),
+    [("Epoch", None), ("Epoch", "1"), ("ProcessState", "Sleeping"), ("DueAt", "2026-11-21"), ("LockedBy", 1)],
+)
+def test_damaged_row_is_refused(column: str, value: object) -> None:
+    """What is missing, of another type, or no known state is never taken for a task."""
+    row = task_entity(pending().task, "write-1")
+    assert task_of(row) == pending().task
+    row[column] = value
+    with pytest.raises(ValueError, match=r"ProcessState|column|can't be"):
+        task_of(row)
+
+
+def test_rows_without_a_task_are_refused() -> None:
+    """Steps alone make none."""
+    with pytest.raises(ValueError, match="lack its order or its state"):
+        record_of([row for row in _rows(pending()) if "|step|" in row["RowKey"]])
+
+
+def test_row_of_a_later_version_is_passed_over() -> None:
+    """It is written by that version, for itself."""
+    task = pending().order.task
+    assert record_of([*_rows(pending()), {"RowKey": f"{task}|note|1"}]) == pending()
+
+
+def test_announcement_comes_back_from_its_row() -> None:
+    """It lies beside the task whose change it follows."""
+    record = pending()
+    record = replace(record, order=replace(record.order, reply_to="notices-demo"))
+    [received] = announcements(None, record)
+    assert announcement_of(outbox_entity(received)) == received
+
+
+def test_index_row_says_what_a_list_shows() -> None:
+    """So that a list reads no task."""
+    record = pending()
+    row = index_entity(record)
+    assert (row["OrderID"], row["ProcessState"]) == (record.order.task, "Pending")
+    assert (row["Workflow"], row["SubmittedAt"]) == (record.order.workflow, record.order.submitted_at)
+
+
+def test_type_without_a_column_is_refused() -> None:
+    """At start, not when a row is written."""
+
+    @dataclass(frozen=True)
+    class Odd:
+        sizes: float
+
+    with pytest.raises(TypeError, match="no column for"):
+        RowCodec(Odd, {})
