@@ -68,7 +68,7 @@ class Adapters:
         tasks = self.tables.get_table_client(TASKS_TABLE)
         rejected = self.tables.get_table_client(REJECTED_TABLE)
         self.announcements = QueuedAnnouncements(self._sender)
-        self.outbox = TableOutbox(tasks, shards=shards, figures=figures)
+        self.outbox = TableOutbox(tasks, shards=shards, figures=figures, clock=self.clock)
         self.store = TableStateStore(
             tasks,
             shards=shards,

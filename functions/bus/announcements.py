@@ -6,8 +6,9 @@ from collections.abc import Callable
 from functools import cache
 
 from functions.bus.sender import Outgoing, QueueSender
-from functions.pattern.announcements import Announcement, AnnouncementKind
+from functions.pattern.announcements import Announcement
 from functions.pattern.messages import OPERATOR_ALERTS_QUEUE, announcement_message
+from functions.pattern.states import AnnouncementKind
 
 
 class QueuedAnnouncements:

@@ -11,9 +11,9 @@ from datetime import datetime
 
 from pydantic import BaseModel
 
-from functions.pattern.announcements import AnnouncementKind, announcements
+from functions.pattern.announcements import announcements
 from functions.pattern.records import EpochRecord, TaskRecord
-from functions.pattern.states import ProcessState, StepState
+from functions.pattern.states import AnnouncementKind, ProcessState, StepState
 
 
 class NoticeView(BaseModel):

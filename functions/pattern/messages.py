@@ -8,12 +8,12 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
-from functions.pattern.announcements import Announcement, AnnouncementKind
+from functions.pattern.announcements import Announcement
 from functions.pattern.definition import Workflow
 from functions.pattern.errors import PayloadTooLargeError
 from functions.pattern.identity import TASK_ID_PATTERN, Epoch, TaskId
 from functions.pattern.records import Order
-from functions.pattern.states import ProcessState
+from functions.pattern.states import AnnouncementKind, ProcessState
 
 SUBMISSIONS_QUEUE = "submissions"
 SCHEDULER_REQUESTS_QUEUE = "scheduler-requests"

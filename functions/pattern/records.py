@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from functions.pattern.identity import Epoch, SchedulerId, StepName, TaskId
-from functions.pattern.states import Direction, EpochEnd, ProcessState, Remedy, StepState
+from functions.pattern.states import AnnouncementKind, Direction, EpochEnd, ProcessState, Remedy, StepState
 
 #: A step's result is kept in one property of its row, which holds 64 KiB (Table Storage) at most.
 MAX_RESULT_BYTES = 24 * 1024
@@ -125,6 +125,15 @@ class LostMessage:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SentAnnouncement:
+    """A notice or an alert that was sent `at` that time (UTC), about what happened in `epoch`."""
+
+    kind: AnnouncementKind
+    epoch: Epoch
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TaskRecord:
     """One task whole: its rows lie in one partition and change in one transaction."""
 
@@ -133,6 +142,7 @@ class TaskRecord:
     steps: tuple[StepRecord, ...]
     history: tuple[EpochRecord, ...] = ()
     lost: tuple[LostMessage, ...] = ()
+    sent: tuple[SentAnnouncement, ...] = ()
 
     def step(self, name: StepName) -> StepRecord:
         """Find a step by its name. Raises `KeyError` when the task has none of that name."""

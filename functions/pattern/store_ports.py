@@ -73,13 +73,16 @@ class RejectedMessages(Protocol):
 
 
 class Outbox(Protocol):
-    """What has been recorded as to be told, and may not have been."""
+    """Announcements that are recorded, and not marked as sent. Its methods raise `TransientError`."""
 
     async def unsent(self, shard: int, before: datetime, most: int) -> Sequence[Announcement]:
         """Read announcements of a shard that are older than `before`, oldest first."""
 
     async def mark_sent(self, announcement: Announcement) -> None:
-        """Forget an announcement that was sent; harmless when it is forgotten already."""
+        """Remove an announcement and record that it was sent now; harmless when it is removed already."""
+
+    async def give_up(self, announcement: Announcement) -> None:
+        """Remove an announcement that was never sent; harmless when it is removed already."""
 
 
 class ChangeAnnouncer(Protocol):

@@ -3,15 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from datetime import datetime
 from typing import Any
 
 from pydantic import TypeAdapter
 
 from functions.pattern.announcements import Announcement
 from functions.pattern.identity import Epoch, SchedulerId, StepName, TaskId
-from functions.pattern.records import EpochRecord, LostMessage, Order, StepRecord, Task, TaskRecord
-from functions.pattern.states import Direction, EpochEnd, ProcessState, Remedy, StepState
-from functions.store.keys import epoch_row, index_row, lost_row, order_row, outbox_row, step_row, task_row
+from functions.pattern.records import (
+    EpochRecord,
+    LostMessage,
+    Order,
+    SentAnnouncement,
+    StepRecord,
+    Task,
+    TaskRecord,
+)
+from functions.pattern.states import AnnouncementKind, Direction, EpochEnd, ProcessState, Remedy, StepState
+from functions.store.keys import (
+    epoch_row,
+    index_row,
+    lost_row,
+    order_row,
+    outbox_row,
+    sent_row,
+    step_row,
+    task_row,
+)
 
 #: What the SDK takes and gives: property names and their values.
 Entity = dict[str, Any]
@@ -125,7 +143,7 @@ def lost_entity(task: TaskId, lost: LostMessage) -> Entity:
 
 
 def outbox_entity(announcement: Announcement) -> Entity:
-    """Make the row of what is to be told."""
+    """Make the row of an announcement that is to be sent."""
     return _entity(
         RowKey=outbox_row(announcement),
         OrderID=announcement.task,
@@ -133,8 +151,19 @@ def outbox_entity(announcement: Announcement) -> Entity:
     )
 
 
+def sent_entity(announcement: Announcement, at: datetime) -> Entity:
+    """Make the mark that an announcement was sent. It names no task in a column: it is no task's own row."""
+    return _entity(
+        RowKey=sent_row(announcement),
+        SchemaVersion=1,
+        Kind=str(announcement.kind),
+        Epoch=announcement.epoch,
+        SentAt=at,
+    )
+
+
 def announcement_of(entity: Mapping[str, Any]) -> Announcement:
-    """Read what is to be told from its row."""
+    """Read an announcement from its row."""
     return _ANNOUNCEMENT.validate_json(entity["Announcement"])
 
 
@@ -145,6 +174,7 @@ def record_of(entities: Iterable[Mapping[str, Any]]) -> TaskRecord:
     steps: list[StepRecord] = []
     history: list[EpochRecord] = []
     lost: list[LostMessage] = []
+    sent: list[SentAnnouncement] = []
     for entity in entities:
         match entity["RowKey"].split("|")[1:]:
             case ["order"]:
@@ -157,11 +187,20 @@ def record_of(entities: Iterable[Mapping[str, Any]]) -> TaskRecord:
                 history.append(_epoch(entity))
             case ["lost", _, _]:
                 lost.append(_lost(entity))
+            case ["sent", _, _]:
+                sent.append(_sent(entity))
             case _:
                 continue  # written by a later version, for itself
     if order is None or task is None:
         raise ValueError("the rows of a task lack its order or its state")
-    return TaskRecord(order=order, task=task, steps=tuple(steps), history=tuple(history), lost=tuple(lost))
+    return TaskRecord(
+        order=order,
+        task=task,
+        steps=tuple(steps),
+        history=tuple(history),
+        lost=tuple(lost),
+        sent=tuple(sent),
+    )
 
 
 def _order(entity: Mapping[str, Any]) -> Order:
@@ -240,6 +279,12 @@ def _lost(entity: Mapping[str, Any]) -> LostMessage:
         message_id=entity["MessageId"],
         reason=entity["Reason"],
         at=entity["LostAt"],
+    )
+
+
+def _sent(entity: Mapping[str, Any]) -> SentAnnouncement:
+    return SentAnnouncement(
+        kind=AnnouncementKind(entity["Kind"]), epoch=Epoch(entity["Epoch"]), at=entity["SentAt"]
     )
 
 

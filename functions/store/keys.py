@@ -9,17 +9,17 @@ import hashlib
 import zlib
 from datetime import UTC, datetime
 
-from functions.pattern.announcements import Announcement, AnnouncementKind
+from functions.pattern.announcements import Announcement
 from functions.pattern.identity import Epoch, TaskId
 from functions.pattern.records import LostMessage, Task
-from functions.pattern.states import ProcessState
+from functions.pattern.states import AnnouncementKind, ProcessState
 from functions.pattern.store_ports import Index
 
 #: The row that remembers how many shards the table was made with.
 SHARDS_PARTITION = "!settings"
 SHARDS_ROW = "shards"
 
-#: What begins the row keys of what is to be told.
+#: What begins the row keys of announcements that are to be sent.
 OUTBOX = "!send"
 
 #: What begins the row keys of the circuit breakers, in the settings' partition.
@@ -76,9 +76,14 @@ def index_row(task: Task) -> str:
 
 
 def outbox_row(announcement: Announcement) -> str:
-    """Give the row key of what is to be told: alerts before notices, and each by time."""
+    """Give the row key of what is to be sent: alerts before notices, and each by time."""
     order = 0 if announcement.kind is AnnouncementKind.ALERT else 1
     return f"{OUTBOX}|{order}|{sortable(announcement.at)}|{announcement.message_id}"
+
+
+def sent_row(announcement: Announcement) -> str:
+    """Give the row key of the mark that an announcement was sent."""
+    return f"{announcement.task}|sent|{announcement.epoch:06d}|{announcement.kind}"
 
 
 def breaker_row(service: str) -> str:

@@ -24,7 +24,7 @@ _Deletion = tuple[str, dict[str, str], dict[str, Any]]
 
 
 class TableTaskRetention:
-    """Deletes the rows of finished tasks, but for what is still to be told: that goes when it is told."""
+    """Deletes the rows of finished tasks, but for unsent announcements: those go when they are sent."""
 
     def __init__(self, table: TableClient, *, shards: int, figures: StoreFigures) -> None:
         self._table = table
@@ -34,9 +34,9 @@ class TableTaskRetention:
     async def delete(self, stored: Stored) -> bool:
         """Delete a task's rows and its index row; tell whether they were there and as expected.
 
-        Its past epochs and lost messages go first, then what makes it a task, in one transaction: whoever
-        reads sees the task or no task, and after a crash between, the next run finds it. Raises
-        `TransientError`.
+        Its past epochs, lost messages and marks of what was sent go first, then what makes it a task, in
+        one transaction: a reader sees the task or no task, and after a crash between, the next run finds
+        it. Raises `TransientError`.
         """
         shard = shard_of(stored.record.order.task, self._shards)
         with table_faults():
@@ -70,7 +70,7 @@ class TableTaskRetention:
 
 
 def _is_past(key: str) -> bool:
-    return key.split("|")[1] in {"epoch", "lost"}
+    return key.split("|")[1] in {"epoch", "lost", "sent"}
 
 
 def _core_deletions(shard: str, keys: Sequence[str], stored: Stored) -> list[_Deletion]:

@@ -12,8 +12,9 @@ from collections.abc import Sequence
 from datetime import timedelta
 from functools import partial
 
-from functions.pattern.announcements import Announcement, AnnouncementKind
+from functions.pattern.announcements import Announcement
 from functions.pattern.ports import Announcements, Clock
+from functions.pattern.states import AnnouncementKind
 from functions.pattern.store_ports import Outbox
 from functions.supervisor.concurrency import for_each
 from functions.supervisor.figures import SweepFigures
@@ -67,7 +68,7 @@ class Leftovers:
             if announcement.at >= oldest or announcement.kind is AnnouncementKind.ALERT:
                 continue
             with figures.surviving(f"task {announcement.task}: {announcement.kind}"):
-                await self._outbox.mark_sent(announcement)
+                await self._outbox.give_up(announcement)
                 figures.forgotten += 1
                 _log.warning(
                     "task %s: %s was never told, its reply queue %s takes nothing",

@@ -11,10 +11,9 @@ from itertools import batched
 import pytest
 from azure.data.tables.aio import TableClient
 
-from functions.pattern.announcements import AnnouncementKind
 from functions.pattern.identity import Epoch, TaskId
 from functions.pattern.records import TaskRecord
-from functions.pattern.states import ProcessState
+from functions.pattern.states import AnnouncementKind, ProcessState
 from functions.store.entities import Entity, index_entity, task_entity
 from functions.store.keys import shard_of
 from tests.fakes.tasks import SECOND, claimed, completed, pending, started, told

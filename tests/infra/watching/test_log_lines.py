@@ -11,11 +11,11 @@ import pytest
 from functions.operations.alerts import Alerts
 from functions.operations.backlog import Backlog
 from functions.operations.dead_letters import DeadLetters
-from functions.pattern.announcements import AnnouncementKind, announcements
+from functions.pattern.announcements import announcements
 from functions.pattern.messages import announcement_message
 from functions.pattern.ports import Pile, QueueDepth
 from functions.pattern.records import TaskRecord
-from functions.pattern.states import ProcessState, Remedy
+from functions.pattern.states import AnnouncementKind, ProcessState, Remedy
 from functions.supervisor.blueprint import report_sweep
 from tests.fakes.clock import START, FakeClock
 from tests.fakes.interventions import giving_up, refused, supervised
