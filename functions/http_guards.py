@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from functions.pattern.ports import Clock
 from functions.settings import Settings
+from functions.web.access import Guard
 from functions.web.callers import Identify, key_holder, signed_in
 from functions.web.caps import Caps
-from functions.web.guard import Guard
 
 
 def guard_of(settings: Settings, clock: Clock, *, key_name: str) -> Guard:

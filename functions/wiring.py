@@ -13,18 +13,16 @@ from functions.agents.blueprint import queued_agents_blueprint
 from functions.agents.catalog import check_agents
 from functions.agents.queued import QueuedAgent
 from functions.api.acceptance import Acceptance
-from functions.api.application import callers_application
-from functions.api.batch_routes import batch_path
+from functions.api.application import batch_path, callers_application
 from functions.api.blueprint import api_blueprint, pages_blueprint
 from functions.api.pages import TITLE, page_files, pages_application
 from functions.console.application import console_application, console_files
 from functions.console.blueprint import console_blueprint
 from functions.http_guards import guard_of
-from functions.operations.actions import Actions
-from functions.operations.alert_formats import AlertFormat
-from functions.operations.alerts import Alerts
+from functions.operations.alerts.alerts import AlertFormat, Alerts
+from functions.operations.alerts.queues import QUEUES, Backlog, DeadLetters
+from functions.operations.alerts.webhook import Webhook
 from functions.operations.application import operators_application
-from functions.operations.backlog import Backlog
 from functions.operations.blueprint import (
     alerts_blueprint,
     backlog_blueprint,
@@ -32,14 +30,8 @@ from functions.operations.blueprint import (
     housekeeping_blueprint,
     operations_blueprint,
 )
-from functions.operations.dead_letters import QUEUES, DeadLetters
 from functions.operations.housekeeping import Housekeeping
-from functions.operations.overview import OverviewReader
-from functions.operations.routes import operator_routes
-from functions.operations.summary import SummaryReader
-from functions.operations.tasks import Tasks
-from functions.operations.traces import Traces
-from functions.operations.webhook import Webhook
+from functions.operations.tasks.views import Traces
 from functions.pattern.definition import Workflow
 from functions.pattern.registry import Registry
 from functions.pattern.supervision import SupervisionPolicy
@@ -98,11 +90,9 @@ class Wiring:
                 self._sweep(), self._full_sweep(), schedule=self._settings.supervisor_schedule
             ),
             alerts_blueprint(self._alerts),
-            dead_letters_blueprint(
-                DeadLetters(store=adapters.store, rejected=adapters.rejected, alerts=self._alerts), QUEUES
-            ),
-            backlog_blueprint(Backlog(adapters.queue_depths(QUEUES), adapters.clock)),
-            housekeeping_blueprint(self._housekeeping()),
+            dead_letters_blueprint(DeadLetters(self._ports, self._alerts), QUEUES),
+            backlog_blueprint(Backlog(self._ports)),
+            housekeeping_blueprint(Housekeeping(self._ports, self._settings.retention_days)),
         ]
         if self._settings.sample_services:
             services = services_application(adapters.tables.get_table_client, adapters.clock)
@@ -117,18 +107,12 @@ class Wiring:
     def _callers(self) -> FastAPI:
         guard = guard_of(self._settings, self._adapters.clock, key_name="function-key")
         application = callers_application(
-            self._registry, self._acceptance(), self._adapters.store.check, guard=guard
+            self._registry,
+            Acceptance(self._ports, self._settings.reply_queues),
+            self._adapters.store.check,
+            guard=guard,
         )
         return follow_requests(application, batches=map(batch_path, self._registry))
-
-    def _acceptance(self) -> Acceptance:
-        return Acceptance(
-            store=self._adapters.store,
-            submissions=self._adapters.submissions,
-            reply_queues=self._settings.reply_queues,
-            clock=self._adapters.clock,
-            new_id=new_id,
-        )
 
     def _intake(self) -> Intake:
         return Intake(
@@ -217,48 +201,16 @@ class Wiring:
 
     def _operators(self) -> FastAPI:
         adapters = self._adapters
-        tasks = Tasks(store=adapters.store, index=adapters.index, clock=adapters.clock)
-        actions = Actions(
-            tasks=tasks,
-            store=adapters.store,
-            clock=adapters.clock,
+        application = operators_application(
+            self._ports,
+            self._registry,
+            adapters.store_figures,
+            adapters.bus_figures,
+            guard=guard_of(self._settings, adapters.clock, key_name="operator"),
             start_within=self._settings.pick_up_seconds,
-        )
-        summaries = SummaryReader(
-            index=adapters.index,
-            heartbeats=adapters.heartbeat,
-            breakers=adapters.breaker_rows,
-            clock=adapters.clock,
-        )
-        overviews = OverviewReader(
-            index=adapters.index,
-            heartbeats=adapters.heartbeat,
-            breakers=adapters.breaker_rows,
-            queues=adapters.queue_depths(QUEUES),
-            clock=adapters.clock,
-        )
-        routes = operator_routes(
-            tasks=tasks,
-            actions=actions,
-            registry=self._registry,
-            clock=adapters.clock,
-            summaries=summaries,
-            overviews=overviews,
             traces=Traces(self._settings.trace_url_template),
         )
-        guard = guard_of(self._settings, adapters.clock, key_name="operator")
-        application = operators_application(adapters.store_figures, adapters.bus_figures, routes, guard=guard)
         return follow_requests(application)
-
-    def _housekeeping(self) -> Housekeeping:
-        return Housekeeping(
-            store=self._adapters.store,
-            index=self._adapters.index,
-            tasks=self._adapters.task_retention,
-            rejected=self._adapters.rejected,
-            clock=self._adapters.clock,
-            retention_days=self._settings.retention_days,
-        )
 
     def _webhook(self) -> Webhook | None:
         address, alert_format = self._settings.alert_webhook_url, self._settings.alert_format

@@ -1,20 +1,31 @@
-"""What callers are shown of an order."""
+"""What callers are shown of an order, and examples of it for the API pages, by each workflow's steps."""
 
 from __future__ import annotations
 
 from datetime import datetime
+from typing import Any
 
-from pydantic import BaseModel
+from pydantic import BaseModel, ConfigDict
 
 from functions.pattern.definition import Workflow
 from functions.pattern.identity import TaskId
-from functions.pattern.records import StepRecord, TaskRecord
+from functions.pattern.records import TaskRecord
 from functions.pattern.states import ProcessState, StepState
 from functions.web.problems import Problem
+
+#: The id of the order in every example.
+EXAMPLE_ID = TaskId("order-1")
+
+_SUBMITTED = "2026-11-21T12:00:00Z"
+_STARTED = "2026-11-21T12:00:01Z"
+_FINISHED = "2026-11-21T12:00:02Z"
+_COMPLETE_BY = "2026-11-21T12:00:11Z"
 
 
 class StepView(BaseModel):
     """How far one step is; times are UTC."""
+
+    model_config = ConfigDict(from_attributes=True)
 
     name: str
     state: StepState
@@ -22,18 +33,6 @@ class StepView(BaseModel):
     started_at: datetime | None
     finished_at: datetime | None
     error: str | None
-
-    @classmethod
-    def of(cls, step: StepRecord) -> StepView:
-        """Show a step."""
-        return cls(
-            name=step.name,
-            state=step.state,
-            complete_by=step.complete_by,
-            started_at=step.started_at,
-            finished_at=step.finished_at,
-            error=step.error,
-        )
 
 
 class OrderView(BaseModel):
@@ -58,7 +57,7 @@ class OrderView(BaseModel):
             submitted_at=record.order.submitted_at,
             finished_at=record.task.finished_at,
             correlation_id=record.order.correlation_id,
-            steps=[StepView.of(step) for step in record.steps],
+            steps=[StepView.model_validate(step) for step in record.steps],
             last_error=record.task.last_error,
         )
 
@@ -89,3 +88,49 @@ class BatchAnswer(BaseModel):
     """What became of each order of a batch, in the batch's order."""
 
     results: list[OrderAnswer]
+
+
+def accepted_example(workflow: Workflow) -> dict[str, Any]:
+    """Show what is answered to an order that is taken."""
+    return {"id": EXAMPLE_ID, "location": location_of(workflow, EXAMPLE_ID)}
+
+
+def order_example(workflow: Workflow) -> dict[str, Any]:
+    """Show an order that is done."""
+    return {
+        "id": EXAMPLE_ID,
+        "workflow": workflow.name,
+        "state": "Processed",
+        "submitted_at": _SUBMITTED,
+        "finished_at": _FINISHED,
+        "correlation_id": None,
+        "steps": [
+            {
+                "name": step.name,
+                "state": "Completed",
+                "complete_by": _COMPLETE_BY,
+                "started_at": _STARTED,
+                "finished_at": _FINISHED,
+                "error": None,
+            }
+            for step in workflow.steps
+        ],
+        "last_error": None,
+    }
+
+
+def batch_example(workflow: Workflow) -> dict[str, Any]:
+    """Show a batch of which one order is taken and one is not."""
+    refusal = {
+        "type": "about:blank",
+        "title": "Unprocessable Content",
+        "status": 422,
+        "detail": "Some fields are wrong; errors names them, up to 50.",
+        "errors": [{"field": "priority", "reason": "Extra inputs are not permitted"}],
+    }
+    return {
+        "results": [
+            {"index": 0, "status": 202, **accepted_example(workflow)},
+            {"index": 1, "status": 422, "problem": refusal},
+        ]
+    }

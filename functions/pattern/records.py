@@ -126,11 +126,11 @@ class LostMessage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SentAnnouncement:
-    """A notice or an alert that was sent `at` that time (UTC), about what happened in `epoch`."""
+    """A notice to the caller or an alert to the operators, about what happened in `epoch`."""
 
     kind: AnnouncementKind
     epoch: Epoch
-    at: datetime
+    sent_at: datetime
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -94,16 +94,13 @@ class ChangeAnnouncer(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class IndexEntry:
-    """One index row: which task, and the time in its key (due, or finished).
-
-    `submitted_at` is not known of rows that were written before it was kept.
-    """
+    """One index row: which task, the time in its key (due, or finished), and when it was submitted."""
 
     task: TaskId
     at: datetime
     workflow: str
     state: ProcessState
-    submitted_at: datetime | None = None
+    submitted_at: datetime
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,12 +114,17 @@ class IndexPage:
 class Index(StrEnum):
     """The indexes over all tasks; each task stands in exactly one of them."""
 
-    #: Tasks under way, by the time when the Supervisor must look at them.
+    #: Tasks under way, by the time when the Supervisor must look at them; the earliest first.
     DUE = "!due"
-    #: Tasks in `Error`, by the time when they got there.
+    #: Tasks in `Error`, by the time when they got there; the latest first.
     ERROR = "!error"
-    #: Tasks that are `Processed` or `Compensated`, by the time when they got there.
+    #: Tasks that are `Processed` or `Compensated`, by the time when they got there; the latest first.
     DONE = "!done"
+
+    @property
+    def latest_first(self) -> bool:
+        """Tell whether entries come by descending time; those of `!due` come by ascending time."""
+        return self is not Index.DUE
 
 
 class TaskIndex(Protocol):
@@ -142,7 +144,7 @@ class TaskIndex(Protocol):
         after: str | None = None,
         most: int,
     ) -> IndexPage:
-        """Read a page of one shard, oldest first, from `since` up to `until` (excluded): one request."""
+        """Read a page of one shard in the index's order, from `since` up to `until` (excluded)."""
 
     async def named(self, prefix: str, shard: int, *, most: int) -> Sequence[TaskId]:
         """Read ids of one shard that begin with `prefix`: one request."""

@@ -3,22 +3,11 @@
 from __future__ import annotations
 
 import azure.durable_functions as df
-import azure.functions as func
 from fastapi import FastAPI
 
-from functions.web.asgi import handler_of
+from functions.web.blueprint import HttpRoute, http_blueprint
 
 
 def services_blueprint(application: FastAPI) -> df.Blueprint:
     """Register the sample services; as all that changes something, they need a function key."""
-    blueprint = df.Blueprint()
-    handle = handler_of(application)
-
-    @blueprint.function_name("services")
-    @blueprint.route(
-        route="services/{*route}", methods=["GET", "PUT", "DELETE"], auth_level=func.AuthLevel.FUNCTION
-    )
-    async def services(req: func.HttpRequest, context: func.Context) -> func.HttpResponse:
-        return await handle(req, context)
-
-    return blueprint
+    return http_blueprint(application, HttpRoute("services", "services/{*route}", ("GET", "PUT", "DELETE")))

@@ -284,7 +284,7 @@ def _lost(entity: Mapping[str, Any]) -> LostMessage:
 
 def _sent(entity: Mapping[str, Any]) -> SentAnnouncement:
     return SentAnnouncement(
-        kind=AnnouncementKind(entity["Kind"]), epoch=Epoch(entity["Epoch"]), at=entity["SentAt"]
+        kind=AnnouncementKind(entity["Kind"]), epoch=Epoch(entity["Epoch"]), sent_at=entity["SentAt"]
     )
 
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from contextlib import nullcontext
 from http import HTTPStatus
-from typing import Any, Final
+from typing import Any
 
 from fastapi import FastAPI
-from fastapi.telemetry import TelemetryConfig
 from opentelemetry.trace import Span, SpanKind
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -17,8 +16,6 @@ from functions.telemetry.propagation import TRACEPARENT, context_of
 from functions.telemetry.spans import fail, span
 from functions.telemetry.submissions import one_trace_each
 
-#: For each application that is made: FastAPI's own telemetry tells paths, queries and exceptions' texts.
-FASTAPIS_OWN_IS_OFF: Final[TelemetryConfig] = {"tracing": False, "metrics": False, "logs": False}
 #: Where the ASGI adapter of azure-functions puts the trace of the host's own span, empty when it has none.
 _HOST_TRACE = "azure_functions.trace_context"
 

@@ -1,22 +1,57 @@
-"""The door of an HTTP application: who may come in, and for what."""
+"""The door of an HTTP application: who may come in, for what, how often, and from which pages."""
 
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Annotated
+from urllib.parse import urlsplit
 
-from fastapi import Depends, Request
+from fastapi import Depends, FastAPI, Header, Request
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from functions.pattern.ports import Clock
 from functions.web.callers import Caller, Identify, Role, UnknownCallerError
-from functions.web.problems import ProblemError
+from functions.web.caps import CallerCaps, Caps
+from functions.web.problems import ProblemError, documented_problems, install_problems
+
+#: What any route behind a guard may answer, for the OpenAPI document.
+GUARDED = documented_problems(401, 403, 429, 500)
+
+#: With any value: a page of another origin can't send it without asking us first (CORS), and we never agree.
+OWN_HEADER = "X-Requested-With"
 
 _READING = frozenset({"GET", "HEAD"})
+_HARMLESS = frozenset({"GET", "HEAD", "OPTIONS"})
 
 #: Who calls what is open to all.
 _ANYBODY = Caller("anybody", frozenset())
+
+
+@dataclass(frozen=True, slots=True)
+class Guard:
+    """What stands before an application: how callers are known, and how much each may ask for."""
+
+    identify: Identify
+    caps: Caps
+    clock: Clock
+
+    def protect(
+        self,
+        app: FastAPI,
+        *,
+        reading: Collection[Role],
+        writing: Collection[Role],
+        open_paths: Collection[str] = (),
+    ) -> None:
+        """Guard all that is in `app` by now; the roles and paths are those of `Access`."""
+        app.add_middleware(CallerCaps, caps=self.caps, clock=self.clock)
+        app.add_middleware(
+            Access, identify=self.identify, reading=reading, writing=writing, open_paths=open_paths
+        )
+        install_problems(app)
 
 
 class Access:
@@ -69,3 +104,45 @@ async def _caller_of(request: Request) -> Caller:
 
 #: The caller that `Access` has let in, as a parameter of a route.
 AdmittedCaller = Annotated[Caller, Depends(_caller_of)]
+
+
+_OwnHeader = Annotated[str, Header(alias=OWN_HEADER, description="Any value, such as `curl`")]
+
+
+async def _own_header(own: _OwnHeader) -> None:
+    """Take the header that has been checked by now."""
+
+
+#: Has the OpenAPI document say of a route what `SameOrigin` asks for.
+NEEDS_OWN_HEADER = Depends(_own_header)
+
+
+class SameOrigin:
+    """Refuses with 403 what changes something, unless it comes from our own page or from no page at all."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Let the request through. Raises `ProblemError` 403."""
+        if scope["type"] == "http" and scope["method"] not in _HARMLESS:
+            _check_origin(Headers(scope=scope))
+        await self._app(scope, receive, send)
+
+
+def _check_origin(headers: Headers) -> None:
+    if not headers.get(OWN_HEADER):
+        raise ProblemError(HTTPStatus.FORBIDDEN, f"Send the header {OWN_HEADER}, with any value.")
+    if headers.get("Sec-Fetch-Site", "same-origin") != "same-origin" or not _is_own(headers):
+        raise ProblemError(HTTPStatus.FORBIDDEN, "Another site's page may not do this.")
+
+
+def _is_own(headers: Headers) -> bool:
+    """Compare hosts alone: where TLS ends before the application, it does not see the page's scheme."""
+    origin = headers.get("Origin")
+    if origin is None:
+        return True
+    try:
+        return urlsplit(origin).netloc.lower() == headers.get("Host", "").lower() != ""
+    except ValueError:
+        return False

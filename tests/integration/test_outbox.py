@@ -50,7 +50,7 @@ async def test_sent_announcement_leaves_its_time(process: Process, sender: Sende
         assert sender.figures.transactions == transactions
     assert await sender.outbox.unsent(0, after(60), 10) == []
     [sent] = (await process.read(TASK)).record.sent
-    assert sent == SentAnnouncement(kind=AnnouncementKind.RECEIVED, epoch=FIRST, at=after(60))
+    assert sent == SentAnnouncement(kind=AnnouncementKind.RECEIVED, epoch=FIRST, sent_at=after(60))
 
 
 async def test_announcement_that_is_given_up_leaves_nothing(process: Process, sender: Sender) -> None:

@@ -10,8 +10,9 @@ from opentelemetry.trace import SpanKind, StatusCode
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from functions.pattern.ports import Submissions
-from functions.telemetry.incoming import FASTAPIS_OWN_IS_OFF, follow_requests
+from functions.telemetry.incoming import follow_requests
 from functions.telemetry.submissions import SubmissionSpans
+from functions.web.application import bare_application
 from tests.fakes.asgi import AsgiClient
 from tests.fakes.queues import RecordedSubmissions
 from tests.fakes.workflows import order, submission
@@ -22,7 +23,7 @@ HOSTS = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 
 
 def _application(submissions: Submissions) -> FastAPI:
-    app = FastAPI(telemetry=FASTAPIS_OWN_IS_OFF)
+    app = bare_application("Test")
 
     @app.put("/api/orders/{order_id}")
     async def put(order_id: str) -> str:

@@ -2,20 +2,50 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import datetime
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel
 
-from functions.operations.notices import NoticeView, notices
-from functions.operations.prospects import Prospects, prospects
-from functions.operations.traces import Traces, trace_id
+from functions.api.views import StepView
+from functions.operations.tasks.actions import Prospects, prospects
 from functions.pattern.definition import Workflow
 from functions.pattern.identity import FIRST_EPOCH, StepName
-from functions.pattern.records import EpochRecord, Order, StepRecord, TaskRecord
-from functions.pattern.states import Direction, ProcessState, Remedy, StepState
+from functions.pattern.records import (
+    EpochRecord,
+    LostMessage,
+    Order,
+    SentAnnouncement,
+    StepRecord,
+    TaskRecord,
+)
+from functions.pattern.states import Direction, ProcessState, Remedy
 
 #: What began a task's history, beside the ways in which epochs end.
 _SUBMITTED = "submitted"
+
+
+#: Stands for the trace's id in the address (`TRACE_URL_TEMPLATE`).
+_TRACE_ID = "{trace_id}"
+
+
+@dataclass(frozen=True, slots=True)
+class Traces:
+    """Names orders' traces; `url_template` is the address at which one is shown, if there is any."""
+
+    url_template: str | None = None
+
+    def url(self, traceparent: str | None) -> str | None:
+        """Write the address of a trace, or None when there is no trace, or nowhere to look at it."""
+        trace = trace_id(traceparent)
+        if trace is None or self.url_template is None:
+            return None
+        return self.url_template.replace(_TRACE_ID, trace)
+
+
+def trace_id(traceparent: str | None) -> str | None:
+    """Give the id out of a `traceparent`: 32 hexadecimal digits, its second part (W3C Trace Context §3.2)."""
+    return None if traceparent is None else traceparent.split("-")[1]
 
 
 class TaskLine(BaseModel):
@@ -65,20 +95,12 @@ class TaskPage(BaseModel):
     more: bool
 
 
-class StepView(BaseModel):
-    """How far one step is; `epoch` is the one that dispatched it last."""
+class StepDetails(StepView):
+    """How far one step is, with what operators need to judge it; `epoch` dispatched it last."""
 
-    model_config = ConfigDict(from_attributes=True)
-
-    name: str
-    state: StepState
     undo: bool
     idempotent: bool
     epoch: int | None
-    complete_by: datetime | None
-    started_at: datetime | None
-    finished_at: datetime | None
-    error: str | None
 
 
 class TransitionView(BaseModel):
@@ -93,7 +115,7 @@ class TransitionView(BaseModel):
     state: ProcessState
     direction: Direction
     locked_by: str | None
-    steps: list[StepView]
+    steps: list[StepDetails]
 
     @classmethod
     def submitted(cls, order: Order) -> TransitionView:
@@ -128,21 +150,11 @@ class TransitionView(BaseModel):
         )
 
 
-class LostMessageView(BaseModel):
-    """A message about the task that died on its queue."""
-
-    model_config = ConfigDict(from_attributes=True)
-
-    queue: str
-    message_id: str
-    reason: str
-    at: datetime
-
-
 class TaskView(TaskLine):
     """One task whole: as it stands in its current epoch, how it came there, and what can be done about it.
 
-    `needs` names the steps that each step needs, and is null when the workflow is not registered any more.
+    `notices` are those that were sent. `needs` names the steps that each step needs, and is null when the
+    workflow is not registered any more.
     """
 
     workflow_version: int
@@ -153,11 +165,11 @@ class TaskView(TaskLine):
     on_exhausted: Remedy
     complete_by: datetime | None
     not_before: datetime | None
-    steps: list[StepView]
+    steps: list[StepDetails]
     needs: dict[StepName, list[StepName]] | None
     history: list[TransitionView]
-    notices: list[NoticeView]
-    lost_messages: list[LostMessageView]
+    notices: list[SentAnnouncement]
+    lost_messages: list[LostMessage]
     prospects: Prospects | None
     trace_id: str | None
     trace_url: str | None
@@ -179,8 +191,8 @@ class TaskView(TaskLine):
             steps=_steps(record.steps),
             needs=None if workflow is None else {step.name: sorted(step.needs) for step in workflow.steps},
             history=[TransitionView.submitted(order), *map(TransitionView.closed, record.history)],
-            notices=notices(record),
-            lost_messages=[LostMessageView.model_validate(lost) for lost in record.lost],
+            notices=sorted(record.sent, key=lambda notice: notice.sent_at),
+            lost_messages=list(record.lost),
             prospects=prospects(record, now),
             trace_id=trace_id(order.traceparent),
             trace_url=traces.url(order.traceparent),
@@ -196,5 +208,5 @@ class ActionTaken(BaseModel):
     direction: Direction
 
 
-def _steps(steps: tuple[StepRecord, ...]) -> list[StepView]:
-    return [StepView.model_validate(step) for step in steps]
+def _steps(steps: tuple[StepRecord, ...]) -> list[StepDetails]:
+    return [StepDetails.model_validate(step) for step in steps]
