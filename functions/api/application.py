@@ -130,7 +130,7 @@ def _resource_routes(workflow: Workflow, acceptance: Acceptance) -> APIRouter:
     )
     async def show(order_id: OrderId, caller: AdmittedCaller) -> OrderView:
         """Tell how far an order is."""
-        return OrderView.of(await acceptance.find(workflow, TaskId(order_id), caller))
+        return OrderView.model_validate(await acceptance.find(workflow, TaskId(order_id), caller))
 
     return router
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import AliasPath, BaseModel, ConfigDict, Field
 
 from functions.pattern.definition import Workflow
 from functions.pattern.identity import TaskId
-from functions.pattern.records import TaskRecord
 from functions.pattern.states import ProcessState, StepState
 from functions.web.problems import Problem
 
@@ -20,6 +19,11 @@ _SUBMITTED = "2026-11-21T12:00:00Z"
 _STARTED = "2026-11-21T12:00:01Z"
 _FINISHED = "2026-11-21T12:00:02Z"
 _COMPLETE_BY = "2026-11-21T12:00:11Z"
+
+
+def read_from(*path: str) -> Any:
+    """Fill a model's field from an attribute of an attribute of what it is read from."""
+    return Field(validation_alias=AliasPath(path[0], *path[1:]))
 
 
 class StepView(BaseModel):
@@ -36,30 +40,18 @@ class StepView(BaseModel):
 
 
 class OrderView(BaseModel):
-    """How far an order is; times are UTC."""
+    """How far an order is, read from its task's record; times are UTC."""
 
-    id: str
-    workflow: str
-    state: ProcessState
-    submitted_at: datetime
-    finished_at: datetime | None
-    correlation_id: str | None
+    model_config = ConfigDict(from_attributes=True)
+
+    id: str = read_from("order", "task")
+    workflow: str = read_from("order", "workflow")
+    state: ProcessState = read_from("task", "process_state")
+    submitted_at: datetime = read_from("order", "submitted_at")
+    finished_at: datetime | None = read_from("task", "finished_at")
+    correlation_id: str | None = read_from("order", "correlation_id")
     steps: list[StepView]
-    last_error: str | None
-
-    @classmethod
-    def of(cls, record: TaskRecord) -> OrderView:
-        """Show a task's record."""
-        return cls(
-            id=record.order.task,
-            workflow=record.order.workflow,
-            state=record.task.process_state,
-            submitted_at=record.order.submitted_at,
-            finished_at=record.task.finished_at,
-            correlation_id=record.order.correlation_id,
-            steps=[StepView.model_validate(step) for step in record.steps],
-            last_error=record.task.last_error,
-        )
+    last_error: str | None = read_from("task", "last_error")
 
 
 def location_of(workflow: Workflow, task: TaskId) -> str:

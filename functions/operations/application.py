@@ -93,7 +93,7 @@ def _tasks(tasks: Tasks, registry: Registry, traces: Traces, clock: Clock) -> AP
         """List tasks: those of one state by time, page by page, or those whose ids have a prefix."""
         found = await tasks.page(query)
         following = None if found.next is None else found.next.text()
-        lines = [TaskLine.of(record) for record in found.records]
+        lines = [TaskLine.model_validate(record) for record in found.records]
         return TaskPage(tasks=lines, cursor=following, more=found.more)
 
     @router.get(

@@ -113,7 +113,7 @@ function warning(twice) {
 }
 
 function toldOfUndo(task, undoes) {
-  const back = el("p", {}, "An undo can’t be turned back.");
+  const back = el("p", {}, "An undo is final: no step runs again after it.");
   if (undoes.length === 0) return [el("p", {}, "Nothing is left to undo: the task becomes Compensated at once."), back];
   return [el("p", {}, "These steps are undone, one after another, in this order:"), names(undoes), back];
 }

@@ -5,18 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
-from pydantic import BaseModel
+from pydantic import BaseModel, ConfigDict, ValidationInfo, field_validator
 
-from functions.api.views import StepView
+from functions.api.views import StepView, read_from
 from functions.operations.tasks.actions import Prospects, prospects
 from functions.pattern.definition import Workflow
 from functions.pattern.identity import FIRST_EPOCH, StepName
 from functions.pattern.records import (
-    EpochRecord,
     LostMessage,
     Order,
     SentAnnouncement,
-    StepRecord,
     TaskRecord,
 )
 from functions.pattern.states import Direction, ProcessState, Remedy
@@ -49,39 +47,27 @@ def trace_id(traceparent: str | None) -> str | None:
 
 
 class TaskLine(BaseModel):
-    """One task in a list."""
+    """One task in a list, read from its record. It is due only as long as it is not finished."""
 
-    id: str
-    workflow: str
-    state: ProcessState
-    direction: Direction
-    epoch: int
-    failure_count: int
-    locked_by: str | None
-    submitted_at: datetime
-    updated_at: datetime
-    due_at: datetime | None
-    finished_at: datetime | None
-    last_error: str | None
+    model_config = ConfigDict(from_attributes=True, validate_by_name=True)
 
+    id: str = read_from("task", "order_id")
+    workflow: str = read_from("order", "workflow")
+    state: ProcessState = read_from("task", "process_state")
+    direction: Direction = read_from("task", "direction")
+    epoch: int = read_from("task", "epoch")
+    failure_count: int = read_from("task", "failure_count")
+    locked_by: str | None = read_from("task", "locked_by")
+    submitted_at: datetime = read_from("order", "submitted_at")
+    updated_at: datetime = read_from("task", "updated_at")
+    finished_at: datetime | None = read_from("task", "finished_at")
+    due_at: datetime | None = read_from("task", "due_at")
+    last_error: str | None = read_from("task", "last_error")
+
+    @field_validator("due_at")
     @classmethod
-    def of(cls, record: TaskRecord) -> TaskLine:
-        """Show a task. It is due only as long as it is not finished."""
-        task = record.task
-        return cls(
-            id=task.order_id,
-            workflow=record.order.workflow,
-            state=task.process_state,
-            direction=task.direction,
-            epoch=task.epoch,
-            failure_count=task.failure_count,
-            locked_by=task.locked_by,
-            submitted_at=record.order.submitted_at,
-            updated_at=task.updated_at,
-            due_at=task.due_at if task.finished_at is None else None,
-            finished_at=task.finished_at,
-            last_error=task.last_error,
-        )
+    def _only_while_under_way(cls, due_at: datetime | None, line: ValidationInfo) -> datetime | None:
+        return due_at if line.data["finished_at"] is None else None
 
 
 class TaskPage(BaseModel):
@@ -104,15 +90,20 @@ class StepDetails(StepView):
 
 
 class TransitionView(BaseModel):
-    """One entry of a task's history: what happened, who did it and why, and how the epoch stood then."""
+    """One entry of a task's history: what happened, who did it and why, and how the epoch stood then.
 
-    event: str
-    at: datetime
+    But for the submission, each is an epoch that is over.
+    """
+
+    model_config = ConfigDict(from_attributes=True, validate_by_name=True)
+
+    event: str = read_from("ended_by")
+    at: datetime = read_from("ended_at")
     epoch: int
     who: str
     reason: str | None
     last_error: str | None
-    state: ProcessState
+    state: ProcessState = read_from("process_state")
     direction: Direction
     locked_by: str | None
     steps: list[StepDetails]
@@ -131,22 +122,6 @@ class TransitionView(BaseModel):
             direction=Direction.DO,
             locked_by=None,
             steps=[],
-        )
-
-    @classmethod
-    def closed(cls, epoch: EpochRecord) -> TransitionView:
-        """Show how an epoch ended."""
-        return cls(
-            event=epoch.ended_by,
-            at=epoch.ended_at,
-            epoch=epoch.epoch,
-            who=epoch.who,
-            reason=epoch.reason,
-            last_error=epoch.last_error,
-            state=epoch.process_state,
-            direction=epoch.direction,
-            locked_by=epoch.locked_by,
-            steps=_steps(epoch.steps),
         )
 
 
@@ -179,7 +154,7 @@ class TaskView(TaskLine):
         """Show a task's record; its history begins with its submission."""
         order = record.order
         return cls(
-            **TaskLine.of(record).model_dump(),
+            **dict(TaskLine.model_validate(record)),
             workflow_version=order.workflow_version,
             submitter=order.submitter,
             reply_to=order.reply_to,
@@ -188,9 +163,9 @@ class TaskView(TaskLine):
             on_exhausted=order.on_exhausted,
             complete_by=record.task.complete_by,
             not_before=record.task.not_before,
-            steps=_steps(record.steps),
+            steps=[StepDetails.model_validate(step) for step in record.steps],
             needs=None if workflow is None else {step.name: sorted(step.needs) for step in workflow.steps},
-            history=[TransitionView.submitted(order), *map(TransitionView.closed, record.history)],
+            history=[TransitionView.submitted(order), *map(TransitionView.model_validate, record.history)],
             notices=sorted(record.sent, key=lambda notice: notice.sent_at),
             lost_messages=list(record.lost),
             prospects=prospects(record, now),
@@ -206,7 +181,3 @@ class ActionTaken(BaseModel):
     epoch: int
     state: ProcessState
     direction: Direction
-
-
-def _steps(steps: tuple[StepRecord, ...]) -> list[StepDetails]:
-    return [StepDetails.model_validate(step) for step in steps]
