@@ -1,4 +1,4 @@
-"""Accepts orders: names them, checks what is known of them, and submits them."""
+"""Accepts orders: gives them ids, checks whether they are recorded already, and submits them."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from functions.pattern.records import Order, TaskRecord
 from functions.web.callers import Caller
 from functions.web.problems import FieldFault, ProblemError
 
-#: What a caller is told whose order is not the one that stands under its id.
+#: The answer to an order whose id is another order's.
 ID_IS_TAKEN = "Another order is known under this id."
 
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """An order that is valid, and not submitted yet. One whose id is new can't be known."""
+    """An order that is valid, and not submitted yet. An id that is new can't be recorded already."""
 
     message: SubmissionMessage
     order: Order

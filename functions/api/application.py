@@ -36,7 +36,7 @@ from functions.web.problems import documented_problems
 
 _HEALTH = "/api/health"
 
-#: A batch holds a list in an object; the orders in it may be as deep as if they had come alone.
+#: A batch holds a list in an object; its orders may be nested as deep as single ones.
 _BATCH_LIMIT = BodyLimit(MAX_BATCH_BYTES, MOST_DEPTH + 2)
 
 
@@ -152,8 +152,8 @@ def _batch_routes(workflow: Workflow, acceptance: Acceptance) -> APIRouter:
         """Submit many orders at once; each gets its own answer, in the batch's order.
 
         The batch as a whole is answered with 200, whatever became of its orders: 202 would say that all of
-        them are taken, and 207 is WebDAV's, with a body in XML. Each order's `status` is what it would have
-        got by itself. One that was answered with 503 may be taken all the same; repeat it under its `id`.
+        them are accepted, and 207 is WebDAV's, with a body in XML. Each order's `status` is the one that it
+        would have got by itself. An order with 503 may be accepted nevertheless; repeat it under its `id`.
         """
         allowance.spend(len(body.orders) - 1)  # the request itself has been paid for
         return BatchAnswer(results=await batches.take(body.orders, caller))

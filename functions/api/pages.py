@@ -25,7 +25,7 @@ DOCUMENT_PATH = "/api/openapi.json"
 _PAGE = "docs.html"
 _OURS = Path(__file__).parent / "static"
 
-#: Of that package we use the files alone: Swagger UI, pinned with its hash as every other package.
+#: We use only the files of that package: Swagger UI, pinned with its hash as every other package.
 _SWAGGER_UI = Path(fastapi_offline.__file__).parent / "static"
 _SWAGGER_UI_FILES = ("swagger-ui-bundle.js", "swagger-ui.css")
 

@@ -1,4 +1,4 @@
-"""Serves the console's page and files, with a policy that keeps strange scripts out.
+"""Serves the console's page and files, with a policy that allows scripts of our own only.
 
 All of it is open, since scripts and styles can't be asked for with a key, and nothing in it is secret;
 what the page shows comes from the operators' interface, which asks for one.

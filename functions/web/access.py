@@ -1,4 +1,4 @@
-"""The door of an HTTP application: who may come in, for what, how often, and from which pages."""
+"""Who may call an HTTP application, for what, how often, and from which web pages."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from functions.web.problems import ProblemError, documented_problems, install_pr
 #: What any route behind a guard may answer, for the OpenAPI document.
 GUARDED = documented_problems(401, 403, 429, 500)
 
-#: With any value: a page of another origin can't send it without asking us first (CORS), and we never agree.
+#: With any value: a page of another origin can't send it without a CORS preflight, which we never allow.
 OWN_HEADER = "X-Requested-With"
 
 _READING = frozenset({"GET", "HEAD"})
 _HARMLESS = frozenset({"GET", "HEAD", "OPTIONS"})
 
-#: Who calls what is open to all.
+#: The caller of what is open to all.
 _ANYBODY = Caller("anybody", frozenset())
 
 
@@ -55,10 +55,10 @@ class Guard:
 
 
 class Access:
-    """Lets in who has one of the roles that it takes: 401 for strangers, 403 for those without a role.
+    """Admits callers that have one of the roles: 401 for unknown callers, 403 for those without a role.
 
-    `reading` is for GET and HEAD, `writing` for everything else; `open_paths` are for all. Whoever is let in
-    stands in the request's scope.
+    `reading` is for GET and HEAD, `writing` for everything else; `open_paths` are for all. The
+    caller is in the request's scope from then on.
     """
 
     def __init__(
@@ -102,7 +102,7 @@ async def _caller_of(request: Request) -> Caller:
     return caller
 
 
-#: The caller that `Access` has let in, as a parameter of a route.
+#: The caller that `Access` has admitted, as a parameter of a route.
 AdmittedCaller = Annotated[Caller, Depends(_caller_of)]
 
 
@@ -110,15 +110,15 @@ _OwnHeader = Annotated[str, Header(alias=OWN_HEADER, description="Any value, suc
 
 
 async def _own_header(own: _OwnHeader) -> None:
-    """Take the header that has been checked by now."""
+    """Take the header, which `SameOrigin` has checked."""
 
 
-#: Has the OpenAPI document say of a route what `SameOrigin` asks for.
+#: Shows in the OpenAPI document that a route needs the header that `SameOrigin` checks.
 NEEDS_OWN_HEADER = Depends(_own_header)
 
 
 class SameOrigin:
-    """Refuses with 403 what changes something, unless it comes from our own page or from no page at all."""
+    """Refuses requests that change something with 403 when another site's page sends them (CSRF)."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -138,7 +138,7 @@ def _check_origin(headers: Headers) -> None:
 
 
 def _is_own(headers: Headers) -> bool:
-    """Compare hosts alone: where TLS ends before the application, it does not see the page's scheme."""
+    """Compare hosts only: where TLS ends before the application, it does not see the page's scheme."""
     origin = headers.get("Origin")
     if origin is None:
         return True

@@ -1,4 +1,4 @@
-"""How every HTTP application begins, and how it serves a page: files read once, and no strange scripts."""
+"""What every HTTP application starts from, and how pages are served: files read once, scripts of our own."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from fastapi import FastAPI, Header, Response
 
 from functions.web.problems import ProblemError
 
-#: What browsers are told of a file; only such files are served, and nothing is guessed.
+#: The content types by suffix; only such files are served, and nothing is guessed.
 _TYPES = {
     ".html": "text/html; charset=utf-8",
     ".css": "text/css; charset=utf-8",
@@ -32,7 +32,7 @@ _POLICY = (
 _HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
-    # Kept, and asked for again by its tag: a new version is seen at once.
+    # Cached, but revalidated by the tag each time: a new version is seen at once.
     "Cache-Control": "no-cache",
 }
 
@@ -49,7 +49,7 @@ class StaticFile:
     tag: str
 
     def answer(self, known_tag: str | None, policy: str) -> Response:
-        """Answer with the file, or with 304 to who has it; `policy` is the Content-Security-Policy."""
+        """Answer with the file, or with 304 when it is known; `policy` is the Content-Security-Policy."""
         headers = {**_HEADERS, "Content-Security-Policy": policy, "ETag": self.tag}
         if known_tag == self.tag:
             return Response(status_code=HTTPStatus.NOT_MODIFIED, headers=headers)
@@ -101,7 +101,7 @@ def serve_page(
 
 
 def static_files(folder: Path) -> Mapping[str, StaticFile]:
-    """Read all files of a folder, by name: what a request names is looked up here, never on the disk."""
+    """Read all files of a folder, by name: a request's name is looked up here, never on the disk."""
     return {path.name: static_file(path) for path in sorted(folder.iterdir()) if path.suffix in _TYPES}
 
 

@@ -23,7 +23,7 @@ class HttpRoute:
     is_open: bool = False
 
 
-#: What ends the name of a host in an address: what follows would be taken for the path.
+#: Characters that end the host in an address: what follows would be taken for the path.
 _ENDS_A_HOST = frozenset("/\\?#@")
 
 

@@ -36,7 +36,7 @@ RouteLimits = Mapping[tuple[str, str], BodyLimit]
 
 
 class BodyLimits:
-    """Refuses bodies over the limit with 413, other types than JSON with 415, and what is no JSON with 400.
+    """Refuses bodies over the limit with 413, other types than JSON with 415, and invalid JSON with 400.
 
     `larger` are the routes that take more.
     """
@@ -88,7 +88,7 @@ def _replay(body: bytes) -> Receive:
 
 
 def json_fault(body: bytes, most_depth: int = MOST_DEPTH) -> str | None:
-    """Tell what keeps a body from being JSON of this kind; None: nothing does."""
+    """Tell why a body is not JSON of this kind, or None when it is."""
     too_deep = f"The body is nested deeper than {most_depth} levels."
     try:
         content = json.loads(body.decode(), parse_constant=_refuse, parse_float=_finite)

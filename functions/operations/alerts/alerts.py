@@ -102,24 +102,23 @@ class NotAnAlertError(Exception):
 
 
 class AlertChannel(Protocol):
-    """Where operators hear of alerts, beside the log."""
+    """Where alerts are posted, in addition to the log."""
 
     async def post(self, alert: Alert) -> None:
         """Post an alert. Raises `TransientError` when it is not taken."""
 
 
 class Alerts:
-    """Tells operators. An alert is logged as an error before it is posted: an alert rule finds it anyway."""
+    """Alerts operators. An alert is logged as an error before it is posted: an alert rule finds it anyway."""
 
     def __init__(self, channel: AlertChannel | None) -> None:
         self._channel = channel
 
     async def alert_task(self, body: bytes) -> None:
-        """Tell what a message of the queue `operator-alerts` says.
+        """Log and post an alert from the queue `operator-alerts`.
 
-        Raises `TransientError` when the channel fails, and `NotAnAlertError`: then the message is delivered
-        again, and at last it is a dead letter. So an alert can come twice; it says which task and epoch it
-        is about.
+        Raises `TransientError` when the channel fails, and `NotAnAlertError`: then the message is
+        redelivered, and finally dead-lettered. So an alert can come twice; it names its task and epoch.
         """
         alert = task_alert(_read(body))
         _log.error(alert.line())
@@ -127,7 +126,7 @@ class Alerts:
             await self._channel.post(alert)
 
     async def alert_lost(self, loss: Alert) -> None:
-        """Tell of a lost message, which is recorded and logged already: here the channel may fail."""
+        """Post the alert of a lost message, which is recorded and logged already: the channel may fail."""
         if self._channel is None:
             return
         try:
