@@ -2,48 +2,39 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Sequence
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
+from functools import cache
 
+import aiohttp
 import azure.durable_functions as df
 from fastapi import FastAPI
 
-from functions.adapters import Adapters, http_session, new_id
 from functions.agents.blueprint import queued_agents_blueprint
 from functions.agents.catalog import load_endpoints, make_agents
 from functions.agents.queued import QueuedAgent
 from functions.agents.steps import check_agents
 from functions.api.acceptance import Acceptance
-from functions.api.application import callers_application
-from functions.api.batch_routes import batch_path
-from functions.api.blueprint import api_blueprint, pages_blueprint
-from functions.api.pages import TITLE, page_files, pages_application
-from functions.console.application import console_application, console_files
-from functions.console.blueprint import console_blueprint
-from functions.http_guards import guard_of
-from functions.operations.actions import Actions
-from functions.operations.alert_formats import AlertFormat
-from functions.operations.alerts import Alerts
+from functions.api.application import api_blueprint, batch_path, callers_application
+from functions.api.pages import pages_blueprint
+from functions.bus import messages as bus
+from functions.bus.announcer import Announcer
+from functions.bus.queue_depths import PeekedQueues
+from functions.bus.sender import QueueSender, connect_bus
+from functions.console.application import console_blueprint
+from functions.operations import blueprint as operations
+from functions.operations.alerts.alerts import Alerts
+from functions.operations.alerts.queues import QUEUES, Backlog, DeadLetters
+from functions.operations.alerts.webhook import Webhook
 from functions.operations.application import operators_application
-from functions.operations.backlog import Backlog
-from functions.operations.blueprint import (
-    alerts_blueprint,
-    backlog_blueprint,
-    dead_letters_blueprint,
-    housekeeping_blueprint,
-    operations_blueprint,
-)
-from functions.operations.dead_letters import QUEUES, DeadLetters
 from functions.operations.housekeeping import Housekeeping
-from functions.operations.overview import OverviewReader
-from functions.operations.routes import operator_routes
-from functions.operations.summary import SummaryReader
-from functions.operations.tasks import Tasks
-from functions.operations.traces import Traces
-from functions.operations.webhook import Webhook
+from functions.operations.tasks.views import Traces
 from functions.pattern.breaker import BreakerPolicy
 from functions.pattern.definition import Registry
-from functions.pattern.ports import Agent
+from functions.pattern.messages import SCHEDULER_REQUESTS_QUEUE, SUBMISSIONS_QUEUE
+from functions.pattern.ports import Agent, Ports
+from functions.pattern.request_figures import BusFigures, StoreFigures
 from functions.pattern.supervision import SupervisionPolicy
 from functions.scheduler.blueprint import scheduler_blueprint
 from functions.scheduler.claim import Claimer
@@ -51,18 +42,50 @@ from functions.scheduler.orchestrator import DurableSchedulers
 from functions.scheduler.outcomes import Outcomes
 from functions.scheduler.step_runner import StepRunner
 from functions.scheduler.takers import ReplyTaker, RequestTaker
-from functions.services.application import service_tables, services_application
-from functions.services.blueprint import services_blueprint
+from functions.services.application import service_tables, services_blueprint
 from functions.settings import Settings, connection_string_of
+from functions.store import connect as table_storage
+from functions.store.conditional_rows import ConditionalRows, TableBreakerRows, TableHeartbeat
+from functions.store.index_rows import TableIndexRows
+from functions.store.outbox import TableOutbox
+from functions.store.retention import TableRejectedMessages, TableTaskRetention
+from functions.store.state_store import TableStateStore
+from functions.store.tables import REJECTED_TABLE, TASKS_TABLE, prepare_tables
+from functions.store.task_index import TableTaskIndex
 from functions.submission.blueprint import submission_blueprint
 from functions.submission.intake import Intake
 from functions.supervisor.blueprint import supervisor_blueprint
 from functions.supervisor.full_sweep import FullSweep
 from functions.supervisor.sweep import Sweep
+from functions.telemetry.changes import CountedChanges
 from functions.telemetry.export import export_telemetry
 from functions.telemetry.http import follow_requests
-from functions.web.openapi import api_document
+from functions.telemetry.messages import SubmissionSpans
+from functions.web.access import Guard
+from functions.web.callers import key_holder, signed_in
+from functions.web.caps import Caps
+from functions.web.destinations import CheckedResolver
 from functions.workflows.registration import Registration, agent_makers, sample_services
+
+
+class SystemClock:
+    """Gives the machine's time."""
+
+    def now(self) -> datetime:
+        """Give the time now, in UTC."""
+        return datetime.now(UTC)
+
+
+def new_id() -> str:
+    """Make an id that nobody else has: 32 hexadecimal digits."""
+    return uuid.uuid4().hex
+
+
+@cache
+def http_session() -> aiohttp.ClientSession:
+    """Open the HTTP client at its first use, when there is an event loop; it lives as long as the process."""
+    connector = aiohttp.TCPConnector(limit_per_host=100, resolver=CheckedResolver())
+    return aiohttp.ClientSession(connector=connector)
 
 
 def start_telemetry(settings: Settings) -> None:
@@ -79,14 +102,16 @@ def start_telemetry(settings: Settings) -> None:
 
 
 class Wiring:
-    """The application's parts, joined as its settings and the registered workflows say."""
+    """The application's parts, joined by its settings and workflows; nothing connects before it is used."""
 
     def __init__(self, settings: Settings, registrations: Sequence[Registration]) -> None:
         workflows = tuple(each.workflow for each in registrations)
         self._settings = settings
         self._registry = Registry(workflows, settings.step_seconds)
-        self._adapters = Adapters(settings, self._registry)
-        self._ports = self._adapters.ports(QUEUES)
+        self._store_figures, self._bus_figures = StoreFigures(), BusFigures()
+        self._tables = table_storage.connect(settings.state_store_connection)
+        self._bus = connect_bus(settings.service_bus_connection)
+        self._ports = self._make_ports()
         self._agents = self._make_agents(registrations)
         check_agents(workflows, self._agents)
         self._services = sample_services(registrations) if settings.sample_services else ()
@@ -94,52 +119,97 @@ class Wiring:
 
     def prepare(self) -> None:
         """Make sure that the tables are there. Raises `SettingsError` when they can't be used."""
-        self._adapters.prepare_tables(*(service_tables(self._services) if self._services else ()))
+        samples = service_tables(self._services) if self._services else ()
+        with table_storage.connect_at_start(self._settings.state_store_connection) as service:
+            names = (TASKS_TABLE, REJECTED_TABLE, *samples)
+            prepare_tables(service, names, shards=self._settings.state_shards)
 
     def blueprints(self) -> list[df.Blueprint]:
         """Give every function of the application."""
-        adapters = self._adapters
+        ports, settings = self._ports, self._settings
         blueprints = [
-            console_blueprint(console_application(console_files())),
+            console_blueprint(),
             *self._http_interfaces(),
             submission_blueprint(self._intake(), DurableSchedulers),
             self._scheduler(),
             queued_agents_blueprint(self._queued_agents()),
-            supervisor_blueprint(
-                self._sweep(), FullSweep(self._ports), schedule=self._settings.supervisor_schedule
-            ),
-            alerts_blueprint(self._alerts),
-            dead_letters_blueprint(
-                DeadLetters(store=adapters.store, rejected=adapters.rejected, alerts=self._alerts), QUEUES
-            ),
-            backlog_blueprint(Backlog(adapters.queue_depths(QUEUES), adapters.clock)),
-            housekeeping_blueprint(self._housekeeping()),
+            supervisor_blueprint(self._sweep(), FullSweep(ports), schedule=settings.supervisor_schedule),
+            operations.alerts_blueprint(self._alerts),
+            operations.dead_letters_blueprint(DeadLetters(ports, self._alerts), QUEUES),
+            operations.backlog_blueprint(Backlog(ports)),
+            operations.housekeeping_blueprint(Housekeeping(ports, settings.retention_days)),
         ]
         if self._services:
-            services = services_application(self._services, adapters.tables.get_table_client, adapters.clock)
-            blueprints.append(services_blueprint(services))
+            table = self._tables.get_table_client
+            blueprints.append(services_blueprint(self._services, table, ports.clock))
         return blueprints
+
+    def _make_ports(self) -> Ports:
+        clock, shards, figures = SystemClock(), self._settings.state_shards, self._store_figures
+        tasks = self._tables.get_table_client(TASKS_TABLE)
+        shared = ConditionalRows(tasks, new_id=new_id, figures=figures)
+        outbox = TableOutbox(tasks, shards=shards, figures=figures, clock=clock)
+        announcements = bus.QueuedAnnouncements(self._sender)
+        requests = bus.QueuedSchedulerRequests(self._sender(SCHEDULER_REQUESTS_QUEUE))
+        announcer = Announcer(outbox=outbox, announcements=announcements, requests=requests)
+        store = TableStateStore(
+            tasks,
+            shards=shards,
+            clock=clock,
+            new_id=new_id,
+            figures=figures,
+            announcer=CountedChanges(announcer, self._registry),
+        )
+        return Ports(
+            clock=clock,
+            new_id=new_id,
+            store=store,
+            index=TableTaskIndex(tasks, shards=shards, figures=figures),
+            index_rows=TableIndexRows(tasks, shards=shards, new_id=new_id, figures=figures),
+            outbox=outbox,
+            retention=TableTaskRetention(tasks, shards=shards, figures=figures),
+            rejected=TableRejectedMessages(self._tables.get_table_client(REJECTED_TABLE), clock=clock),
+            breakers=TableBreakerRows(shared),
+            heartbeat=TableHeartbeat(shared),
+            submissions=SubmissionSpans(bus.QueuedSubmissions(self._sender(SUBMISSIONS_QUEUE))),
+            announcements=announcements,
+            agent_requests=bus.QueuedAgentRequests(self._sender, clock=clock),
+            agent_replies=bus.QueuedAgentReplies(self._sender),
+            queues=PeekedQueues(self._bus, QUEUES),
+        )
+
+    def _sender(self, queue: str) -> QueueSender:
+        return QueueSender(self._bus, queue, self._bus_figures)
 
     def _http_interfaces(self) -> list[df.Blueprint]:
         callers, operators = self._callers(), self._operators()
-        pages = pages_application(api_document(TITLE, callers, operators), page_files())
-        return [api_blueprint(callers), operations_blueprint(operators), pages_blueprint(pages)]
+        pages = pages_blueprint(callers, operators)
+        return [api_blueprint(callers), operations.operations_blueprint(operators), pages]
 
     def _callers(self) -> FastAPI:
-        guard = guard_of(self._settings, self._adapters.clock, key_name="function-key")
-        application = callers_application(
-            self._registry, self._acceptance(), self._adapters.store.check, guard=guard
-        )
+        acceptance = Acceptance(self._ports, self._settings.reply_queues)
+        guard, check_store = self._guard(key_name="function-key"), self._ports.store.check
+        application = callers_application(self._registry, acceptance, check_store, guard=guard)
         return follow_requests(application, batches=map(batch_path, self._registry))
 
-    def _acceptance(self) -> Acceptance:
-        return Acceptance(
-            store=self._adapters.store,
-            submissions=self._adapters.submissions,
-            reply_queues=self._settings.reply_queues,
-            clock=self._adapters.clock,
-            new_id=new_id,
+    def _operators(self) -> FastAPI:
+        application = operators_application(
+            self._ports,
+            self._registry,
+            self._store_figures,
+            self._bus_figures,
+            guard=self._guard(key_name="operator"),
+            start_within=self._settings.pick_up_seconds,
+            traces=Traces(self._settings.trace_url_template),
         )
+        return follow_requests(application)
+
+    def _guard(self, *, key_name: str) -> Guard:
+        """Make a guard; `key_name` stands for everybody who shows a function key and no identity."""
+        settings = self._settings
+        identify = signed_in if settings.auth_mode == "easyauth" else key_holder(key_name)
+        caps = Caps(per_minute=settings.rate_per_minute, in_flight=settings.requests_in_flight)
+        return Guard(identify, caps, self._ports.clock)
 
     def _intake(self) -> Intake:
         settings = self._settings
@@ -157,81 +227,30 @@ class Wiring:
 
     def _make_agents(self, registrations: Sequence[Registration]) -> dict[str, Agent]:
         """Make the Agents whose remote services this application calls. Raises `SettingsError`."""
+        settings = self._settings
         steps = (step for workflow in self._registry for step in workflow.steps)
-        endpoints = load_endpoints({step.agent for step in steps} - self._settings.agents_elsewhere)
-        policy = BreakerPolicy(
-            failures=self._settings.breaker_failures,
-            open_for=timedelta(seconds=self._settings.breaker_open_seconds),
-        )
+        endpoints = load_endpoints({step.agent for step in steps} - settings.agents_elsewhere)
+        open_for = timedelta(seconds=settings.breaker_open_seconds)
+        policy = BreakerPolicy(failures=settings.breaker_failures, open_for=open_for)
         return make_agents(endpoints, agent_makers(registrations), self._ports, policy, http_session)
 
     def _queued_agents(self) -> list[QueuedAgent]:
-        """Serve the Agents behind queues whose remote service we know; others are served elsewhere."""
-        return [
-            QueuedAgent(name, agent, self._ports)
-            for name, agent in self._agents.items()
-            if name in self._registry.queued_agents
-        ]
+        """Serve the Agents behind queues whose remote service is known; others are served elsewhere."""
+        served = self._agents.keys() & self._registry.queued_agents
+        return [QueuedAgent(name, self._agents[name], self._ports) for name in sorted(served)]
 
     def _sweep(self) -> Sweep:
-        return Sweep(self._ports, self._policy(), new_id())
-
-    def _policy(self) -> SupervisionPolicy:
-        return SupervisionPolicy(
-            threshold=self._settings.supervisor_threshold,
-            extended_waits=tuple(timedelta(seconds=wait) for wait in self._settings.extended_waits),
-            skew=timedelta(seconds=self._settings.skew_seconds),
-            start_within=timedelta(seconds=self._settings.pick_up_seconds),
+        settings = self._settings
+        policy = SupervisionPolicy(
+            threshold=settings.supervisor_threshold,
+            extended_waits=tuple(timedelta(seconds=wait) for wait in settings.extended_waits),
+            skew=timedelta(seconds=settings.skew_seconds),
+            start_within=timedelta(seconds=settings.pick_up_seconds),
         )
-
-    def _operators(self) -> FastAPI:
-        adapters = self._adapters
-        tasks = Tasks(store=adapters.store, index=adapters.index, clock=adapters.clock)
-        actions = Actions(
-            tasks=tasks,
-            store=adapters.store,
-            clock=adapters.clock,
-            start_within=self._settings.pick_up_seconds,
-        )
-        summaries = SummaryReader(
-            index=adapters.index,
-            heartbeats=adapters.heartbeat,
-            breakers=adapters.breaker_rows,
-            clock=adapters.clock,
-        )
-        overviews = OverviewReader(
-            index=adapters.index,
-            heartbeats=adapters.heartbeat,
-            breakers=adapters.breaker_rows,
-            queues=adapters.queue_depths(QUEUES),
-            clock=adapters.clock,
-        )
-        routes = operator_routes(
-            tasks=tasks,
-            actions=actions,
-            registry=self._registry,
-            clock=adapters.clock,
-            summaries=summaries,
-            overviews=overviews,
-            traces=Traces(self._settings.trace_url_template),
-        )
-        guard = guard_of(self._settings, adapters.clock, key_name="operator")
-        application = operators_application(adapters.store_figures, adapters.bus_figures, routes, guard=guard)
-        return follow_requests(application)
-
-    def _housekeeping(self) -> Housekeeping:
-        return Housekeeping(
-            store=self._adapters.store,
-            index=self._adapters.index,
-            tasks=self._adapters.task_retention,
-            rejected=self._adapters.rejected,
-            clock=self._adapters.clock,
-            retention_days=self._settings.retention_days,
-        )
+        return Sweep(self._ports, policy, new_id())
 
     def _webhook(self) -> Webhook | None:
-        address, alert_format = self._settings.alert_webhook_url, self._settings.alert_format
+        address = self._settings.alert_webhook_url
         if address is None:
             return None
-        chosen = None if alert_format is None else AlertFormat(alert_format)
-        return Webhook(str(address), chosen, session=http_session)
+        return Webhook(str(address), self._settings.alert_format, session=http_session)

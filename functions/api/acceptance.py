@@ -1,8 +1,8 @@
-"""Accepts orders: names them, checks what is known of them, and submits them."""
+"""Accepts orders: gives them ids, checks whether they are recorded already, and submits them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from dataclasses import dataclass
 from http import HTTPStatus
 
@@ -11,19 +11,18 @@ from pydantic import BaseModel
 from functions.pattern.definition import ENVELOPE_FIELDS, Workflow
 from functions.pattern.identity import TaskId
 from functions.pattern.messages import SubmissionMessage, order_of
-from functions.pattern.ports import Clock, Submissions
+from functions.pattern.ports import Ports
 from functions.pattern.records import Order, TaskRecord
-from functions.pattern.store_ports import StateStore
 from functions.web.callers import Caller
 from functions.web.problems import FieldFault, ProblemError
 
-#: What a caller is told whose order is not the one that stands under its id.
+#: The answer to an order whose id is another order's.
 ID_IS_TAKEN = "Another order is known under this id."
 
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """An order that is valid, and not submitted yet. One whose id is new can't be known."""
+    """An order that is valid, and not submitted yet. An id that is new can't be recorded already."""
 
     message: SubmissionMessage
     order: Order
@@ -33,20 +32,9 @@ class Draft:
 class Acceptance:
     """Takes orders from callers and tells how far they are."""
 
-    def __init__(
-        self,
-        *,
-        store: StateStore,
-        submissions: Submissions,
-        reply_queues: Collection[str],
-        clock: Clock,
-        new_id: Callable[[], str],
-    ) -> None:
-        self._store = store
-        self._submissions = submissions
+    def __init__(self, ports: Ports, reply_queues: Collection[str]) -> None:
+        self._ports = ports
         self._reply_queues = reply_queues
-        self._clock = clock
-        self._new_id = new_id
 
     async def create(self, workflow: Workflow, body: BaseModel, caller: Caller) -> TaskId:
         """Submit an order under a new id."""
@@ -65,7 +53,7 @@ class Acceptance:
 
     async def find(self, workflow: Workflow, task: TaskId, caller: Caller) -> TaskRecord:
         """Read an order. Raises `ProblemError` 404 when there is none in this resource for this caller."""
-        stored = await self._store.load(task)
+        stored = await self._ports.store.load(task)
         if (
             stored is None
             or stored.record.order.workflow != workflow.name
@@ -79,7 +67,7 @@ class Acceptance:
 
         Raises `ProblemError` and `PayloadTooLargeError`.
         """
-        message = self._message(task or TaskId(self._new_id()), workflow, body, caller)
+        message = self._message(task or TaskId(self._ports.new_id()), workflow, body, caller)
         return Draft(message, order_of(message, workflow), id_is_new=task is None)
 
     async def submit_unless_known(self, draft: Draft) -> str | None:
@@ -87,11 +75,11 @@ class Acceptance:
 
         None when the recorded one is another caller's, of which nothing more is told.
         """
-        known = None if draft.id_is_new else await self._store.load(draft.order.task)
+        known = None if draft.id_is_new else await self._ports.store.load(draft.order.task)
         if known is not None:
             order = known.record.order
             return order.digest if order.submitter == draft.order.submitter else None
-        await self._submissions.submit(draft.message, draft.order)
+        await self._ports.submissions.submit(draft.message, draft.order)
         return draft.order.digest
 
     def _message(
@@ -107,7 +95,7 @@ class Acceptance:
             workflow=workflow.name,
             payload={name: value for name, value in fields.items() if name not in ENVELOPE_FIELDS},
             submitter=caller.name,
-            submitted_at=self._clock.now(),
+            submitted_at=self._ports.clock.now(),
             reply_to=reply_to,
             correlation_id=fields["correlation_id"],
         )

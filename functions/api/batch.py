@@ -22,7 +22,7 @@ from functions.web.problems import Problem, problem, problem_of, wrong_fields
 #: Orders of one batch that are looked up and submitted at one time; the queue's sender joins them.
 _CONCURRENCY = 100
 
-#: Seconds for which orders are checked before other requests have their turn, which may take long.
+#: Seconds for which orders are checked before other requests can go on.
 _TURN = 0.005
 
 
@@ -98,7 +98,7 @@ class BatchAcceptance:
 
 
 def _check_size(order: object) -> None:
-    """Hold the limit that an order's body has when it is sent by itself; its JSON is written anew here."""
+    """Apply the size limit of a single order's body; its JSON is written again here."""
     text = json.dumps(order, ensure_ascii=False, separators=(",", ":"))
     if len(text.encode(errors="surrogatepass")) > MAX_PAYLOAD_BYTES:
         raise PayloadTooLargeError(f"An order holds at most {MAX_PAYLOAD_BYTES} bytes.")

@@ -7,19 +7,20 @@ secret. The document is behind the key, as the routes are that it describes; the
 from __future__ import annotations
 
 from collections.abc import Mapping
-from http import HTTPStatus
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
+import azure.durable_functions as df
 import fastapi_offline
-from fastapi import FastAPI, Header, Response
+from fastapi import FastAPI
 
-from functions.web.application import bare_application
-from functions.web.problems import ProblemError, install_problems
-from functions.web.static_files import StaticFile, static_file, static_files
+from functions.web.application import StaticFile, bare_application, serve_page, static_file, static_files
+from functions.web.blueprint import HttpRoute, http_blueprint
+from functions.web.openapi import api_document
+from functions.web.problems import install_problems
 
 #: The title of the document.
-TITLE = "Scheduler Agent Supervisor"
+_TITLE = "Scheduler Agent Supervisor"
 
 PAGE_PATH = "/api/docs"
 DOCUMENT_PATH = "/api/openapi.json"
@@ -27,17 +28,18 @@ DOCUMENT_PATH = "/api/openapi.json"
 _PAGE = "docs.html"
 _OURS = Path(__file__).parent / "static"
 
-#: Of that package we use the files alone: Swagger UI, pinned with its hash as every other package.
+#: We use only the files of that package: Swagger UI, pinned with its hash as every other package.
 _SWAGGER_UI = Path(fastapi_offline.__file__).parent / "static"
 _SWAGGER_UI_FILES = ("swagger-ui-bundle.js", "swagger-ui.css")
 
-#: Swagger UI's style sheet holds its icons as data; it needs no inline script, and sets styles by script.
-_POLICY = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:;"
-    " frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
-)
 
-_Tag = Annotated[str | None, Header(alias="If-None-Match")]
+def pages_blueprint(*applications: FastAPI) -> df.Blueprint:
+    """Register the functions in front of the pages, which describe the routes of `applications`."""
+    return http_blueprint(
+        pages_application(api_document(_TITLE, *applications), page_files()),
+        HttpRoute("docs", "docs/{name?}", is_open=True),
+        HttpRoute("openapi", "openapi.json"),
+    )
 
 
 def page_files() -> Mapping[str, StaticFile]:
@@ -47,21 +49,14 @@ def page_files() -> Mapping[str, StaticFile]:
 
 
 def pages_application(document: dict[str, Any], files: Mapping[str, StaticFile]) -> FastAPI:
-    """Serve the page, its files below it, and the OpenAPI document."""
+    """Serve the page, its files below it, and the OpenAPI document.
+
+    Swagger UI's icons are data in its style sheet.
+    """
     app = bare_application("API pages")
     install_problems(app)
 
-    @app.get(PAGE_PATH)
-    async def page(known: _Tag = None) -> Response:
-        """Give the page."""
-        return files[_PAGE].answer(known, _POLICY)
-
-    @app.get(f"{PAGE_PATH}/{{name}}")
-    async def file(name: str, known: _Tag = None) -> Response:
-        """Give one of its files."""
-        if name not in files:
-            raise ProblemError(HTTPStatus.NOT_FOUND, "The page has no such file.")
-        return files[name].answer(known, _POLICY)
+    serve_page(app, PAGE_PATH, files, _PAGE, below=PAGE_PATH, data_images=True)
 
     @app.get(DOCUMENT_PATH)
     async def openapi() -> dict[str, Any]:

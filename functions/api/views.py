@@ -1,66 +1,40 @@
-"""What callers are shown of an order."""
+"""What callers are shown of an order, and examples of it for the API pages, by each workflow's steps."""
 
 from __future__ import annotations
 
 from datetime import datetime
+from typing import Any
 
-from pydantic import BaseModel
+from pydantic import BaseModel, ConfigDict
 
 from functions.pattern.definition import Workflow
 from functions.pattern.identity import TaskId
-from functions.pattern.records import StepRecord, TaskRecord
-from functions.pattern.states import ProcessState, StepState
+from functions.pattern.states import ProcessState
 from functions.web.problems import Problem
+from functions.web.views import StepView, read_from
 
+#: The id of the order in every example.
+EXAMPLE_ID = TaskId("order-1")
 
-class StepView(BaseModel):
-    """How far one step is; times are UTC."""
-
-    name: str
-    state: StepState
-    complete_by: datetime | None
-    started_at: datetime | None
-    finished_at: datetime | None
-    error: str | None
-
-    @classmethod
-    def of(cls, step: StepRecord) -> StepView:
-        """Show a step."""
-        return cls(
-            name=step.name,
-            state=step.state,
-            complete_by=step.complete_by,
-            started_at=step.started_at,
-            finished_at=step.finished_at,
-            error=step.error,
-        )
+_SUBMITTED = "2026-11-21T12:00:00Z"
+_STARTED = "2026-11-21T12:00:01Z"
+_FINISHED = "2026-11-21T12:00:02Z"
+_COMPLETE_BY = "2026-11-21T12:00:11Z"
 
 
 class OrderView(BaseModel):
-    """How far an order is; times are UTC."""
+    """How far an order is, read from its task's record; times are UTC."""
 
-    id: str
-    workflow: str
-    state: ProcessState
-    submitted_at: datetime
-    finished_at: datetime | None
-    correlation_id: str | None
+    model_config = ConfigDict(from_attributes=True)
+
+    id: str = read_from("order", "task")
+    workflow: str = read_from("order", "workflow")
+    state: ProcessState = read_from("task", "process_state")
+    submitted_at: datetime = read_from("order", "submitted_at")
+    finished_at: datetime | None = read_from("task", "finished_at")
+    correlation_id: str | None = read_from("order", "correlation_id")
     steps: list[StepView]
-    last_error: str | None
-
-    @classmethod
-    def of(cls, record: TaskRecord) -> OrderView:
-        """Show a task's record."""
-        return cls(
-            id=record.order.task,
-            workflow=record.order.workflow,
-            state=record.task.process_state,
-            submitted_at=record.order.submitted_at,
-            finished_at=record.task.finished_at,
-            correlation_id=record.order.correlation_id,
-            steps=[StepView.of(step) for step in record.steps],
-            last_error=record.task.last_error,
-        )
+    last_error: str | None = read_from("task", "last_error")
 
 
 def location_of(workflow: Workflow, task: TaskId) -> str:
@@ -89,3 +63,49 @@ class BatchAnswer(BaseModel):
     """What became of each order of a batch, in the batch's order."""
 
     results: list[OrderAnswer]
+
+
+def accepted_example(workflow: Workflow) -> dict[str, Any]:
+    """Show what is answered to an order that is taken."""
+    return {"id": EXAMPLE_ID, "location": location_of(workflow, EXAMPLE_ID)}
+
+
+def order_example(workflow: Workflow) -> dict[str, Any]:
+    """Show an order that is done."""
+    return {
+        "id": EXAMPLE_ID,
+        "workflow": workflow.name,
+        "state": "Processed",
+        "submitted_at": _SUBMITTED,
+        "finished_at": _FINISHED,
+        "correlation_id": None,
+        "steps": [
+            {
+                "name": step.name,
+                "state": "Completed",
+                "complete_by": _COMPLETE_BY,
+                "started_at": _STARTED,
+                "finished_at": _FINISHED,
+                "error": None,
+            }
+            for step in workflow.steps
+        ],
+        "last_error": None,
+    }
+
+
+def batch_example(workflow: Workflow) -> dict[str, Any]:
+    """Show a batch of which one order is taken and one is not."""
+    refusal = {
+        "type": "about:blank",
+        "title": "Unprocessable Content",
+        "status": 422,
+        "detail": "Some fields are wrong; errors names them, up to 50.",
+        "errors": [{"field": "priority", "reason": "Extra inputs are not permitted"}],
+    }
+    return {
+        "results": [
+            {"index": 0, "status": 202, **accepted_example(workflow)},
+            {"index": 1, "status": 422, "problem": refusal},
+        ]
+    }

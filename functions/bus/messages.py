@@ -7,7 +7,7 @@ from datetime import datetime
 from functools import cache
 
 from functions.bus.sender import Outgoing, QueueSender
-from functions.pattern.announcements import Announcement, AnnouncementKind
+from functions.pattern.announcements import Announcement
 from functions.pattern.identity import Epoch, TaskId, scheduler_id
 from functions.pattern.messages import (
     AGENT_REPLIES_QUEUE,
@@ -22,6 +22,7 @@ from functions.pattern.messages import (
 )
 from functions.pattern.ports import Clock
 from functions.pattern.records import Order
+from functions.pattern.states import AnnouncementKind
 
 #: A message id holds at most 128 characters (Service Bus); 64 are the task id's.
 _DIGEST_CHARACTERS = 32

@@ -1,1 +1,1 @@
-"""The operators' side: HTTP interface, alerts, dead letters, housekeeping."""
+"""The operators' side: what they see and do (HTTP), what alerts them, and housekeeping."""

@@ -1,36 +1,144 @@
-"""The operators' FastAPI application."""
+"""The operators' FastAPI application: tasks, what can be done about them, and how everything is."""
 
 from __future__ import annotations
 
 from dataclasses import asdict
+from http import HTTPStatus
+from typing import Annotated, Any
 
-from fastapi import APIRouter, FastAPI
+from fastapi import APIRouter, FastAPI, Path, Query
+from pydantic import BaseModel, ConfigDict, StringConstraints
 
-from functions.operations.examples import FIGURES
+from functions.operations import examples
+from functions.operations.overview.reader import Overview, OverviewReader
+from functions.operations.tasks.actions import Actions
+from functions.operations.tasks.find import Tasks
+from functions.operations.tasks.query import ListQuery
+from functions.operations.tasks.views import ActionTaken, TaskLine, TaskPage, TaskView, Traces
+from functions.pattern.definition import Registry
+from functions.pattern.identity import TASK_ID_PATTERN, TaskId
+from functions.pattern.ports import Clock, Ports
+from functions.pattern.records import TaskRecord
 from functions.pattern.request_figures import BusFigures, StoreFigures
+from functions.web.access import GUARDED, NEEDS_OWN_HEADER, AdmittedCaller, Guard, SameOrigin
 from functions.web.application import bare_application
 from functions.web.bodies import BodyLimit, BodyLimits
 from functions.web.callers import Role
-from functions.web.guard import GUARDED, Guard
 from functions.web.openapi import documented_answer
-from functions.web.same_origin import SameOrigin
+from functions.web.problems import documented_problems
 
 #: An operator's body is a reason, of 500 characters at most.
 _MOST_BODY_BYTES = 4 * 1024
 
+_ACTION: dict[str, Any] = {
+    "status_code": HTTPStatus.ACCEPTED,
+    "dependencies": [NEEDS_OWN_HEADER],
+    "responses": {
+        **documented_answer(examples.ACTION_TAKEN, HTTPStatus.ACCEPTED),
+        **documented_problems(400, 404, 409, 413, 415, 422, 503),
+    },
+}
 
-def operators_application(store: StoreFigures, bus: BusFigures, *routers: APIRouter, guard: Guard) -> FastAPI:
-    """Serve what operators ask for, below `/api/ops`."""
+TaskIdPath = Annotated[
+    str,
+    Path(pattern=TASK_ID_PATTERN, description="The task's id, which is its order's", examples=["order-1"]),
+]
+
+
+class Reason(BaseModel):
+    """Why an operator acts; it is kept with the action."""
+
+    model_config = ConfigDict(
+        extra="forbid",
+        strict=True,
+        json_schema_extra={"examples": [{"reason": "the payment service is fixed"}]},
+    )
+
+    reason: Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=500)]
+
+
+def operators_application(
+    ports: Ports,
+    registry: Registry,
+    store: StoreFigures,
+    bus: BusFigures,
+    *,
+    guard: Guard,
+    start_within: float,
+    traces: Traces,
+) -> FastAPI:
+    """Serve what operators ask for, below `/api/ops`.
+
+    `start_within` is in seconds: by then a Scheduler must have taken a task that an operator resubmits.
+    """
     app = bare_application("Operations", responses=GUARDED)
     app.add_middleware(BodyLimits, limit=BodyLimit(_MOST_BODY_BYTES))
     app.add_middleware(SameOrigin)
     guard.protect(app, reading={Role.OPERATOR}, writing={Role.OPERATOR})
-    for router in routers:
-        app.include_router(router)
+    app.include_router(_tasks(Tasks(ports), registry, traces, ports.clock))
+    app.include_router(_actions(Actions(ports, start_within)))
+    app.include_router(_overview(OverviewReader(ports), store, bus))
+    return app
 
-    @app.get("/api/ops/figures", tags=["operations"], responses=documented_answer(FIGURES))
+
+def _router() -> APIRouter:
+    return APIRouter(prefix="/api/ops", tags=["operations"])
+
+
+def _tasks(tasks: Tasks, registry: Registry, traces: Traces, clock: Clock) -> APIRouter:
+    router = _router()
+
+    @router.get("/tasks", responses=documented_answer(examples.TASK_PAGE) | documented_problems(422, 503))
+    async def list_tasks(query: Annotated[ListQuery, Query()]) -> TaskPage:
+        """List tasks: those of one state by time, page by page, or those whose ids have a prefix."""
+        found = await tasks.page(query)
+        following = None if found.next is None else found.next.text()
+        lines = [TaskLine.model_validate(record) for record in found.records]
+        return TaskPage(tasks=lines, cursor=following, more=found.more)
+
+    @router.get(
+        "/tasks/{task_id}", responses=documented_answer(examples.TASK) | documented_problems(404, 422, 503)
+    )
+    async def show_task(task_id: TaskIdPath) -> TaskView:
+        """Show a task with its steps and its history, and what each action would do to it."""
+        record = (await tasks.find(TaskId(task_id))).record
+        return TaskView.whole(record, registry.find(record.order.workflow), traces, clock.now())
+
+    return router
+
+
+def _actions(actions: Actions) -> APIRouter:
+    router = _router()
+
+    @router.post("/tasks/{task_id}/resubmit", **_ACTION)
+    async def resubmit(task_id: TaskIdPath, body: Reason, operator: AdmittedCaller) -> ActionTaken:
+        """Run a task in `Error` again, from where it stopped."""
+        return _taken(await actions.resubmit(TaskId(task_id), who=operator.name, reason=body.reason))
+
+    @router.post("/tasks/{task_id}/undo", **_ACTION)
+    async def undo(task_id: TaskIdPath, body: Reason, operator: AdmittedCaller) -> ActionTaken:
+        """Undo everything that a task in `Error` has dispatched."""
+        return _taken(await actions.undo(TaskId(task_id), who=operator.name, reason=body.reason))
+
+    return router
+
+
+def _overview(overviews: OverviewReader, store: StoreFigures, bus: BusFigures) -> APIRouter:
+    router = _router()
+
+    @router.get("/overview", responses=documented_answer(examples.OVERVIEW) | documented_problems(503))
+    async def overview() -> Overview:
+        """Show how everything is, and what happened in the last hour, minute by minute."""
+        return await overviews.read()
+
+    @router.get("/figures", responses=documented_answer(examples.FIGURES))
     async def figures() -> dict[str, dict[str, int]]:
         """Count what this instance has asked of its services since it started."""
         return {"table_storage": asdict(store), "service_bus": asdict(bus)}
 
-    return app
+    return router
+
+
+def _taken(record: TaskRecord) -> ActionTaken:
+    task = record.task
+    return ActionTaken(id=task.order_id, epoch=task.epoch, state=task.process_state, direction=task.direction)

@@ -10,14 +10,12 @@ import azure.functions as func
 from fastapi import FastAPI
 
 from functions.messages.redelivery import patiently
-from functions.operations.alerts import Alerts
-from functions.operations.backlog import Backlog
-from functions.operations.dead_letters import DeadLetters, dead_letter_queue
-from functions.operations.housekeeping import Housekeeping
-from functions.operations.instances import DurableInstances
+from functions.operations.alerts.alerts import Alerts
+from functions.operations.alerts.queues import Backlog, DeadLetters, dead_letter_queue
+from functions.operations.housekeeping import DurableInstances, Housekeeping
 from functions.pattern.messages import OPERATOR_ALERTS_QUEUE
 from functions.telemetry.messages import message_span
-from functions.web.asgi import handler_of
+from functions.web.blueprint import HttpRoute, http_blueprint
 
 #: Every day at half past three (UTC).
 _DAILY = "0 30 3 * * *"
@@ -27,15 +25,7 @@ _EVERY_FIVE_MINUTES = "0 */5 * * * *"
 
 def operations_blueprint(application: FastAPI) -> df.Blueprint:
     """Register the operators' application; it needs a function key."""
-    blueprint = df.Blueprint()
-    handle = handler_of(application)
-
-    @blueprint.function_name("operations")
-    @blueprint.route(route="ops/{*route}", methods=["GET", "POST"], auth_level=func.AuthLevel.FUNCTION)
-    async def operations(req: func.HttpRequest, context: func.Context) -> func.HttpResponse:
-        return await handle(req, context)
-
-    return blueprint
+    return http_blueprint(application, HttpRoute("operations", "ops/{*route}", ("GET", "POST")))
 
 
 def alerts_blueprint(alerts: Alerts) -> df.Blueprint:
@@ -76,13 +66,13 @@ def _read_dead_letters(blueprint: df.Blueprint, dead_letters: DeadLetters, queue
 
 
 def backlog_blueprint(backlog: Backlog) -> df.Blueprint:
-    """Register the timer that tells how long messages have waited."""
+    """Register the timer that logs how long messages have waited."""
     blueprint = df.Blueprint()
 
     @blueprint.function_name("backlog")
     @blueprint.timer_trigger(arg_name="timer", schedule=_EVERY_FIVE_MINUTES)
-    async def tell(timer: func.TimerRequest) -> None:  # noqa: ARG001 - the host's signature
-        await backlog.tell()
+    async def log_ages(timer: func.TimerRequest) -> None:  # noqa: ARG001 - the host's signature
+        await backlog.log_ages()
 
     return blueprint
 

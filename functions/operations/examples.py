@@ -67,8 +67,8 @@ TASK: dict[str, Any] = {
     "needs": {"payment": []},
     "history": [_SUBMISSION],
     "notices": [
-        {"kind": "received", "epoch": 1, "at": _SUBMITTED},
-        {"kind": "failed", "epoch": 1, "at": _FAILED},
+        {"kind": "received", "epoch": 1, "sent_at": _SUBMITTED},
+        {"kind": "failed", "epoch": 1, "sent_at": _FAILED},
     ],
     "lost_messages": [],
     "prospects": {
@@ -102,20 +102,16 @@ _SWEEP = {
     "recovered": 1,
 }
 
-SUMMARY: dict[str, Any] = {
-    "under_way": {"count": 12, "more": False},
-    "overdue": _NONE,
-    "in_error": _ONE,
-    "supervisor": _SWEEP,
-    "breakers": [_BREAKER],
-}
-
 _FINISHED_SINCE = "2026-11-21T11:01:00Z"
 _EMPTY_PILE = {"count": 0, "more": False, "oldest_at": None, "scheduled": 0}
 
 OVERVIEW: dict[str, Any] = {
     "at": _FAILED,
-    **SUMMARY,
+    "under_way": {"count": 12, "more": False},
+    "overdue": _NONE,
+    "in_error": _ONE,
+    "supervisor": _SWEEP,
+    "breakers": [_BREAKER],
     "finished": {
         "since": _FINISHED_SINCE,
         "more": False,

@@ -8,26 +8,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from enum import StrEnum
 
 from functions.pattern.identity import Epoch, TaskId
 from functions.pattern.records import TaskRecord
-from functions.pattern.states import EpochEnd, ProcessState
-
-
-class AnnouncementKind(StrEnum):
-    """What is announced; all but the last go to the order's reply queue."""
-
-    #: The order is recorded.
-    RECEIVED = "received"
-    #: The task was processed.
-    COMPLETED = "completed"
-    #: The task is in `Error`.
-    FAILED = "failed"
-    #: Everything was undone.
-    COMPENSATED = "compensated"
-    #: An operator has to look at the task.
-    ALERT = "alert"
+from functions.pattern.states import AnnouncementKind, EpochEnd, ProcessState
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

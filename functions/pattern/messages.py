@@ -11,12 +11,12 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, StringConstraints
 
-from functions.pattern.announcements import Announcement, AnnouncementKind
+from functions.pattern.announcements import Announcement
 from functions.pattern.definition import NAME_PATTERN, Workflow
 from functions.pattern.errors import PayloadTooLargeError
 from functions.pattern.identity import TASK_ID_PATTERN, EffectKey, Epoch, StepName, TaskId
 from functions.pattern.records import Order
-from functions.pattern.states import Direction, Outcome, ProcessState
+from functions.pattern.states import AnnouncementKind, Direction, Outcome, ProcessState
 
 SUBMISSIONS_QUEUE = "submissions"
 SCHEDULER_REQUESTS_QUEUE = "scheduler-requests"

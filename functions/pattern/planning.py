@@ -19,7 +19,7 @@ def ready_steps(workflow: Workflow, record: TaskRecord) -> tuple[StepName, ...]:
     if record.task.process_state is not ProcessState.PROCESSING:
         return ()
     if record.task.direction is Direction.UNDO:
-        return _next_undo(record)
+        return undo_order(record)[:1]
     settled = {step.name for step in record.steps if step.settled}
     return tuple(
         step.name
@@ -28,11 +28,11 @@ def ready_steps(workflow: Workflow, record: TaskRecord) -> tuple[StepName, ...]:
     )
 
 
-def _next_undo(record: TaskRecord) -> tuple[StepName, ...]:
-    """Undo goes one step at a time, in reverse order of dispatch."""
-    dispatched = [
+def undo_order(record: TaskRecord) -> tuple[StepName, ...]:
+    """Name the steps that are still to be undone, one after another: in reverse order of dispatch."""
+    dispatched = sorted(
         (step.started_at, number, step.name)
         for number, step in enumerate(record.steps)
         if step.needs_undo and step.started_at is not None
-    ]
-    return (max(dispatched)[2],) if dispatched else ()
+    )
+    return tuple(name for _, _, name in reversed(dispatched))

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from functions.pattern.identity import Epoch, SchedulerId, StepName, TaskId
-from functions.pattern.states import Direction, EpochEnd, ProcessState, Remedy, StepState
+from functions.pattern.states import AnnouncementKind, Direction, EpochEnd, ProcessState, Remedy, StepState
 
 #: A step's result is kept in one property of its row, which holds 64 KiB (Table Storage) at most.
 MAX_RESULT_BYTES = 24 * 1024
@@ -123,6 +123,15 @@ class LostMessage:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SentAnnouncement:
+    """A notice to the caller or an alert to the operators, about what happened in `epoch`."""
+
+    kind: AnnouncementKind
+    epoch: Epoch
+    sent_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TaskRecord:
     """All of one task: its rows lie in one partition and change in one transaction."""
 
@@ -131,6 +140,7 @@ class TaskRecord:
     steps: tuple[StepRecord, ...]
     history: tuple[EpochRecord, ...] = ()
     lost: tuple[LostMessage, ...] = ()
+    sent: tuple[SentAnnouncement, ...] = ()
 
     def step(self, name: StepName) -> StepRecord:
         """Find a step by its name. Raises `KeyError` when the task has none of that name."""

@@ -96,3 +96,18 @@ class Outcome(StrEnum):
     EXPIRED = "expired"
     #: Another epoch or another Scheduler holds the task: nothing was recorded.
     STALE = "stale"
+
+
+class AnnouncementKind(StrEnum):
+    """What is sent about a task; all but the last goes to the order's reply queue."""
+
+    #: The order is recorded.
+    RECEIVED = "received"
+    #: The task was processed.
+    COMPLETED = "completed"
+    #: The task is in `Error`.
+    FAILED = "failed"
+    #: Everything was undone.
+    COMPENSATED = "compensated"
+    #: An operator has to look at the task.
+    ALERT = "alert"

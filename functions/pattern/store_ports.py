@@ -58,6 +58,9 @@ class StateStore(Protocol):
         It may be out of date, which `change` finds out.
         """
 
+    async def check(self) -> None:
+        """See that the store answers. Raises `TransientError` when it does not."""
+
     async def change(self, stored: Stored, event: Event) -> Stored | Refused:
         """Apply `event` by compare-and-swap, on a fresh read when `stored` has been overtaken."""
 
@@ -73,13 +76,16 @@ class RejectedMessages(Protocol):
 
 
 class Outbox(Protocol):
-    """Announcements that are recorded, and may not have been sent."""
+    """Announcements that are recorded, and not marked as sent. Its methods raise `TransientError`."""
 
     async def unsent(self, shard: int, before: datetime, most: int) -> Sequence[Announcement]:
         """Read announcements of a shard that are older than `before`, oldest first."""
 
     async def mark_sent(self, announcement: Announcement) -> None:
-        """Forget an announcement that was sent; harmless when it is forgotten already."""
+        """Remove an announcement and record that it was sent now; harmless when it is removed already."""
+
+    async def give_up(self, announcement: Announcement) -> None:
+        """Remove an announcement that was never sent; harmless when it is removed already."""
 
 
 class ChangeAnnouncer(Protocol):
@@ -91,16 +97,13 @@ class ChangeAnnouncer(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class IndexEntry:
-    """One index row: which task, and the time in its key (due, or finished).
-
-    `submitted_at` is not known of rows that were written before it was kept.
-    """
+    """One index row: which task, the time in its key (due, or finished), and when it was submitted."""
 
     task: TaskId
     at: datetime
     workflow: str
     state: ProcessState
-    submitted_at: datetime | None = None
+    submitted_at: datetime
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,12 +117,17 @@ class IndexPage:
 class Index(StrEnum):
     """The indexes over all tasks; each task stands in exactly one of them."""
 
-    #: Tasks under way, by the time at which the Supervisor must look at them.
+    #: Tasks under way, by the time when the Supervisor must look at them; the earliest first.
     DUE = "!due"
-    #: Tasks in `Error`, by the time at which they got there.
+    #: Tasks in `Error`, by the time when they got there; the latest first.
     ERROR = "!error"
-    #: Tasks that are `Processed` or `Compensated`, by the time at which they got there.
+    #: Tasks that are `Processed` or `Compensated`, by the time when they got there; the latest first.
     DONE = "!done"
+
+    @property
+    def latest_first(self) -> bool:
+        """Tell whether entries come by descending time; those of `!due` come by ascending time."""
+        return self is not Index.DUE
 
 
 class TaskIndex(Protocol):
@@ -139,7 +147,7 @@ class TaskIndex(Protocol):
         after: str | None = None,
         most: int,
     ) -> IndexPage:
-        """Read a page of one shard, oldest first, from `since` up to `until` (excluded): one request."""
+        """Read a page of one shard in the index's order, from `since` up to `until` (excluded)."""
 
     async def named(self, prefix: str, shard: int, *, most: int) -> Sequence[TaskId]:
         """Read ids of one shard that begin with `prefix`: one request."""

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection
 from http import HTTPStatus
 from typing import Annotated
 
+import azure.durable_functions as df
 from azure.data.tables.aio import TableClient
 from fastapi import APIRouter, FastAPI, Path
 
@@ -16,6 +17,7 @@ from functions.services.faults import Fault, FaultView
 from functions.services.faulty_calls import FaultyCalls
 from functions.services.service import SERVICES_PATH, Resources, SampleService
 from functions.web.application import bare_application
+from functions.web.blueprint import HttpRoute, http_blueprint
 from functions.web.problems import ProblemError, install_problems
 
 #: A resource's id, or `*` for every resource of the service.
@@ -25,6 +27,14 @@ FaultyId = Annotated[str, Path(pattern=rf"^\*$|{TASK_ID_PATTERN}")]
 def service_tables(services: Collection[SampleService]) -> tuple[str, ...]:
     """Name the tables that must exist for `services_application`."""
     return (FAULTS_TABLE, *(service.table for service in services))
+
+
+def services_blueprint(
+    services: Collection[SampleService], table: Callable[[str], TableClient], clock: Clock
+) -> df.Blueprint:
+    """Register the function in front of the sample services; it needs a function key, as `api` does."""
+    application = services_application(services, table, clock)
+    return http_blueprint(application, HttpRoute("services", "services/{*route}", ("GET", "PUT", "DELETE")))
 
 
 def services_application(

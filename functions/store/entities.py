@@ -15,8 +15,16 @@ from pydantic import TypeAdapter
 
 from functions.pattern.announcements import Announcement
 from functions.pattern.breaker import BreakerRecord
-from functions.pattern.records import EpochRecord, LostMessage, Order, StepRecord, Task, TaskRecord
-from functions.store.keys import index_row, outbox_row, task_row
+from functions.pattern.records import (
+    EpochRecord,
+    LostMessage,
+    Order,
+    SentAnnouncement,
+    StepRecord,
+    Task,
+    TaskRecord,
+)
+from functions.store.keys import index_row, outbox_row, sent_row, task_row
 
 #: What the SDK takes and gives: property names and their values.
 Entity = dict[str, Any]
@@ -120,6 +128,7 @@ _TASK = RowCodec(Task, _NAMES)
 _STEP = RowCodec(StepRecord, _NAMES)
 _EPOCH = RowCodec(EpochRecord, _NAMES)
 _LOST = RowCodec(LostMessage, _NAMES)
+_SENT = RowCodec(SentAnnouncement, _NAMES)
 BREAKER = RowCodec(BreakerRecord, _NAMES)
 
 _CODECS: Mapping[type, RowCodec[Any]] = {
@@ -166,6 +175,12 @@ def outbox_entity(announcement: Announcement) -> Entity:
     }
 
 
+def sent_entity(announcement: Announcement, at: datetime) -> Entity:
+    """Make the mark that an announcement was sent. It names no task in a column: it is no task's own row."""
+    mark = SentAnnouncement(kind=announcement.kind, epoch=announcement.epoch, sent_at=at)
+    return _SENT.encode(sent_row(announcement), mark)
+
+
 def announcement_of(row: Mapping[str, Any]) -> Announcement:
     """Read an announcement from its row."""
     return _ANNOUNCEMENT.validate_json(row["Announcement"])
@@ -178,6 +193,7 @@ def record_of(rows: Iterable[Mapping[str, Any]]) -> TaskRecord:
     steps: list[StepRecord] = []
     history: list[EpochRecord] = []
     lost: list[LostMessage] = []
+    sent: list[SentAnnouncement] = []
     for row in rows:
         match row["RowKey"].split("|")[1:]:
             case ["order"]:
@@ -190,8 +206,17 @@ def record_of(rows: Iterable[Mapping[str, Any]]) -> TaskRecord:
                 history.append(_EPOCH.decode(row))
             case ["lost", _, _]:
                 lost.append(_LOST.decode(row))
+            case ["sent", _, _]:
+                sent.append(_SENT.decode(row))
             case _:
                 continue  # written by a later version, for itself
     if order is None or task is None:
         raise ValueError("the rows of a task lack its order or its state")
-    return TaskRecord(order=order, task=task, steps=tuple(steps), history=tuple(history), lost=tuple(lost))
+    return TaskRecord(
+        order=order,
+        task=task,
+        steps=tuple(steps),
+        history=tuple(history),
+        lost=tuple(lost),
+        sent=tuple(sent),
+    )

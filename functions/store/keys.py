@@ -7,19 +7,23 @@ from __future__ import annotations
 
 import hashlib
 import zlib
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
-from functions.pattern.announcements import Announcement, AnnouncementKind
+from functions.pattern.announcements import Announcement
 from functions.pattern.identity import Epoch, TaskId
 from functions.pattern.records import LostMessage, Task
-from functions.pattern.states import ProcessState
+from functions.pattern.states import AnnouncementKind, ProcessState
 from functions.pattern.store_ports import Index
 
-#: The row that remembers how many shards the table was made with.
+#: The latest time that can be told, and the finest difference between two.
+_LATEST = datetime.max.replace(tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+
+#: The row that remembers the format of the rows, and how many shards the table was made with.
 SHARDS_PARTITION = "!settings"
 SHARDS_ROW = "shards"
 
-#: What begins the row keys of what is to be told.
+#: What begins the row keys of announcements that are to be sent.
 OUTBOX = "!send"
 
 #: What begins the row keys of the circuit breakers, in the settings' partition.
@@ -70,20 +74,52 @@ def rows_of(task: TaskId) -> tuple[str, str]:
 def index_row(task: Task) -> str:
     """Give the row key of the one index row that a task has in its state."""
     if task.finished_at is None:
-        return f"{Index.DUE}|{sortable(task.due_at)}|{task.order_id}"
+        return index_key(Index.DUE, task.due_at, task.order_id)
     index = Index.ERROR if task.process_state is ProcessState.ERROR else Index.DONE
-    return f"{index}|{sortable(task.finished_at)}|{task.order_id}"
+    return index_key(index, task.finished_at, task.order_id)
+
+
+def index_key(index: Index, at: datetime, task: TaskId) -> str:
+    """Give the row key of an index entry: entries sort by their times, in the index's own order."""
+    return f"{index}|{_latest_first(at) if index.latest_first else sortable(at)}|{task}"
+
+
+def index_time(key: str) -> datetime:
+    """Read the time out of an index entry's row key."""
+    index, time, _ = key.split("|")
+    if Index(index).latest_first:
+        return _LATEST - int(time) * _MICROSECOND
+    return datetime.fromisoformat(time)
+
+
+def index_range(index: Index, since: datetime | None, until: datetime | None) -> tuple[str, str]:
+    """Give the keys between which an index's entries lie from `since` up to `until` (excluded)."""
+    if index.latest_first:
+        first = "" if until is None else _latest_first(until - _MICROSECOND)
+        return f"{index}|{first}", f"{index}}}" if since is None else f"{index}|{_latest_first(since)}}}"
+    first = "" if since is None else sortable(since)
+    return f"{index}|{first}", f"{index}}}" if until is None else f"{index}|{sortable(until)}"
 
 
 def outbox_row(announcement: Announcement) -> str:
-    """Give the row key of what is to be told: alerts before notices, and each by time."""
+    """Give the row key of what is to be sent: alerts before notices, and each by time."""
     order = 0 if announcement.kind is AnnouncementKind.ALERT else 1
     return f"{OUTBOX}|{order}|{sortable(announcement.at)}|{announcement.message_id}"
+
+
+def sent_row(announcement: Announcement) -> str:
+    """Give the row key of the mark that an announcement was sent."""
+    return f"{announcement.task}|sent|{announcement.epoch:06d}|{announcement.kind}"
 
 
 def breaker_row(service: str) -> str:
     """Give the row key of a remote service's circuit breaker."""
     return f"{BREAKERS}|{service}"
+
+
+def _latest_first(time: datetime) -> str:
+    """Write a time so that later ones sort before earlier ones: the microseconds left until the latest."""
+    return f"{(_LATEST - time) // _MICROSECOND:018d}"
 
 
 def sortable(time: datetime) -> str:

@@ -1,4 +1,4 @@
-"""The outbox: rows that say what has to be told, from the change that caused it until it is told."""
+"""The outbox: a row for each announcement, from the change that caused it until it is sent."""
 
 from __future__ import annotations
 
@@ -8,25 +8,28 @@ from datetime import datetime
 from azure.data.tables.aio import TableClient
 
 from functions.pattern.announcements import Announcement
+from functions.pattern.ports import Clock
 from functions.pattern.request_figures import StoreFigures
 from functions.store.connect import table_faults
-from functions.store.entities import announcement_of
+from functions.store.entities import announcement_of, sent_entity
 from functions.store.keys import OUTBOX, outbox_row, shard_key, shard_of
 from functions.store.pages import read_page
+from functions.store.transactions import Operation, ShardWriter, Transaction
 
 
 class TableOutbox:
-    """Reads and clears the outbox; the state store writes it."""
+    """Reads the outbox, and removes its rows; the state store writes them."""
 
-    def __init__(self, table: TableClient, *, shards: int, figures: StoreFigures) -> None:
+    def __init__(self, table: TableClient, *, shards: int, figures: StoreFigures, clock: Clock) -> None:
         self._table = table
         self._shards = shards
         self._figures = figures
+        self._clock = clock
 
     async def unsent(self, shard: int, before: datetime, most: int) -> Sequence[Announcement]:
         """Read announcements of a shard that are older than `before`: one request.
 
-        Alerts come first, so that notices which can't be told never hold them up.
+        Alerts come first, so that notices which can't be sent never hold them up.
         """
         self._figures.reads += 1
         rows = self._table.query_entities(
@@ -40,7 +43,15 @@ class TableOutbox:
         return [announcement for announcement in found if announcement.at < before]
 
     async def mark_sent(self, announcement: Announcement) -> None:
-        """Delete the row of an announcement; harmless when it is gone (the SDK takes 404 for done)."""
+        """Replace the row by a mark with the time now; harmless when another process has done so."""
+        task = announcement.task
+        mark = Operation("upsert", sent_entity(announcement, self._clock.now()))
+        sent = Transaction(task, (mark, Operation("delete", {"RowKey": outbox_row(announcement)})))
+        with table_faults():
+            await ShardWriter(self._table, shard_of(task, self._shards), self._figures).commit([sent])
+
+    async def give_up(self, announcement: Announcement) -> None:
+        """Delete the row; harmless when it is gone (the SDK takes 404 for done)."""
         self._figures.transactions += 1
         self._figures.operations += 1
         with table_faults():

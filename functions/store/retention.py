@@ -33,14 +33,14 @@ class TableTaskRetention:
     async def delete(self, stored: Stored) -> bool:
         """Delete a task's rows and its index row; tell whether they were there and as expected.
 
-        Its past epochs and lost messages go first, then what makes it a task, in one transaction: a
-        reader sees the task or no task, and after a crash in between, the next run finds it. Raises
-        `TransientError`.
+        Its past epochs, lost messages and marks of what was sent go first, then what makes it a task, in
+        one transaction: a reader sees the task or no task, and after a crash in between, the next run
+        finds it. Raises `TransientError`.
         """
         shard = shard_of(stored.record.order.task, self._shards)
         with table_faults():
             keys = await self._keys(shard, stored)
-            past = [key for key in keys if key.split("|")[1] in {"epoch", "lost"}]
+            past = [key for key in keys if key.split("|")[1] in {"epoch", "lost", "sent"}]
             core = [key for key in keys if key not in past]
             try:
                 for some in batched(past, MOST_OPERATIONS, strict=False):

@@ -1,4 +1,4 @@
-"""The tables themselves: made when they are missing, and held to the shards they were made with."""
+"""The tables themselves: made when they are missing, and refused when their rows are not ours to read."""
 
 from __future__ import annotations
 
@@ -11,33 +11,44 @@ from functions.store.keys import SHARDS_PARTITION, SHARDS_ROW
 TASKS_TABLE = "Tasks"
 REJECTED_TABLE = "Rejected"
 
+#: The number of the row format; a change that makes rows unreadable for the version before makes it one more.
+ROW_FORMAT = 2
+
 
 def prepare_tables(service: TableServiceClient, names: tuple[str, ...], *, shards: int) -> None:
-    """Make the tables that are missing and remember the number of shards, once.
+    """Make the tables that are missing, and remember the row format and the number of shards, once.
 
-    Raises `SettingsError` when the table was made with another number of shards: tasks would be
-    looked for where they are not.
+    Raises `SettingsError` when the tasks' table has rows of another format, or was made with another
+    number of shards: tasks would be looked for where they are not.
     """
     try:
         for name in names:
             service.create_table_if_not_exists(name)
-        made_with = _shards_of(service, shards)
+        row_format, made_with = _made_with(service, shards)
     except AzureError as error:
         reason = str(error).splitlines()[0]
         raise SettingsError(
-            f"setting StateStore: Table Storage does not answer ({reason}); start it, or mend the setting"
+            f"setting StateStore: Table Storage does not answer ({reason}); start it, or fix the setting"
         ) from None
+    if row_format != ROW_FORMAT:
+        raise SettingsError(
+            f"setting StateStore: the table {TASKS_TABLE} holds rows of format {row_format}, and this version"
+            f" reads format {ROW_FORMAT}: finish its tasks with the version that wrote them, then set a new"
+            " storage account or delete the tables (locally: python -m local reset)"
+        )
     if made_with != shards:
         raise SettingsError(
             f"setting STATE_SHARDS is {shards}, but the table has {made_with}: set it to {made_with}"
         )
 
 
-def _shards_of(service: TableServiceClient, shards: int) -> int:
+def _made_with(service: TableServiceClient, shards: int) -> tuple[int, int]:
+    """Give the row format and the number of shards; the first edition, format 1, recorded no format."""
     table = service.get_table_client(TASKS_TABLE)
-    row = {"PartitionKey": SHARDS_PARTITION, "RowKey": SHARDS_ROW, "Shards": shards}
+    row = {"PartitionKey": SHARDS_PARTITION, "RowKey": SHARDS_ROW, "Shards": shards, "Format": ROW_FORMAT}
     try:
         table.create_entity(row)
     except ResourceExistsError:
-        return int(table.get_entity(SHARDS_PARTITION, SHARDS_ROW)["Shards"])
-    return shards
+        known = table.get_entity(SHARDS_PARTITION, SHARDS_ROW)
+        return int(known.get("Format", 1)), int(known["Shards"])
+    return ROW_FORMAT, shards

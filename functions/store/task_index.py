@@ -14,7 +14,7 @@ from functions.pattern.request_figures import StoreFigures
 from functions.pattern.states import ProcessState
 from functions.pattern.store_ports import Index, IndexEntry, IndexPage
 from functions.store.connect import table_faults
-from functions.store.keys import shard_key, sortable
+from functions.store.keys import index_range, index_time, shard_key
 from functions.store.pages import read_page
 
 _KEYS_BETWEEN = "PartitionKey eq @shard and RowKey ge @first and RowKey lt @end"
@@ -50,14 +50,12 @@ class TableTaskIndex:
         after: str | None = None,
         most: int,
     ) -> IndexPage:
-        """Read a page of one shard, oldest first, from `since` up to `until` (excluded): one request.
+        """Read a page of one shard in the index's order, from `since` up to `until` (excluded): one request.
 
         A page can be short, or empty, and have another behind it. Raises `TransientError`, and
         `ValueError` when `after` is no continuation.
         """
-        first = f"{index}|" if since is None else f"{index}|{sortable(since)}"
-        end = f"{index}}}" if until is None else f"{index}|{sortable(until)}"
-        rows = self._rows(_KEYS_BETWEEN, shard, first, end, most)
+        rows = self._rows(_KEYS_BETWEEN, shard, *index_range(index, since, until), most)
         with table_faults():
             page = await read_page(rows, after)
         return IndexPage(tuple(_entry(row) for row in page.rows), page.continuation)
@@ -91,11 +89,10 @@ class TableTaskIndex:
 
 
 def _entry(row: Mapping[str, Any]) -> IndexEntry:
-    _, time, task = row["RowKey"].split("|")
     return IndexEntry(
-        task=TaskId(task),
-        at=datetime.fromisoformat(time),
+        task=TaskId(row["OrderID"]),
+        at=index_time(row["RowKey"]),
         workflow=row["Workflow"],
         state=ProcessState(row["ProcessState"]),
-        submitted_at=row.get("SubmittedAt"),
+        submitted_at=row["SubmittedAt"],
     )

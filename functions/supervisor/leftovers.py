@@ -12,8 +12,9 @@ from collections.abc import Sequence
 from datetime import timedelta
 from functools import partial
 
-from functions.pattern.announcements import Announcement, AnnouncementKind
+from functions.pattern.announcements import Announcement
 from functions.pattern.ports import Ports
+from functions.pattern.states import AnnouncementKind
 from functions.supervisor.sweeping import SweepReport, for_each
 
 _log = logging.getLogger(__name__)
@@ -65,7 +66,7 @@ class Leftovers:
             if announcement.at >= oldest or announcement.kind is AnnouncementKind.ALERT:
                 continue
             with report.surviving(f"task {announcement.task}: {announcement.kind}"):
-                await self._ports.outbox.mark_sent(announcement)
+                await self._ports.outbox.give_up(announcement)
                 report.dropped += 1
                 _log.warning(
                     "task %s: %s was never sent, its reply queue %s takes nothing",

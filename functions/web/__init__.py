@@ -1,1 +1,1 @@
-"""What the HTTP applications share: who may come in, what a body may be, problem documents, destinations."""
+"""What the HTTP applications share: callers and limits, request bodies, problem documents, destinations."""

@@ -1,20 +1,66 @@
-"""How every HTTP application begins: without what FastAPI would add to it."""
+"""What every HTTP application starts from, and how pages are served: files read once, scripts of our own."""
 
 from __future__ import annotations
 
-from typing import Any, Final
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from http import HTTPStatus
+from pathlib import Path
+from typing import Annotated, Any
 
-from fastapi import FastAPI
-from fastapi.telemetry import TelemetryConfig
+from fastapi import FastAPI, Header, Response
 
-#: FastAPI's own telemetry exports paths, queries and exceptions' texts.
-_NO_TELEMETRY: Final[TelemetryConfig] = {"tracing": False, "metrics": False, "logs": False}
+from functions.web.problems import ProblemError
+
+#: The content types by suffix; only such files are served, and nothing is guessed.
+_TYPES = {
+    ".html": "text/html; charset=utf-8",
+    ".css": "text/css; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".png": "image/png",
+    ".svg": "image/svg+xml",
+    ".txt": "text/plain; charset=utf-8",
+}
+
+#: Scripts, styles and requests of our own only; no inline scripts, frames or forms.
+_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'{images};"
+    " frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
+)
+
+_HEADERS = {
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    # Cached, but revalidated by the tag each time: a new version is seen at once.
+    "Cache-Control": "no-cache",
+}
+
+
+_Tag = Annotated[str | None, Header(alias="If-None-Match")]
+
+
+@dataclass(frozen=True, slots=True)
+class StaticFile:
+    """One file; `tag` changes with its content."""
+
+    content: bytes
+    media_type: str
+    tag: str
+
+    def answer(self, known_tag: str | None, policy: str) -> Response:
+        """Answer with the file, or with 304 when it is known; `policy` is the Content-Security-Policy."""
+        headers = {**_HEADERS, "Content-Security-Policy": policy, "ETag": self.tag}
+        if known_tag == self.tag:
+            return Response(status_code=HTTPStatus.NOT_MODIFIED, headers=headers)
+        return Response(self.content, media_type=self.media_type, headers=headers)
 
 
 def bare_application(title: str, *, responses: dict[int | str, dict[str, Any]] | None = None) -> FastAPI:
-    """Make an application without pages, which FastAPI loads from elsewhere, and without its telemetry.
+    """Make an application without FastAPI's own pages, which it loads from elsewhere.
 
-    `responses` are what each of its routes may answer, for the OpenAPI document.
+    FastAPI's own telemetry is off too: it exports paths, queries and exceptions' texts. `responses` are
+    what each route may answer, for the OpenAPI document.
     """
     return FastAPI(
         title=title,
@@ -22,5 +68,44 @@ def bare_application(title: str, *, responses: dict[int | str, dict[str, Any]] |
         redoc_url=None,
         openapi_url=None,
         responses=responses,
-        telemetry=_NO_TELEMETRY,
+        telemetry={"tracing": False, "metrics": False, "logs": False},
     )
+
+
+def serve_page(
+    app: FastAPI,
+    path: str,
+    files: Mapping[str, StaticFile],
+    page: str,
+    *,
+    below: str,
+    data_images: bool = False,
+) -> None:
+    """Serve the page at `path`, and all files at their names below `below`.
+
+    `data_images` allows images that style sheets hold as data.
+    """
+    policy = _POLICY.format(images=" data:" if data_images else "")
+
+    @app.get(path)
+    async def serve(known: _Tag = None) -> Response:
+        """Give the page."""
+        return files[page].answer(known, policy)
+
+    @app.get(f"{below}/{{name}}")
+    async def file(name: str, known: _Tag = None) -> Response:
+        """Give one of its files."""
+        if name not in files:
+            raise ProblemError(HTTPStatus.NOT_FOUND, "The page has no such file.")
+        return files[name].answer(known, policy)
+
+
+def static_files(folder: Path) -> Mapping[str, StaticFile]:
+    """Read all files of a folder, by name: a request's name is looked up here, never on the disk."""
+    return {path.name: static_file(path) for path in sorted(folder.iterdir()) if path.suffix in _TYPES}
+
+
+def static_file(path: Path) -> StaticFile:
+    """Read one file. Raises `KeyError` for a type that is not served, and `OSError`."""
+    content = path.read_bytes()
+    return StaticFile(content, _TYPES[path.suffix], f'"{hashlib.sha256(content).hexdigest()[:32]}"')

@@ -1,16 +1,24 @@
-"""What a request body may be, checked before the application sees it: size, content type, strict JSON."""
+"""What a request body may be, checked before the application sees it: size, content type, strict JSON.
+
+JSON is UTF-8 text with finite numbers, nested no deeper than a model could need.
+"""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
+from math import isfinite
+from typing import NoReturn
 
 from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from functions.web.problems import ProblemError
-from functions.web.strict_json import MOST_DEPTH, json_fault
+
+#: An order is seldom nested deeper than five levels.
+MOST_DEPTH = 16
 
 _WITH_BODY = frozenset({"POST", "PUT", "PATCH"})
 
@@ -28,7 +36,7 @@ RouteLimits = Mapping[tuple[str, str], BodyLimit]
 
 
 class BodyLimits:
-    """Refuses bodies over the limit with 413, other types than JSON with 415, and what is no JSON with 400.
+    """Refuses bodies over the limit with 413, other types than JSON with 415, and invalid JSON with 400.
 
     `larger` are the routes that take more.
     """
@@ -77,3 +85,41 @@ def _replay(body: bytes) -> Receive:
         return {"type": "http.request", "body": body, "more_body": False}
 
     return receive
+
+
+def json_fault(body: bytes, most_depth: int = MOST_DEPTH) -> str | None:
+    """Tell why a body is not JSON of this kind, or None when it is."""
+    too_deep = f"The body is nested deeper than {most_depth} levels."
+    try:
+        content = json.loads(body.decode(), parse_constant=_refuse, parse_float=_finite)
+    except ValueError:
+        return "The body is not JSON."
+    except RecursionError:
+        return too_deep
+    return too_deep if _is_deeper(content, most_depth) else None
+
+
+def _refuse(constant: str) -> NoReturn:
+    raise ValueError(constant)
+
+
+def _finite(digits: str) -> float:
+    number = float(digits)
+    if not isfinite(number):
+        raise ValueError(digits)
+    return number
+
+
+def _is_deeper(content: object, most: int) -> bool:
+    level = [content] if isinstance(content, dict | list) else []
+    depth = 0
+    while level:
+        depth += 1
+        if depth > most:
+            return True
+        level = [child for each in level for child in _children(each) if isinstance(child, dict | list)]
+    return False
+
+
+def _children(container: dict[str, object] | list[object]) -> list[object]:
+    return list(container.values()) if isinstance(container, dict) else container

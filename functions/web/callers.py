@@ -1,4 +1,4 @@
-"""Who calls, found out from a request's headers as `AUTH_MODE` says."""
+"""Who sends a request, by its headers, as `AUTH_MODE` says."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from starlette.datastructures import Headers
 
 PRINCIPAL_HEADER = "X-MS-CLIENT-PRINCIPAL"
 
-#: The claim types that hold an identity's object id in Entra ID: as the platform names it, and as tokens do.
+#: The claim types of an identity's object id in Entra ID: the platform's name for it, and the tokens'.
 _OBJECT_ID = frozenset({"http://schemas.microsoft.com/identity/claims/objectidentifier", "oid"})
 _ROLES = "roles"
 
@@ -36,7 +36,7 @@ class Caller:
     roles: frozenset[Role]
 
     def may_see(self, submitter: str) -> bool:
-        """Tell whether an order that `submitter` sent is this caller's business."""
+        """Tell whether this caller may see an order that `submitter` sent."""
         return Role.OPERATOR in self.roles or submitter == self.name
 
 
@@ -64,16 +64,16 @@ class _Principal(BaseModel):
 
 
 def key_holder(name: str) -> Identify:
-    """Take everybody for the same caller: whoever gets here has shown the platform a function key."""
+    """Identify every caller by one name: the platform has checked their function key."""
     caller = Caller(name, frozenset(Role))
     return lambda _headers: caller
 
 
 def signed_in(headers: Headers) -> Caller:
-    """Read who the platform's sign-in has found the caller to be. Raises `UnknownCallerError`.
+    """Read the caller from the platform's sign-in. Raises `UnknownCallerError`.
 
-    The header is base64 of a JSON object with claims. The platform takes it from requests that bring it
-    along and writes its own, but only while sign-in is on: without it, anybody could write what they like
+    The header is base64 of a JSON object with claims. The platform removes it from incoming
+    requests and writes its own, but only while sign-in is on: without it, anybody could write any claim
     (https://learn.microsoft.com/azure/app-service/configure-authentication-user-identities).
     """
     principal = _principal(headers.getlist(PRINCIPAL_HEADER))

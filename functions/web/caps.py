@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import timedelta
 from http import HTTPStatus
 from typing import Annotated
 
 from fastapi import Depends, Request
+from pyrate_limiter import Duration, Rate, TokenBucket
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from functions.pattern.ports import Clock
 from functions.web.callers import Caller
 from functions.web.problems import ProblemError
 
-#: Callers that are remembered before those are forgotten that ask for nothing.
+#: Callers that are remembered before idle ones are forgotten.
 _MOST_REMEMBERED = 1_000
-_SECONDS_A_MINUTE = 60
+#: More than any batch holds: what one request can draw beyond what is there.
+_LARGEST = 1_000_000_000
+
+_BUCKET = TokenBucket()
+_MILLISECOND = timedelta(milliseconds=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,38 +36,51 @@ class Caps:
 
 
 class Allowance:
-    """One caller's token bucket: it holds a minute's requests, and fills as fast.
+    """One caller's token bucket: it holds a minute's requests, and fills as fast. `time` is in milliseconds.
 
     What is larger than a request, such as a batch, may draw more than there is: the next one then waits.
-    So no cap makes a batch impossible, and over time none is passed.
+    So no cap makes a batch impossible, and over time none is exceeded.
     """
 
-    def __init__(self, per_minute: int, now: datetime) -> None:
-        self._most = float(per_minute)
-        self._per_second = per_minute / _SECONDS_A_MINUTE
-        self._tokens = self._most
-        self._filled_at = now
+    def __init__(self, per_minute: int, time: Callable[[], int]) -> None:
+        self._time = time
+        self._rate = Rate(per_minute, Duration.MINUTE)
+        self._overdraft = Rate(per_minute, Duration.MINUTE, burst=_LARGEST)
+        self._state = _BUCKET.initial([self._rate])
         self.in_flight = 0
 
     def spend(self, tokens: int) -> None:
-        """Draw tokens, be they there or not."""
-        self._tokens -= tokens
+        """Draw tokens, even more than there are."""
+        self._state, _ = _BUCKET.step([self._overdraft], self._state, self._time(), tokens)
 
-    def wait(self, now: datetime) -> float:
+    def wait(self) -> float:
         """Tell in how many seconds the next request may come; 0: now."""
-        seconds = max(0.0, (now - self._filled_at).total_seconds())  # a clock may be set back
-        self._tokens = min(self._most, self._tokens + seconds * self._per_second)
-        self._filled_at = now
-        return max(0.0, (1 - self._tokens) / self._per_second)
+        _, decision = _BUCKET.step([self._rate], self._state, self._time(), 1)
+        return (decision.retry_after_ms or 0) / 1_000
 
-    def is_idle(self, now: datetime) -> bool:
+    def is_idle(self) -> bool:
         """Tell whether forgetting this would change nothing."""
-        self.wait(now)
-        return self.in_flight == 0 and self._tokens == self._most
+        return self.in_flight == 0 and _BUCKET.consumed([self._rate], self._state, self._time()) == 0
+
+
+class RunningTime:
+    """Counts the milliseconds that pass by a clock; nothing passes while it is set back."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._last = clock.now()
+        self._passed = timedelta()
+
+    def __call__(self) -> int:
+        """Give the milliseconds since the start."""
+        now = self._clock.now()
+        self._passed += max(timedelta(), now - self._last)
+        self._last = now
+        return self._passed // _MILLISECOND
 
 
 class CallerCaps:
-    """Refuses with 429 what passes a caller's caps, before the body is read.
+    """Refuses with 429 what exceeds a caller's caps, before the body is read.
 
     Instances count each for itself and forget when they end, so the caps of an application are those of
     one instance times the instances.
@@ -71,7 +89,7 @@ class CallerCaps:
     def __init__(self, app: ASGIApp, *, caps: Caps, clock: Clock) -> None:
         self._app = app
         self._caps = caps
-        self._clock = clock
+        self._time = RunningTime(clock)
         self._allowances: dict[str, Allowance] = {}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -87,7 +105,7 @@ class CallerCaps:
     def _admitted(self, allowance: Allowance) -> Iterator[Allowance]:
         if allowance.in_flight >= self._caps.in_flight:
             raise _too_many(f"At most {self._caps.in_flight} requests at a time.", seconds=1)
-        if wait := allowance.wait(self._clock.now()):
+        if wait := allowance.wait():
             raise _too_many(f"At most {self._caps.per_minute} orders and requests a minute.", seconds=wait)
         allowance.spend(1)
         allowance.in_flight += 1
@@ -97,14 +115,12 @@ class CallerCaps:
             allowance.in_flight -= 1
 
     def _allowance_of(self, name: str) -> Allowance:
-        if name not in self._allowances:
-            now = self._clock.now()
-            if len(self._allowances) >= _MOST_REMEMBERED:
-                self._allowances = {
-                    known: each for known, each in self._allowances.items() if not each.is_idle(now)
-                }
-            self._allowances[name] = Allowance(self._caps.per_minute, now)
-        return self._allowances[name]
+        known = self._allowances
+        if name not in known:
+            if len(known) >= _MOST_REMEMBERED:
+                self._allowances = known = {each: it for each, it in known.items() if not it.is_idle()}
+            known[name] = Allowance(self._caps.per_minute, self._time)
+        return known[name]
 
 
 def _too_many(detail: str, *, seconds: float) -> ProblemError:

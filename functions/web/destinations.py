@@ -1,8 +1,8 @@
-"""Where the application may send requests to; addresses come from settings, and are checked all the same.
+"""Where the application may send requests to; addresses come from settings, and are checked nevertheless.
 
-Link-local addresses are refused for ever: there, clouds answer with credentials to whoever asks
-(169.254.169.254). This machine is reached only where the setting says so in as many words, and elsewhere
-only through TLS. Other private addresses are allowed: services in a virtual network have them.
+Link-local addresses are always refused: there, clouds hand out credentials (169.254.169.254). This machine
+is reached only where the setting names it, and every other one only through TLS. Other private addresses
+are allowed: services in a virtual network have them.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ type Address = IPv4Address | IPv6Address
 
 _THIS_MACHINE = "localhost"
 
-#: Azure's own, at a public address: what every virtual machine asks for its configuration.
+#: Azure's own service for virtual machines' configuration, at a public address.
 _PLATFORM = IPv4Address("168.63.129.16")
 
 _log = logging.getLogger(__name__)
@@ -40,7 +40,7 @@ def check_destination(url: HttpUrl) -> HttpUrl:
 
 
 class CheckedResolver(AbstractResolver):
-    """Resolves names, but to no address that requests may not go to.
+    """Resolves names, and refuses addresses that requests may not go to.
 
     It is asked for every connection, so a name can't be given another address after it was checked.
     """
@@ -62,7 +62,7 @@ class CheckedResolver(AbstractResolver):
         return found
 
     async def close(self) -> None:
-        """Give back what the names' resolver holds."""
+        """Close the resolver that it asks."""
         await self._names.close()
 
 

@@ -20,7 +20,7 @@ KEY_HEADER = "x-functions-key"
 
 _JSON = "application/json"
 
-#: A key in the header is what the platform asks for by default; with sign-in, a token of Entra ID as well.
+#: By default the platform asks for a key in the header; with sign-in, for a token of Entra ID as well.
 _SECURITY_SCHEMES = {
     "functionKey": {"type": "apiKey", "in": "header", "name": KEY_HEADER},
     "signIn": {"type": "http", "scheme": "bearer", "bearerFormat": "JWT"},
@@ -51,7 +51,7 @@ def api_document(title: str, *applications: FastAPI) -> dict[str, Any]:
 
 
 def _complete(responses: dict[str, Any], declared: Mapping[int | str, Any]) -> None:
-    """Say what FastAPI leaves out: errors' real type, and in examples the fields that are null."""
+    """Add what FastAPI leaves out: the errors' real type, and in examples the fields that are null."""
     for status, response in responses.items():
         if int(status) >= HTTPStatus.BAD_REQUEST:
             example = problem(HTTPStatus(int(status))).model_dump(exclude_none=True)

@@ -1,4 +1,4 @@
-"""Errors as problem documents (RFC 9457), without anything of the inside."""
+"""Errors as problem documents (RFC 9457), without internals."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from functions.pattern.errors import PayloadTooLargeError, TransientError
 
 PROBLEM_TYPE = "application/problem+json"
 
-#: Nobody mends more at once, and a body full of faults must not make an answer many times its size.
+#: A body with many faults must not cause an answer many times its size.
 _MOST_FAULTS = 50
 
 _log = logging.getLogger(__name__)
@@ -58,7 +58,7 @@ class ProblemError(Exception):
         errors: Sequence[FieldFault] = (),
         headers: Mapping[str, str] | None = None,
     ) -> None:
-        """Keep what the caller is told: `detail`, the fields that are wrong, and headers that say more."""
+        """Keep what the answer says: `detail`, the fields that are wrong, and further headers."""
         super().__init__(detail)
         self.status = status
         self.detail = detail
@@ -84,13 +84,13 @@ def problem_response(document: Problem, headers: Mapping[str, str] | None = None
 
 
 def problem_of(error: Exception, *, doing: str) -> Problem:
-    """Tell a caller of an error. One that nobody expected is logged; its reference finds it there."""
+    """Describe an error for a caller. An unexpected one is logged with the reference that is shown."""
     match error:
         case ProblemError():
             return problem(error.status, error.detail, errors=error.errors)
         case TransientError():
             _log.warning("%s: unavailable: %s", doing, error)
-            text = "A service that is needed does not answer. Try again; the same id is safe to repeat."
+            text = "A required service does not answer. Try again; it is safe to repeat the same id."
             return problem(HTTPStatus.SERVICE_UNAVAILABLE, text)
         case PayloadTooLargeError():
             return problem(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, str(error))
@@ -106,7 +106,7 @@ def problem_of(error: Exception, *, doing: str) -> Problem:
 
 
 def wrong_fields(faults: Sequence[Any], *source: str) -> Problem:
-    """Tell a caller which fields are wrong, or the first of them, by the faults that pydantic has found.
+    """Tell a caller which fields are wrong, at most the first 50, by the faults that pydantic has found.
 
     `source` is what the fields are of (such as `order`), unless it begins their paths, as FastAPI has it.
     """
@@ -137,16 +137,16 @@ def install_problems(app: FastAPI) -> None:
 
 
 class LastResort:
-    """Answers for what nobody else did: refusals of middleware, and 500 for what nobody expected."""
+    """Answers what no handler did: refusals of middleware, and 500 for unexpected errors."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on, and keep its failure from the caller."""
+        """Pass the request on, and answer its failure without internals."""
         try:
             await self._app(scope, receive, send)
-        except Exception as error:  # noqa: BLE001 - what nobody expected has no type
+        except Exception as error:  # noqa: BLE001 - an unexpected error can be of any type
             answer = _answer_to(error, doing=f"{scope['method']} {scope['path']}")
             await answer(scope, receive, send)
 

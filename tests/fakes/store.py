@@ -37,6 +37,10 @@ class MemoryStateStore:
         """Give the record as it is: this process is the only one there is."""
         return await self.load(task)
 
+    async def check(self) -> None:
+        """Answer."""
+        self._fail_when_told()
+
     async def change(self, stored: Stored, event: Event) -> Stored | Refused:
         """Apply `event` to what is recorded now, which is what a compare-and-swap comes to."""
         self._fail_when_told()

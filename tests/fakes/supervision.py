@@ -25,6 +25,7 @@ class MemoryOutbox:
 
     def __init__(self, *waiting: Announcement) -> None:
         self.waiting = list(waiting)
+        self.sent: list[Announcement] = []
 
     async def unsent(self, shard: int, before: datetime, most: int) -> Sequence[Announcement]:
         """Read the oldest."""
@@ -32,7 +33,12 @@ class MemoryOutbox:
         return sorted((each for each in waiting if each.at < before), key=lambda each: each.at)[:most]
 
     async def mark_sent(self, announcement: Announcement) -> None:
-        """Forget one."""
+        """Remove one, and keep that it was sent."""
+        self.sent.append(announcement)
+        await self.give_up(announcement)
+
+    async def give_up(self, announcement: Announcement) -> None:
+        """Remove one."""
         if announcement in self.waiting:
             self.waiting.remove(announcement)
 

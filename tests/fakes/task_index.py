@@ -5,11 +5,13 @@ from __future__ import annotations
 import zlib
 from collections.abc import Sequence
 from datetime import datetime
+from functools import partial
 
 from functions.pattern.identity import TaskId
 from functions.pattern.records import TaskRecord
 from functions.pattern.states import ProcessState
 from functions.pattern.store_ports import Index, IndexEntry, IndexPage
+from functions.store.keys import index_key
 from tests.fakes.store import MemoryStateStore
 
 
@@ -53,9 +55,9 @@ class MemoryTaskIndex:
             for each in self._entries(index, shard)
             if (since is None or since <= each.at) and (until is None or each.at < until)
         ]
-        rest = [each for each in entries if after is None or _key(each) > after]
+        rest = [each for each in entries if after is None or _key(index, each) > after]
         page = tuple(rest[:most])
-        return IndexPage(page, _key(page[-1]) if len(rest) > most else None)
+        return IndexPage(page, _key(index, page[-1]) if len(rest) > most else None)
 
     async def named(self, prefix: str, shard: int, *, most: int) -> Sequence[TaskId]:
         """Read ids of one shard that begin with `prefix`."""
@@ -66,14 +68,14 @@ class MemoryTaskIndex:
     def _entries(self, index: Index, shard: int) -> list[IndexEntry]:
         right = (_entry(record) for record in self._store.records() if _index_of(record) is index)
         there = (each for each in (*right, *self.wrong[index]) if self._shard(each.task) == shard)
-        return sorted(there, key=_key)
+        return sorted(there, key=partial(_key, index))
 
     def _shard(self, task: TaskId) -> int:
         return zlib.crc32(task.encode()) % self._shards
 
 
-def _key(entry: IndexEntry) -> str:
-    return f"{entry.at.isoformat()}|{entry.task}"
+def _key(index: Index, entry: IndexEntry) -> str:
+    return index_key(index, entry.at, entry.task)
 
 
 def _index_of(record: TaskRecord) -> Index:

@@ -49,7 +49,7 @@ class Supervisor:
         self.figures = StoreFigures()
         self.queues = Queues()
         self.requests = RecordedRequests()
-        outbox = TableOutbox(table, shards=shards, figures=self.figures)
+        outbox = TableOutbox(table, shards=shards, figures=self.figures, clock=self.clock)
         announcer = Announcer(outbox=outbox, announcements=self.queues, requests=self.requests)
         self.store = self._store(table, shards, CrashingAnnouncer() if crashes else announcer)
         ports = fake_ports(

@@ -16,6 +16,8 @@ pytestmark = pytest.mark.process
 
 DUE_AT_PICK_UP = "!due|20261121T100030.123456Z|task-1"
 DUE_AT_STEP = "!due|20261121T100020.123456Z|task-1"
+#: The microseconds from the task's end to the end of the year 9999.
+LATEST_FIRST = "251607045598876543"
 PICKED: list[Event] = [claimed(), started("pick"), completed("pick"), started("send", complete_by=25)]
 
 
@@ -27,8 +29,8 @@ PICKED: list[Event] = [claimed(), started("pick"), completed("pick"), started("s
         (PICKED[:2], DUE_AT_STEP),
         (PICKED[:3], DUE_AT_STEP),
         (PICKED, DUE_AT_STEP),
-        ([*PICKED, completed("send")], "!done|20261121T100001.123456Z|task-1"),
-        ([*PICKED, failed("send")], "!error|20261121T100001.123456Z|task-1"),
+        ([*PICKED, completed("send")], f"!done|{LATEST_FIRST}|task-1"),
+        ([*PICKED, failed("send")], f"!error|{LATEST_FIRST}|task-1"),
     ],
     ids=["Pending", "Processing", "running", "between", "running again", "Processed", "Error"],
 )

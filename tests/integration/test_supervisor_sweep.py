@@ -9,10 +9,9 @@ from dataclasses import replace
 import pytest
 from azure.data.tables.aio import TableClient
 
-from functions.pattern.announcements import AnnouncementKind
 from functions.pattern.identity import Epoch, TaskId
 from functions.pattern.records import TaskRecord
-from functions.pattern.states import ProcessState
+from functions.pattern.states import AnnouncementKind, ProcessState
 from functions.settings import Connection
 from functions.store.entities import index_entity, task_entity
 from functions.store.keys import shard_key, shard_of

@@ -47,6 +47,23 @@ def test_other_number_of_shards_is_refused(at_start: TableServiceClient) -> None
     prepare_tables(at_start, NAMES, shards=16)
 
 
+@pytest.mark.parametrize("of_format", [None, 1, 3], ids=["first edition", "earlier", "later"])
+def test_table_of_another_format_is_refused(at_start: TableServiceClient, of_format: int | None) -> None:
+    """Before anything is read as what it is not; one line says which table, which format and what to do."""
+    settings = {"PartitionKey": "!settings", "RowKey": "shards", "Shards": 16}
+    if of_format is not None:
+        settings["Format"] = of_format
+    at_start.create_table(TASKS_TABLE).create_entity(settings)
+    at_start.create_table(REJECTED_TABLE)
+    with pytest.raises(SettingsError) as refusal:
+        prepare_tables(at_start, NAMES, shards=16)
+    assert str(refusal.value) == (
+        f"setting StateStore: the table Tasks holds rows of format {of_format or 1}, and this version reads"
+        " format 2: finish its tasks with the version that wrote them, then set a new storage account or"
+        " delete the tables (locally: python -m local reset)"
+    )
+
+
 # The SDK tests an XML element's truth when it reads a 403.
 @pytest.mark.filterwarnings("ignore:Testing an element's truth value:DeprecationWarning")
 def test_storage_that_does_not_answer_stops_the_start(connection: Connection) -> None:

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
 from azure.data.tables.aio import TableClient
 
+from functions.pattern.events import Event
 from functions.pattern.identity import TaskId
 from functions.pattern.request_figures import StoreFigures
 from functions.pattern.store_ports import Index
 from functions.store.task_index import TableTaskIndex
-from tests.fakes.tasks import after, pending
-from tests.fakes.workflows import LINE
+from tests.fakes.tasks import after, claimed, completed, failed, pending, started
+from tests.fakes.workflows import LINE, step, workflow
 from tests.integration.processes import Process
 
 pytestmark = pytest.mark.process
+
+ONE_STEP = workflow(step("pick"))
 
 
 @pytest.fixture
@@ -39,6 +43,23 @@ async def test_page_begins_and_ends_where_it_is_told(process: Process, index: Ta
     [entry] = page.entries
     assert (entry.task, entry.at, entry.submitted_at) == ("b", after(10), after(0))
     assert page.continuation is None
+
+
+@pytest.mark.parametrize(("which", "end"), [(Index.ERROR, failed), (Index.DONE, completed)])
+async def test_what_ended_comes_latest_first(
+    process: Process, index: TableTaskIndex, which: Index, end: Callable[..., Event]
+) -> None:
+    """Page by page; the first of two times belongs to what is asked for, the second does not."""
+    for task in map(TaskId, "abcd"):
+        await process.store.admit(pending(ONE_STEP, task))
+        await process.told(task, claimed(task=task), started("pick", task=task), end("pick", task=task))
+        process.clock.advance(5)
+    first = await index.page(which, 0, most=3)
+    last = await index.page(which, 0, after=first.continuation, most=3)
+    entries = [(each.task, each.at) for each in (*first.entries, *last.entries)]
+    assert entries == [("d", after(15)), ("c", after(10)), ("b", after(5)), ("a", after(0))]
+    between = await index.page(which, 0, since=after(5), until=after(15), most=10)
+    assert [each.task for each in between.entries] == ["c", "b"]
 
 
 async def test_tasks_are_found_by_the_beginning_of_their_ids(process: Process, index: TableTaskIndex) -> None:

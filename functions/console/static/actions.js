@@ -90,18 +90,18 @@ function refused(error) {
     ];
   }
   const known = error instanceof api.ApiError;
-  const what = known ? error.message : "No answer. It may have been done all the same: see how the task stands.";
+  const what = known ? error.message : "No answer. It may have been done all the same: look at the task’s state.";
   return [el("strong", {}, known ? "Not done." : "Not known."), el("p", {}, what)];
 }
 
 function told(task, action) {
   const { runs, undoes, twice } = task.prospects[action];
-  const begins = el("p", {}, `Epoch ${task.epoch + 1} begins, with all its recoveries to spend.`);
+  const begins = el("p", {}, `Epoch ${task.epoch + 1} begins, with its full number of recoveries.`);
   if (task.direction === "undo" || action === "undo") return [begins, ...toldOfUndo(task, undoes)];
   const kept = task.steps.filter((step) => !runs.includes(step.name)).map((step) => step.name);
   return [
     begins,
-    el("p", {}, "These steps run, as far as the order needs them:"),
+    el("p", {}, "These steps run, if the order needs them:"),
     names(runs),
     kept.length ? el("p", {}, `Not run again: ${kept.join(", ")}.`) : null,
     twice.length ? el("p", { class: "warning" }, warning(twice)) : null,
@@ -109,13 +109,13 @@ function told(task, action) {
 }
 
 function warning(twice) {
-  return `Careful: nobody knows what came of ${twice.join(", ")}, which must not run twice. It would be begun once more: find out at the service first.`;
+  return `Careful: the outcome of ${twice.join(", ")} is unknown, and it must not run twice. It would start once more: check at the service first.`;
 }
 
 function toldOfUndo(task, undoes) {
-  const back = el("p", {}, "There is no way back from undo to do.");
-  if (undoes.length === 0) return [el("p", {}, "Nothing is left to be undone: the task becomes Compensated at once."), back];
-  return [el("p", {}, "These steps are undone, one after the other, in this order:"), names(undoes), back];
+  const back = el("p", {}, "An undo is final: no step runs again after it.");
+  if (undoes.length === 0) return [el("p", {}, "Nothing is left to undo: the task becomes Compensated at once."), back];
+  return [el("p", {}, "These steps are undone, one after another, in this order:"), names(undoes), back];
 }
 
 function names(steps) {

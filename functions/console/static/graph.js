@@ -20,7 +20,7 @@ export function graph(steps, needs, vertical) {
     needs === null ? [] : edges(steps, reduced(needs), places, vertical),
     steps.map((step) => box(step, places.get(step.name))),
   );
-  const unknown = needs === null ? el("p", { class: "none" }, "This workflow is not registered any more: what its steps need is not known.") : null;
+  const unknown = needs === null ? el("p", { class: "none" }, "This workflow is not registered any more: the needs of its steps are unknown.") : null;
   return el("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": "Workflow" }, drawn, unknown);
 }
 

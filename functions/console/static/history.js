@@ -24,9 +24,9 @@ export function notices(task) {
     notice.kind,
     notice.kind === "alert" ? "operators" : (task.reply_to ?? NOTHING),
     String(notice.epoch),
-    clock(notice.at),
+    clock(notice.sent_at),
   ]);
-  return table("Notices", ["Notice", "To", "#Epoch", "At"], rows, "Nobody had to be told: the order names no reply queue.");
+  return table("Notices", ["Notice", "To", "#Epoch", "Sent"], rows, "None was sent so far.");
 }
 
 export function lostMessages(task) {

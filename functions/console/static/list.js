@@ -45,7 +45,9 @@ function nothing(page, asked) {
 }
 
 function closer(asked) {
-  return asked.prefix ? "a longer beginning of the id" : "the beginning of an id";
+  if (asked.prefix) return "a longer beginning of the id";
+  // What ended is read from its newest on: the oldest of very many are beyond that.
+  return asked.order === "oldest" && !ALSO_UNDER_WAY[asked.state] ? "a greater age" : "the beginning of an id";
 }
 
 function head() {

@@ -85,7 +85,7 @@ function workflows(data) {
     count(line.compensated),
   ]);
   const columns = ["Workflow", "#Under way", "#Overdue", "#Error", "#Processed", "#Compensated"];
-  return table("Workflows", columns, rows, "Nothing is under way, and nothing finished in the last hour.");
+  return table("Workflows", columns, rows, "No task is under way, and none finished in the last hour.");
 }
 
 function flagged(number, tone, href) {
@@ -135,7 +135,7 @@ function pile(counted, tone) {
   return tone && counted.count ? el("strong", { class: tone }, tally(counted)) : tally(counted);
 }
 
-// It is a call of a task's; nobody probes while no task needs the service.
+// A probe is a task's own call: there is none while no task needs the service.
 function probe(at) {
   return Date.parse(at) > Date.now() ? ago(at) : "at the next call";
 }
@@ -148,9 +148,9 @@ function breakers(data) {
     count(breaker.failures),
     breaker.probe_at ? probe(breaker.probe_at) : NOTHING,
   ]);
-  const columns = ["Service", "Breaker", "Since", "#Failures", "Next probe"];
+  const columns = ["Service", "Circuit", "Since", "#Failures", "Next probe"];
   const errors = data.breakers.filter((breaker) => breaker.state !== "closed" && breaker.last_error);
-  const made = table("Remote services", columns, rows, "Every remote service is called; none was ever left alone.");
+  const made = table("Remote services", columns, rows, "No circuit was ever open: every remote service is called.");
   made.append(...errors.map((breaker) => el("p", { class: "note wrapped" }, `Last error of ${breaker.service}: ${breaker.last_error}`)));
   return made;
 }

@@ -30,7 +30,7 @@ function signIn() {
   const back = encodeURIComponent(location.pathname + location.hash);
   const address = `/.auth/login/aad?post_login_redirect_uri=${back}`;
   return asked("Sign in", [
-    el("p", {}, "The operators’ interface does not know you, or not any more."),
+    el("p", {}, "You are not signed in, or not any more."),
     el("p", { class: "buttons" }, el("a", { class: "primary", href: address }, "Sign in"), el("button", {}, "Try again")),
   ]);
 }

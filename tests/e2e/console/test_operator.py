@@ -65,7 +65,7 @@ async def test_undo_tells_what_it_undoes_and_does_it(bench: Bench, console: Cons
     await console.open("#/tasks/unwanted")
     await console.page.get_by_role("button", name="Undo").click()
     dialog = console.page.get_by_role("dialog")
-    await expect(dialog).to_contain_text("There is no way back")
+    await expect(dialog).to_contain_text("An undo is final")
     await expect(dialog.get_by_role("listitem")).to_have_text(["drone", "package"])
     await dialog.get_by_label("Reason").fill("the customer cancelled")
     await dialog.get_by_role("button", name="Undo").click()

@@ -31,7 +31,7 @@ def _poisoned(content: Any, *, keep: frozenset[str]) -> Any:
 #: What is not free text: times, and the names that the console goes by.
 _OURS = frozenset(
     {"at", "since", "name", "needs", "prospects", "submitted_at", "updated_at", "due_at", "finished_at"}
-    | {"started_at", "complete_by", "not_before", "oldest_at", "probe_at", "cursor"}
+    | {"started_at", "sent_at", "complete_by", "not_before", "oldest_at", "probe_at", "cursor"}
 )
 
 

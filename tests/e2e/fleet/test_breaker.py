@@ -109,7 +109,7 @@ async def _attempts(bench: Bench) -> int:
 
 
 async def _until_circuit(session: aiohttp.ClientSession, state: str) -> dict[str, Any]:
-    """Look at the operator's summary until the circuit of the drone service is in `state`."""
+    """Look at the overview until the circuit of the drone service is in `state`."""
     async with asyncio.timeout(PATIENCE):
         while (breaker := await _breaker(session)) is None or breaker["state"] != state:
             await asyncio.sleep(0.1)
@@ -117,7 +117,7 @@ async def _until_circuit(session: aiohttp.ClientSession, state: str) -> dict[str
 
 
 async def _breaker(session: aiohttp.ClientSession) -> dict[str, Any] | None:
-    async with session.get("/api/ops/summary") as answer:
+    async with session.get("/api/ops/overview") as answer:
         assert answer.status == 200, await answer.text()
         breakers = (await answer.json())["breakers"]
     return next((each for each in breakers if each["service"] == "drone"), None)

@@ -16,9 +16,8 @@ from datetime import UTC, datetime, timedelta
 from typing import NoReturn
 
 from functions.bus.messages import QueuedSchedulerRequests
-from functions.clock import SystemClock
 from functions.settings import load_settings
-from functions.wiring import Wiring
+from functions.wiring import SystemClock, Wiring
 from tests.e2e.recovery.workflows import REGISTRATIONS
 
 

@@ -8,17 +8,17 @@ from typing import Any
 
 import pytest
 
-from functions.operations.alerts import Alerts
-from functions.operations.backlog import Backlog
-from functions.operations.dead_letters import DeadLetters
-from functions.pattern.announcements import AnnouncementKind, announcements
+from functions.operations.alerts.alerts import Alerts
+from functions.operations.alerts.queues import Backlog, DeadLetters
+from functions.pattern.announcements import announcements
 from functions.pattern.messages import announcement_message
 from functions.pattern.ports import Pile, QueueDepth
 from functions.pattern.records import TaskRecord
-from functions.pattern.states import ProcessState, Remedy
+from functions.pattern.states import AnnouncementKind, ProcessState, Remedy
 from functions.supervisor.blueprint import report_sweep
 from tests.fakes.clock import START, FakeClock
 from tests.fakes.interventions import giving_up, refused, supervised
+from tests.fakes.ports import fake_ports
 from tests.fakes.queues import RecordedRejections
 from tests.fakes.store import MemoryStateStore
 from tests.fakes.tasks import SECOND, claimed, pending, started, told
@@ -76,9 +76,8 @@ async def test_failed_undo_is_told_from_other_errors(caplog: pytest.LogCaptureFi
 async def test_lost_message_is_found(caplog: pytest.LogCaptureFixture) -> None:
     """It is an error; the warning that its alert was not posted begins alike and is not counted."""
     query = read_query("lost-messages")
-    reader = DeadLetters(
-        store=MemoryStateStore(FakeClock()), rejected=RecordedRejections(), alerts=Alerts(None)
-    )
+    ports = fake_ports(store=MemoryStateStore(FakeClock()), rejected=RecordedRejections())
+    reader = DeadLetters(ports, Alerts(None))
     await reader.take("submissions", "m-1", b"{}", {"DeadLetterReason": "MaxDeliveryCountExceeded"})
     [line] = caplog.records
     assert query.head
@@ -111,7 +110,7 @@ async def test_waiting_messages_are_found_with_their_age(caplog: pytest.LogCaptu
             return [QueueDepth("submissions", Pile(1, more=False, oldest_at=START), None)]
 
     query = read_query("waiting-messages")
-    await Backlog(Queues(), FakeClock()).tell()
+    await Backlog(fake_ports(queues=Queues())).log_ages()
     assert query.head
     assert caplog.messages[-1].startswith(query.head)
     assert query.facts == _facts(caplog.messages[-1]).keys()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from functions.web.same_origin import OWN_HEADER
+from functions.web.access import OWN_HEADER
 from tests.infra.bicep.deployment import Planned
 from tests.infra.watching.conftest import ROOT
 from tests.infra.watching.resources import alerts

@@ -9,11 +9,12 @@ import pytest
 from functions.api.acceptance import Acceptance
 from functions.api.application import callers_application
 from functions.pattern.definition import Registry
-from functions.web.guard import Guard
+from functions.web.access import Guard
 from functions.workflows.orders.definition import ORDERS
 from tests.fakes.asgi import AsgiClient
 from tests.fakes.clock import FakeClock
 from tests.fakes.guards import KEYS
+from tests.fakes.ports import fake_ports
 from tests.fakes.queues import RecordedSubmissions
 from tests.fakes.store import MemoryStateStore
 from tests.fakes.workflows import DIAMOND
@@ -26,13 +27,13 @@ class Api:
         clock, ids = FakeClock(), count(1)
         self.store = MemoryStateStore(clock)
         self.submissions = RecordedSubmissions()
-        self.acceptance = Acceptance(
+        ports = fake_ports(
+            clock=clock,
             store=self.store,
             submissions=self.submissions,
-            reply_queues={"notices-demo"},
-            clock=clock,
             new_id=lambda: f"new-{next(ids)}",
         )
+        self.acceptance = Acceptance(ports, {"notices-demo"})
         self.application = callers_application(
             Registry((ORDERS, DIAMOND), {}), self.acceptance, self._check_store, guard=guard or KEYS
         )

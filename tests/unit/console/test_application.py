@@ -6,8 +6,7 @@ import azure.durable_functions as df
 import azure.functions as func
 import pytest
 
-from functions.console.application import console_application, console_files
-from functions.console.blueprint import console_blueprint
+from functions.console.application import console_application, console_blueprint, console_files
 from tests.fakes.asgi import AsgiClient
 from tests.unit.api.samples import problem
 
@@ -64,7 +63,7 @@ async def test_nothing_else_is_served(browser: AsgiClient, name: str) -> None:
 def test_page_and_files_need_no_key() -> None:
     """A browser can't send one with a script; the data behind them needs one."""
     app = df.DFApp()
-    app.register_functions(console_blueprint(console_application(console_files())))
+    app.register_functions(console_blueprint())
     triggers = {each.get_function_name(): each.get_trigger() for each in app.get_functions()}
     assert {name: trigger.route for name, trigger in triggers.items()} == {
         "console_page": "ops",

@@ -7,24 +7,20 @@ from typing import Any
 
 import pytest
 
-from functions.operations.actions import Actions
 from functions.operations.application import operators_application
-from functions.operations.overview import OverviewReader
-from functions.operations.routes import operator_routes
-from functions.operations.summary import SummaryReader
-from functions.operations.tasks import Tasks
-from functions.operations.traces import Traces
+from functions.operations.tasks.views import Traces
 from functions.pattern.definition import Registry
 from functions.pattern.identity import TaskId
 from functions.pattern.ports import Pile, QueueDepth
 from functions.pattern.records import TaskRecord
 from functions.pattern.request_figures import BusFigures, StoreFigures
+from functions.web.access import Guard
 from functions.web.callers import key_holder
-from functions.web.guard import Guard
 from tests.fakes.asgi import AsgiClient, HttpAnswer
 from tests.fakes.breaker_rows import MemoryBreakerRows
 from tests.fakes.clock import START, FakeClock
 from tests.fakes.guards import WIDE
+from tests.fakes.ports import fake_ports
 from tests.fakes.store import MemoryStateStore
 from tests.fakes.task_index import MemoryTaskIndex
 from tests.fakes.tasks import claimed, completed, failed, pending, started, told
@@ -58,22 +54,22 @@ class Desk:
         self.breaker_rows = MemoryBreakerRows()
         self.bus_figures = BusFigures()
         self.queues = SeenQueues()
-        tasks = Tasks(store=self.store, index=self.index, clock=self.clock)
-        actions = Actions(tasks=tasks, store=self.store, clock=self.clock, start_within=30)
-        breakers = self.breaker_rows
-        routes = operator_routes(
-            tasks=tasks,
-            actions=actions,
-            registry=Registry((LINE,), {}),
+        self.ports = fake_ports(
             clock=self.clock,
-            traces=Traces("https://traces.example.com/{trace_id}/all"),
-            summaries=SummaryReader(index=self.index, heartbeats=self, breakers=breakers, clock=self.clock),
-            overviews=OverviewReader(
-                index=self.index, heartbeats=self, breakers=breakers, queues=self.queues, clock=self.clock
-            ),
+            store=self.store,
+            index=self.index,
+            heartbeat=self,
+            breakers=self.breaker_rows,
+            queues=self.queues,
         )
         self.application = operators_application(
-            StoreFigures(), self.bus_figures, routes, guard=guard or _KEYS
+            self.ports,
+            Registry((LINE,), {}),
+            StoreFigures(),
+            self.bus_figures,
+            guard=guard or _KEYS,
+            start_within=30,
+            traces=Traces("https://traces.example.com/{trace_id}/all"),
         )
         self._client = AsgiClient(self.application, headers={"X-Requested-With": "test"})
 

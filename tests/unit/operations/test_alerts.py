@@ -7,13 +7,19 @@ import logging
 
 import pytest
 
-from functions.operations.alert_formats import Alert, AlertFormat, document, lost_alert, task_alert
-from functions.operations.alerts import Alerts, NotAnAlertError
-from functions.pattern.announcements import AnnouncementKind
+from functions.operations.alerts.alerts import (
+    Alert,
+    AlertFormat,
+    Alerts,
+    NotAnAlertError,
+    document,
+    lost_alert,
+    task_alert,
+)
 from functions.pattern.errors import TransientError
 from functions.pattern.identity import Epoch, TaskId
 from functions.pattern.messages import AnnouncementMessage
-from functions.pattern.states import ProcessState
+from functions.pattern.states import AnnouncementKind, ProcessState
 from tests.fakes.clock import START
 
 MESSAGE = AnnouncementMessage(

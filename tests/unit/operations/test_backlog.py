@@ -8,9 +8,10 @@ from datetime import timedelta
 
 import pytest
 
-from functions.operations.backlog import Backlog
+from functions.operations.alerts.queues import Backlog
 from functions.pattern.ports import Pile, QueueDepth
-from tests.fakes.clock import START, FakeClock
+from tests.fakes.clock import START
+from tests.fakes.ports import fake_ports
 
 _EMPTY = Pile(0, more=False, oldest_at=None, scheduled=3)
 
@@ -28,7 +29,7 @@ class Looked:
 
 async def _told(caplog: pytest.LogCaptureFixture, *depths: QueueDepth) -> list[str]:
     caplog.set_level(logging.INFO)
-    await Backlog(Looked(*depths), FakeClock()).tell()
+    await Backlog(fake_ports(queues=Looked(*depths))).log_ages()
     return caplog.messages
 
 

@@ -9,17 +9,15 @@ from typing import Any
 import azure.durable_functions as df
 import pytest
 
-from functions.operations.alerts import Alerts
-from functions.operations.backlog import Backlog
+from functions.operations.alerts.alerts import Alerts
+from functions.operations.alerts.queues import QUEUES, Backlog, DeadLetters
 from functions.operations.blueprint import (
     alerts_blueprint,
     backlog_blueprint,
     dead_letters_blueprint,
     housekeeping_blueprint,
 )
-from functions.operations.dead_letters import QUEUES, DeadLetters
-from functions.operations.housekeeping import Housekeeping, SchedulerInstances
-from functions.operations.instances import DurableInstances
+from functions.operations.housekeeping import DurableInstances, Housekeeping, SchedulerInstances
 from functions.pattern.identity import SchedulerId
 
 
@@ -37,8 +35,8 @@ class Taken:
         """Take a dead letter."""
         self.calls.append((queue, message_id, body, properties))
 
-    async def tell(self) -> None:
-        """Tell how long messages have waited."""
+    async def log_ages(self) -> None:
+        """Log how long messages have waited."""
         self.calls.append(())
 
     async def run(self, instances: SchedulerInstances) -> None:
@@ -89,7 +87,7 @@ async def test_each_queue_has_a_reader_of_its_dead_letters() -> None:
     ]
 
 
-async def test_backlog_is_told_every_five_minutes() -> None:
+async def test_ages_of_messages_are_logged_every_five_minutes() -> None:
     """As often as alert rules look."""
     taken = Taken()
     [timer] = _functions(backlog_blueprint(_as(Backlog, taken))).values()

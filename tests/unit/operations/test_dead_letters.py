@@ -9,11 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from functions.operations.alert_formats import Alert, lost_alert
-from functions.operations.dead_letters import QUEUES, DeadLetters
+from functions.operations.alerts.alerts import Alert, Alerts, lost_alert
+from functions.operations.alerts.queues import QUEUES, DeadLetters
 from functions.pattern.errors import TransientError
 from functions.pattern.messages import SchedulerRequest
 from tests.fakes.clock import FakeClock
+from tests.fakes.ports import fake_ports
 from tests.fakes.queues import RecordedRejections, Rejection
 from tests.fakes.store import MemoryStateStore
 from tests.fakes.tasks import FIRST, pending
@@ -31,11 +32,11 @@ class Bench:
         self.store = MemoryStateStore(FakeClock())
         self.rejections = RecordedRejections()
         self.alerts: list[Alert] = []
-        self.reader = DeadLetters(store=self.store, rejected=self.rejections, alerts=self)
+        self.reader = DeadLetters(fake_ports(store=self.store, rejected=self.rejections), Alerts(self))
 
-    async def alert_lost(self, loss: Alert) -> None:
-        """Keep the alert."""
-        self.alerts.append(loss)
+    async def post(self, alert: Alert) -> None:
+        """Keep the alert, as the webhook would post it."""
+        self.alerts.append(alert)
 
 
 @pytest.fixture

@@ -8,9 +8,8 @@ from dataclasses import replace
 
 import pytest
 
-from functions.operations.cursor import Sorting
-from functions.operations.listing import Listing
-from functions.operations.wanted import Wanted
+from functions.operations.tasks.listing import Listing
+from functions.operations.tasks.query import ListQuery, Sorting
 from functions.pattern.errors import TransientError
 from functions.pattern.identity import TaskId
 from functions.pattern.records import TaskRecord
@@ -43,6 +42,14 @@ async def _all_pages(desk: Desk, query: str) -> list[list[str]]:
 
 def _cursor(**fields: object) -> str:
     return urlsafe_b64encode(json.dumps(fields).encode()).decode()
+
+
+def _entries(count: int, state: ProcessState) -> list[IndexEntry]:
+    """Make entries of one state, a second apart."""
+    return [
+        IndexEntry(TaskId(f"t-{number}"), after(number), "line", state, after(number))
+        for number in range(count)
+    ]
 
 
 def _failed_at(seconds: float, task: str) -> TaskRecord:
@@ -103,26 +110,33 @@ async def test_long_lists_are_complete_and_in_order(desk: Desk, order: str, apar
 
 
 async def test_tasks_of_one_moment_are_all_listed(desk: Desk) -> None:
-    """Their ids give the order."""
+    """By their ids, whichever way the list goes."""
     names = [f"e-{number:03}" for number in range(130)]
     desk.holds(*map(in_error, names))
     for order in ("newest", "oldest"):
         listed = [name for page in await _all_pages(desk, f"order={order}") for name in page]
-        assert listed == (names if order == "oldest" else names[::-1])
+        assert listed == names
 
 
 async def test_list_asks_the_index_only_so_often_for_one_page(desk: Desk) -> None:
     """A state that is rare in a large index gives an empty page, and the list goes on."""
-    desk.index.wrong[Index.DONE] = [
-        IndexEntry(TaskId(f"d-{number}"), after(number), "line", ProcessState.PROCESSED)
-        for number in range(6_000)
-    ]
+    desk.index.wrong[Index.DONE] = _entries(6_000, ProcessState.PROCESSED)
     desk.clock.advance(6_000)
-    for order in ("newest", "oldest"):
-        desk.index.requests = 0
-        page = (await desk.get(f"/tasks?state=Compensated&order={order}")).json
-        assert (page["tasks"], desk.index.requests) == ([], 8 * desk.index.shards)
-        assert page["cursor"] is not None
+    page = (await desk.get("/tasks?state=Compensated")).json
+    assert (page["tasks"], desk.index.requests) == ([], 8 * desk.index.shards)
+    assert page["cursor"] is not None
+
+
+async def test_more_than_one_reading_of_the_oldest_is_said(desk: Desk) -> None:
+    """What ended is indexed latest first: the oldest of very many are found by a greater age."""
+    ended = _entries(2_500, ProcessState.PROCESSED)
+    desk.index.wrong[Index.DONE] = ended
+    desk.clock.advance(2_500)
+    query = ListQuery(state=ProcessState.PROCESSED, order=Sorting.OLDEST)
+    assert (await Listing(desk.ports).page(query)).more
+    assert desk.index.requests == desk.index.shards
+    found = await Listing(desk.ports).page(query.model_copy(update={"min_age": 1_500}))
+    assert (found.more, found.entries) == (False, tuple(ended[:50]))
 
 
 @pytest.mark.parametrize(
@@ -159,25 +173,19 @@ async def test_tasks_under_way_are_listed_by_their_submission(desk: Desk, order:
 
 async def test_more_under_way_than_a_request_reads_is_told_of(desk: Desk) -> None:
     """No cursor leads to those that are due later."""
-    desk.index.wrong[Index.DUE] = [
-        IndexEntry(TaskId(f"p-{number}"), after(number), "line", ProcessState.PENDING)
-        for number in range(2_500)
-    ]
+    desk.index.wrong[Index.DUE] = _entries(2_500, ProcessState.PENDING)
     page = (await desk.get("/tasks?state=Pending")).json
     assert (page["more"], desk.index.requests) == (True, desk.index.shards)
 
 
 async def test_newest_of_very_many_are_found_at_once(desk: Desk) -> None:
-    """A few rounds, and the first page is full: the windows fit what is there."""
-    desk.index.wrong[Index.DONE] = [
-        IndexEntry(TaskId(f"d-{number}"), after(number), "line", ProcessState.PROCESSED)
-        for number in range(20_000)
-    ]
+    """They come first in their index: one request for each shard."""
+    ended = _entries(20_000, ProcessState.PROCESSED)
+    desk.index.wrong[Index.DONE] = ended
     desk.clock.advance(20_000)
-    wanted = Wanted(state=ProcessState.PROCESSED, sorting=Sorting.NEWEST)
-    found = await Listing(index=desk.index, clock=desk.clock).page(wanted, None)
-    assert [entry.task for entry in found.entries] == [f"d-{19_999 - number}" for number in range(50)]
-    assert desk.index.requests <= 4 * desk.index.shards
+    found = await Listing(desk.ports).page(ListQuery(state=ProcessState.PROCESSED))
+    assert found.entries == tuple(ended[:-51:-1])
+    assert desk.index.requests == desk.index.shards
 
 
 async def test_age_of_a_task_under_way_counts_from_its_submission(desk: Desk) -> None:
@@ -216,7 +224,7 @@ async def test_entry_that_leads_nowhere_is_left_out(desk: Desk) -> None:
     """Entries are hints: one task is gone, the other was resubmitted meanwhile."""
     desk.holds(pending(LINE, TASK))
     desk.index.wrong[Index.ERROR] = [
-        IndexEntry(TaskId(name), START, "line", ProcessState.ERROR) for name in ("gone", TASK)
+        IndexEntry(TaskId(name), START, "line", ProcessState.ERROR, START) for name in ("gone", TASK)
     ]
     assert await _listed(desk) == []
 
@@ -233,8 +241,9 @@ async def test_entry_that_leads_nowhere_is_left_out(desk: Desk) -> None:
         _cursor(state="Error", sorting="oldest", at=AT, task="e-1"),
         _cursor(state="Processed", sorting="newest", at=AT, task="e-1"),
         _cursor(state="Error", sorting="newest", at=AT, shard=1),
-        _cursor(state="Error", sorting="newest", at="0001-01-01T00:00:00+14:00"),
-        _cursor(state="Error", sorting="newest", at="9999-12-31T23:59:59-14:00"),
+        _cursor(state="Error", sorting="newest", at=AT),
+        _cursor(state="Error", sorting="newest", at="0001-01-01T00:00:00+14:00", task="e-1"),
+        _cursor(state="Error", sorting="newest", at="9999-12-31T23:59:59-14:00", task="e-1"),
     ],
 )
 async def test_cursor_that_is_not_ours_is_refused(desk: Desk, cursor: str) -> None:
@@ -247,9 +256,9 @@ async def test_cursor_that_is_not_ours_is_refused(desk: Desk, cursor: str) -> No
 )
 @pytest.mark.parametrize("sorting", ["newest", "oldest"])
 async def test_cursor_at_the_ends_of_time_does_no_harm(desk: Desk, at: str, sorting: str) -> None:
-    """It leads to a list, be it an empty one."""
+    """It leads to a list, or to an empty one."""
     desk.holds(in_error())
-    cursor = _cursor(state="Error", sorting=sorting, at=at)
+    cursor = _cursor(state="Error", sorting=sorting, at=at, task="e-1")
     assert await _listed(desk, f"?order={sorting}&cursor={cursor}") in ([], [TASK])
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from functions.operations.traces import Traces
+from functions.operations.tasks.views import Traces
 from tests.fakes.tasks import pending
 from tests.fakes.workflows import LINE, TASK
 from tests.unit.operations.conftest import Desk

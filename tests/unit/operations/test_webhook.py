@@ -8,8 +8,8 @@ from collections.abc import AsyncIterator
 import aiohttp
 import pytest
 
-from functions.operations.alert_formats import AlertFormat, lost_alert
-from functions.operations.webhook import Webhook
+from functions.operations.alerts.alerts import AlertFormat, lost_alert
+from functions.operations.alerts.webhook import Webhook
 from functions.pattern.errors import SettingsError, TransientError
 from tests.fakes.remote_service import Answer, RemoteServiceFake
 

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from functions.pattern.announcements import AnnouncementKind, announcements, starts_scheduler
+from functions.pattern.announcements import announcements, starts_scheduler
 from functions.pattern.records import TaskRecord
-from functions.pattern.states import ProcessState, Remedy
+from functions.pattern.states import AnnouncementKind, ProcessState, Remedy
 from tests.fakes.interventions import (
     done,
     giving_up,

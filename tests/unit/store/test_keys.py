@@ -10,7 +10,17 @@ from hypothesis import strategies as st
 
 from functions.pattern.identity import TASK_ID_PATTERN, TaskId
 from functions.pattern.states import ProcessState
-from functions.store.keys import index_row, order_row, rows_of, shard_of, step_row, task_row
+from functions.pattern.store_ports import Index
+from functions.store.keys import (
+    index_key,
+    index_row,
+    index_time,
+    order_row,
+    rows_of,
+    shard_of,
+    step_row,
+    task_row,
+)
 from tests.fakes.tasks import pending
 from tests.fakes.workflows import LINE
 
@@ -71,6 +81,16 @@ def test_index_rows_sort_by_time(one: datetime, other: datetime, zone: timezone)
     rows = [index_row(replace(pending(LINE).task, due_at=time)) for time in (earlier.astimezone(zone), later)]
     assert rows == sorted(rows)
     assert (rows[0] == rows[1]) is (earlier == later)
+
+
+@given(TIMES, TIMES, st.sampled_from([UTC, timezone(timedelta(hours=9))]))
+def test_what_ended_sorts_latest_first(one: datetime, other: datetime, zone: timezone) -> None:
+    """To the microsecond; and the time is read back."""
+    later, earlier = sorted((one, other), reverse=True)
+    for index in (Index.ERROR, Index.DONE):
+        rows = [index_key(index, time, TaskId("t")) for time in (later.astimezone(zone), earlier)]
+        assert rows == sorted(rows)
+        assert [index_time(row) for row in rows] == [later, earlier]
 
 
 @given(TIMES)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from functions.pattern.announcements import Announcement, AnnouncementKind
+from functions.pattern.announcements import Announcement
 from functions.pattern.identity import TaskId
-from functions.pattern.states import ProcessState
+from functions.pattern.states import AnnouncementKind, ProcessState
 from tests.fakes.tasks import FIRST, after
 from tests.fakes.workflows import TASK
 from tests.unit.supervisor.bench import Bench
@@ -40,7 +40,7 @@ async def test_left_over_announcement_is_sent_and_forgotten(bench: Bench) -> Non
     bench.clock.advance(31)
     figures = await bench.sweep()
     assert bench.queues.told == [_announcement()]
-    assert (bench.outbox.waiting, figures.sent) == ([], 1)
+    assert (bench.outbox.waiting, bench.outbox.sent, figures.sent) == ([], [_announcement()], 1)
 
 
 async def test_fresh_announcement_is_left_to_who_recorded_it(bench: Bench) -> None:
@@ -79,6 +79,7 @@ async def test_notice_is_dropped_after_a_day(bench: Bench, caplog: pytest.LogCap
     bench.clock.advance(DAY + 5)
     figures = await bench.sweep()
     assert (bench.outbox.waiting, figures.dropped) == ([young], 1)
+    assert bench.outbox.sent == []
     assert "task task-1: completed was never sent, its reply queue notices takes nothing" in caplog.messages
 
 

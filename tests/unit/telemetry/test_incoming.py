@@ -23,7 +23,7 @@ HOSTS = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 
 
 def _application(submissions: Submissions) -> FastAPI:
-    app = bare_application("test")
+    app = bare_application("Test")
 
     @app.put("/api/orders/{order_id}")
     async def put(order_id: str) -> str:

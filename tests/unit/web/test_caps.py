@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable
-from datetime import timedelta
 from typing import Any
 
 import pytest
 from starlette.types import Receive, Scope, Send
 
 from functions.settings import Settings
+from functions.web.access import Guard
 from functions.web.callers import Caller, key_holder, signed_in
-from functions.web.caps import Allowance, CallerCaps, Caps
-from functions.web.guard import Guard
+from functions.web.caps import Allowance, CallerCaps, Caps, RunningTime
 from functions.web.problems import ProblemError
 from tests.fakes.asgi import AsgiClient
 from tests.fakes.clock import FakeClock
@@ -111,13 +110,17 @@ async def test_requests_at_a_time_are_counted() -> None:
 def test_allowances_fill_up_to_a_minutes_worth() -> None:
     """However long nobody asks, and whatever happens to the clock."""
     clock = FakeClock()
-    allowance = Allowance(60, clock.now())
+    allowance = Allowance(60, RunningTime(clock))
     allowance.spend(60)
-    assert allowance.wait(clock.now()) == 1
-    assert allowance.wait(clock.now() - timedelta(hours=1)) == 1
-    assert allowance.wait(clock.now() + timedelta(hours=1)) == 0
+    assert allowance.wait() == 1
+    clock.advance(-3_600)
+    assert allowance.wait() == 1
+    clock.advance(0.5)
+    assert allowance.wait() == 0.5
+    clock.advance(7_200)
+    assert allowance.wait() == 0
     allowance.spend(60)
-    assert allowance.wait(clock.now() + timedelta(hours=1)) == 1
+    assert allowance.wait() == 1
 
 
 async def test_callers_who_ask_for_nothing_are_forgotten() -> None:

@@ -12,9 +12,9 @@ from aiohttp.abc import AbstractResolver, ResolveResult
 from aiohttp.test_utils import TestServer
 from pydantic import HttpUrl, TypeAdapter, ValidationError
 
-from functions.adapters import http_session
 from functions.settings import Destination
 from functions.web.destinations import CheckedResolver
+from functions.wiring import http_session
 
 _READ: TypeAdapter[HttpUrl] = TypeAdapter(Destination)
 

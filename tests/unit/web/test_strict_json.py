@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from functions.web.strict_json import MOST_DEPTH, json_fault
+from functions.web.bodies import MOST_DEPTH, json_fault
 
 
 def nested(depth: int, kind: str = "list") -> bytes:

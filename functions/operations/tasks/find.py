@@ -1,4 +1,4 @@
-"""Finds tasks for operators: one by its id, or some by their index entries or names; never all of them."""
+"""Finds tasks for operators: one by its id, or some by their index entries or ids; never all of them."""
 
 from __future__ import annotations
 
@@ -7,14 +7,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from http import HTTPStatus
 
-from functions.operations.cursor import Cursor
-from functions.operations.listing import MOST_PER_PAGE, Listing
-from functions.operations.wanted import Wanted
+from functions.operations.tasks.listing import MOST_PER_PAGE, Listing
+from functions.operations.tasks.query import Cursor, ListQuery
 from functions.pattern.identity import TaskId
-from functions.pattern.ports import Clock
+from functions.pattern.ports import Ports
 from functions.pattern.records import TaskRecord
 from functions.pattern.states import ProcessState
-from functions.pattern.store_ports import StateStore, Stored, TaskIndex
+from functions.pattern.store_ports import Stored
 from functions.web.problems import ProblemError
 
 
@@ -33,10 +32,10 @@ class Tasks:
     So a page can have fewer tasks than fit, even none, while the list goes on.
     """
 
-    def __init__(self, *, store: StateStore, index: TaskIndex, clock: Clock) -> None:
-        self._store = store
-        self._index = index
-        self._listing = Listing(index=index, clock=clock)
+    def __init__(self, ports: Ports) -> None:
+        self._store = ports.store
+        self._index = ports.index
+        self._listing = Listing(ports)
 
     async def find(self, task: TaskId) -> Stored:
         """Read one task. Raises `ProblemError` 404 when there is none, and `TransientError`."""
@@ -45,18 +44,17 @@ class Tasks:
             raise ProblemError(HTTPStatus.NOT_FOUND, "No task is recorded under this id.")
         return stored
 
-    async def page(self, wanted: Wanted, cursor: Cursor | None) -> TaskList:
-        """Read the page that begins at `cursor`: at most 50 tasks. Raises `TransientError`."""
-        found = await self._listing.page(wanted, cursor)
+    async def page(self, query: ListQuery) -> TaskList:
+        """Read a page of at most 50 tasks. Raises `TransientError`, and `ProblemError` 422."""
+        if query.prefix is not None:
+            return await self._named(query.prefix, query.state, query.workflow)
+        found = await self._listing.page(query)
         records = await self._records(entry.task for entry in found.entries)
-        shown = tuple(each for each in records if _is_in(each, wanted.state))
+        shown = tuple(each for each in records if _is_in(each, query.listed_state))
         return TaskList(shown, found.next, found.more)
 
-    async def named(self, prefix: str, state: ProcessState | None, workflow: str | None) -> TaskList:
-        """Read up to 50 tasks whose ids begin with `prefix`, by their ids. Raises `TransientError`.
-
-        `more` says that there are others, which a longer prefix finds.
-        """
+    async def _named(self, prefix: str, state: ProcessState | None, workflow: str | None) -> TaskList:
+        """Read up to 50 tasks by their ids; `more` says that a longer prefix finds others."""
         shards = range(self._index.shards)
         reads = (self._index.named(prefix, shard, most=MOST_PER_PAGE + 1) for shard in shards)
         found = {task for ids in await asyncio.gather(*reads) for task in ids}

@@ -1,17 +1,20 @@
-"""Reads what died on a queue: records the loss, logs it and tells the operator. No message dies unseen."""
+"""What goes wrong on queues: messages that died, and messages that wait too long."""
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Mapping
-from typing import Annotated, Any, Protocol
+from datetime import datetime
+from typing import Annotated, Any
 
 from pydantic import AliasChoices, BaseModel, Field, ValidationError
 
-from functions.operations.alert_formats import Alert, lost_alert
+from functions.operations.alerts.alerts import Alerts, lost_alert
 from functions.pattern.events import MessageLost
 from functions.pattern.messages import OPERATOR_ALERTS_QUEUE, TaskIdField
-from functions.pattern.store_ports import RejectedMessages, StateStore, Stored
+from functions.pattern.ports import Ports
+from functions.pattern.store_ports import Stored
 
 #: The queues whose dead letters are read: all that `infra/queues.json` defines.
 QUEUES = (
@@ -30,13 +33,6 @@ _DESCRIPTION = "DeadLetterErrorDescription"
 _log = logging.getLogger(__name__)
 
 
-class LossAlerts(Protocol):
-    """Tells the operator of lost messages."""
-
-    async def alert_lost(self, loss: Alert) -> None:
-        """Tell of a lost message; it must not raise when it can't be told."""
-
-
 class _NamesTask(BaseModel):
     """What messages have in common: they name the task that they are about."""
 
@@ -44,18 +40,21 @@ class _NamesTask(BaseModel):
 
 
 class DeadLetters:
-    """Takes dead letters. The same one again is recorded once, and told again."""
+    """Takes dead letters, so that no message dies unseen.
 
-    def __init__(self, *, store: StateStore, rejected: RejectedMessages, alerts: LossAlerts) -> None:
-        self._store = store
-        self._rejected = rejected
+    The same one again is recorded once, and alerted again.
+    """
+
+    def __init__(self, ports: Ports, alerts: Alerts) -> None:
+        self._store = ports.store
+        self._rejected = ports.rejected
         self._alerts = alerts
 
     async def take(self, queue: str, message_id: str, body: bytes, properties: Mapping[str, Any]) -> None:
         """Record that a message of `queue` died: what it was, and on the task that it was about.
 
-        A lost alert is told only by the log, or it had no end. Raises `TransientError` when it can't be
-        recorded, so that it stays where it is.
+        A lost alert is only logged, since another alert could be lost too. Raises `TransientError` when the
+        message can't be recorded, so that it stays where it is.
         """
         reason = _reason(properties)
         task = await self._task(body)
@@ -74,6 +73,25 @@ class DeadLetters:
         except ValidationError:
             return None
         return await self._store.load(task)
+
+
+class Backlog:
+    """Looks at the queues from time to time: Service Bus measures how many messages wait, not since when."""
+
+    def __init__(self, ports: Ports) -> None:
+        self._queues = ports.queues
+        self._clock = ports.clock
+
+    async def log_ages(self) -> None:
+        """Log a line for each queue on which messages wait; an alert rule reads the age of the oldest."""
+        for depth in await self._queues.depths():
+            if depth.waiting is not None and depth.waiting.oldest_at is not None:
+                facts = {"queue": depth.queue, "oldest_seconds": self._seconds_since(depth.waiting.oldest_at)}
+                _log.info("messages wait %s", json.dumps(facts))
+
+    def _seconds_since(self, at: datetime) -> int:
+        """Give the seconds since, at least 0: the service's clock may be ahead of ours."""
+        return max(0, round((self._clock.now() - at).total_seconds()))
 
 
 def dead_letter_queue(queue: str) -> str:

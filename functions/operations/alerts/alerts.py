@@ -1,14 +1,20 @@
-"""An alert as a log line, as generic JSON and as a Teams card."""
+"""Alerts: what operators have to know, as a log line always, and posted where there is a webhook."""
 
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, assert_never
+from typing import Any, Protocol, assert_never
 
+from pydantic import ValidationError
+
+from functions.pattern.errors import TransientError
 from functions.pattern.messages import AnnouncementMessage
+
+_log = logging.getLogger(__name__)
 
 
 class AlertFormat(StrEnum):
@@ -25,7 +31,7 @@ Facts = Mapping[str, str | int | None]
 
 @dataclass(frozen=True, slots=True)
 class Alert:
-    """Something that an operator has to know; `facts` are told under their names."""
+    """Something that an operator has to know: an event's name, and its facts by their names."""
 
     event: str
     facts: Facts
@@ -89,3 +95,49 @@ def _line(name: str, value: str | int) -> dict[str, Any]:
         {"type": "TextRun", "text": str(value)},
     ]
     return {"type": "RichTextBlock", "inlines": runs}
+
+
+class NotAnAlertError(Exception):
+    """A message of the queue `operator-alerts` can't be read; the text names fields, not what is in them."""
+
+
+class AlertChannel(Protocol):
+    """Where alerts are posted, in addition to the log."""
+
+    async def post(self, alert: Alert) -> None:
+        """Post an alert. Raises `TransientError` when it is not taken."""
+
+
+class Alerts:
+    """Alerts operators. An alert is logged as an error before it is posted: an alert rule finds it anyway."""
+
+    def __init__(self, channel: AlertChannel | None) -> None:
+        self._channel = channel
+
+    async def alert_task(self, body: bytes) -> None:
+        """Log and post an alert from the queue `operator-alerts`.
+
+        Raises `TransientError` when the channel fails, and `NotAnAlertError`: then the message is
+        redelivered, and finally dead-lettered. So an alert can come twice; it names its task and epoch.
+        """
+        alert = task_alert(_read(body))
+        _log.error(alert.line())
+        if self._channel is not None:
+            await self._channel.post(alert)
+
+    async def alert_lost(self, loss: Alert) -> None:
+        """Post the alert of a lost message, which is recorded and logged already: the channel may fail."""
+        if self._channel is None:
+            return
+        try:
+            await self._channel.post(loss)
+        except TransientError as fault:
+            _log.warning("%s not posted: %s", loss.line(), fault)
+
+
+def _read(body: bytes) -> AnnouncementMessage:
+    try:
+        return AnnouncementMessage.model_validate_json(body)
+    except ValidationError as error:
+        fields = {".".join(map(str, fault["loc"])) or "message" for fault in error.errors()}
+        raise NotAnAlertError(f"not an alert: {', '.join(sorted(fields))}") from None

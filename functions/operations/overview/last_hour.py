@@ -5,15 +5,25 @@ from __future__ import annotations
 import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from pydantic import BaseModel
 
-from functions.operations.finished import MINUTE
 from functions.pattern.states import ProcessState
-from functions.pattern.store_ports import Index, IndexEntry
+from functions.pattern.store_ports import Index, IndexEntry, IndexPage
 
-MINUTES = 60
+MINUTE = timedelta(minutes=1)
+_MINUTES = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """Tasks that finished at `since` or later; `more` says that some of those are missing."""
+
+    entries: tuple[IndexEntry, ...]
+    since: datetime
+    more: bool
 
 
 class Minute(BaseModel):
@@ -45,20 +55,39 @@ class WorkflowLine(BaseModel):
     compensated: int = 0
 
 
-def end_of_hour(now: datetime) -> datetime:
-    """Give the end of the minute that runs: the last of the sixty."""
-    return now.replace(second=0, microsecond=0) + MINUTE
+def beginning_of_hour(now: datetime) -> datetime:
+    """Give the beginning of the first of the sixty minutes, of which the last still runs."""
+    return _minute(now) - (_MINUTES - 1) * MINUTE
+
+
+def finished_in_last_hour(pages: Iterable[IndexPage], now: datetime) -> Finished:
+    """Choose what finished in the last hour out of the shards' first pages, which have the newest.
+
+    Where a page does not reach so far back, the time looked back on is shortened to the minutes that all
+    pages cover; at the least, to the minute that runs.
+    """
+    read = list(pages)
+    reached = [_reached(page, now) for page in read if page.continuation is not None]
+    since = max([beginning_of_hour(now), *(_minute(at) + MINUTE for at in reached)])
+    since = min(since, _minute(now))
+    entries = tuple(entry for page in read for entry in page.entries if entry.at >= since)
+    return Finished(entries, since, more=any(at >= since for at in reached))
+
+
+def _reached(page: IndexPage, now: datetime) -> datetime:
+    """Tell how far back a page goes that is not the last."""
+    return page.entries[-1].at if page.entries else now
 
 
 def minutes(
-    entries: Sequence[tuple[Index, IndexEntry]], *, until: datetime, finished_since: datetime
+    entries: Sequence[tuple[Index, IndexEntry]], now: datetime, *, finished_since: datetime
 ) -> list[Minute]:
-    """Count by minute up to `until`; what finished is known from `finished_since` on."""
-    first = until - MINUTES * MINUTE
-    accepted = Counter(_minute(entry.submitted_at) for _, entry in entries if entry.submitted_at)
+    """Count by minute up to the one that runs; what finished is known from `finished_since` on."""
+    first = beginning_of_hour(now)
+    accepted = Counter(_minute(entry.submitted_at) for _, entry in entries)
     ended = Counter((_minute(entry.at), entry.state) for index, entry in entries if index is not Index.DUE)
     lines = []
-    for at in (first + number * MINUTE for number in range(MINUTES)):
+    for at in (first + number * MINUTE for number in range(_MINUTES)):
         known = at >= finished_since
         lines.append(
             Minute(
@@ -73,8 +102,8 @@ def minutes(
 
 
 def end_to_end(finished: Iterable[IndexEntry]) -> EndToEnd | None:
-    """Tell how long tasks took; those whose submission is not known are left out."""
-    took = sorted(_seconds(each.at - each.submitted_at) for each in finished if each.submitted_at)
+    """Tell how long tasks took; None when none has finished."""
+    took = sorted(_seconds(each.at - each.submitted_at) for each in finished)
     if not took:
         return None
     return EndToEnd(p50=_percentile(took, 0.5), p99=_percentile(took, 0.99), tasks=len(took))

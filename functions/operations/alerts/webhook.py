@@ -10,7 +10,7 @@ import aiohttp
 from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_attempt, wait_exponential
 from yarl import URL
 
-from functions.operations.alert_formats import Alert, AlertFormat, document
+from functions.operations.alerts.alerts import Alert, AlertFormat, document
 from functions.pattern.errors import SettingsError, TransientError
 
 _TIMEOUT = aiohttp.ClientTimeout(total=10)
@@ -22,10 +22,10 @@ _TEAMS_HOSTS = (".webhook.office.com", ".logic.azure.com")
 
 
 class Webhook:
-    """Posts alerts. Without a format, the address tells it. The address is a secret: it is never shown.
+    """Posts alerts. Without a format, the address decides it. The address is a secret: it is never shown.
 
     `first_wait` is the seconds before the second attempt; before each further one it is twice as long.
-    Service Bus delivers again at once, and but ten times: without waits that would be over in a second.
+    Service Bus redelivers at once, at most ten times: without waits that would be over in a second.
 
     Raises `SettingsError` for an address that is neither https nor on this machine.
     """
@@ -33,13 +33,13 @@ class Webhook:
     def __init__(
         self,
         address: str,
-        alert_format: AlertFormat | None,
+        alert_format: str | None,
         *,
         session: Callable[[], aiohttp.ClientSession],
         first_wait: float = 1,
     ) -> None:
         self._url = _checked(address)
-        self._format = alert_format or _format_of(self._url)
+        self._format = AlertFormat(alert_format) if alert_format else _format_of(self._url)
         self._session = session
         self._retrying = AsyncRetrying(
             retry=retry_if_exception_type(TransientError),

@@ -1,0 +1,159 @@
+"""Reads all that the console's first page shows: counted by the indexes, never by reading all tasks."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable
+from datetime import datetime, timedelta
+from typing import Any
+
+from pydantic import BaseModel
+
+from functions.operations.overview.last_hour import (
+    EndToEnd,
+    Finished,
+    Minute,
+    WorkflowLine,
+    beginning_of_hour,
+    by_workflow,
+    end_to_end,
+    finished_in_last_hour,
+    minutes,
+)
+from functions.pattern.breaker import BreakerRecord
+from functions.pattern.ports import Clock, Ports, QueueDepth
+from functions.pattern.store_ports import Index, IndexPage, TaskIndex
+
+#: What Table Storage gives in one request at most.
+_MOST_PER_REQUEST = 1_000
+
+#: Seconds for which queues are not looked into again, which brings their messages' bodies along.
+_QUEUES_SECONDS = 5
+
+#: Seconds for which the indexes are not read again, however many callers ask.
+_OVERVIEW_SECONDS = 2
+
+
+class Count(BaseModel):
+    """A count that ends at what one request for each shard reads: `more` says that there are more."""
+
+    count: int
+    more: bool
+
+    @classmethod
+    def of(cls, pages: Iterable[IndexPage]) -> Count:
+        """Count the entries of the first page of each shard."""
+        read = list(pages)
+        return cls(
+            count=sum(len(page.entries) for page in read),
+            more=any(page.continuation is not None for page in read),
+        )
+
+
+class FinishedView(BaseModel):
+    """What finished at `since` or later, which is within the last hour; `more` says that some is missing."""
+
+    since: datetime
+    more: bool
+    processed: int
+    compensated: int
+    end_to_end: EndToEnd | None
+
+
+class Overview(BaseModel):
+    """How everything is, as of `at`; `supervisor` is its last sweep, null before the first one."""
+
+    at: datetime
+    under_way: Count
+    overdue: Count
+    in_error: Count
+    finished: FinishedView
+    workflows: list[WorkflowLine]
+    minutes: list[Minute]
+    supervisor: dict[str, Any] | None
+    breakers: list[BreakerRecord]
+    queues: list[QueueDepth]
+
+
+class OverviewReader:
+    """Reads the overview in three requests for each shard and two more, beside looking into the queues."""
+
+    def __init__(self, ports: Ports) -> None:
+        self._ports = ports
+        self._queues = Remembered(ports.queues.depths, seconds=_QUEUES_SECONDS, clock=ports.clock)
+        self._overview = Remembered(self._read, seconds=_OVERVIEW_SECONDS, clock=ports.clock)
+
+    async def read(self) -> Overview:
+        """Give the overview, at most 2 seconds old. Raises `TransientError`."""
+        return await self._overview.get()
+
+    async def _read(self) -> Overview:
+        now, index = self._ports.clock.now(), self._ports.index
+        due, errors, done, heartbeat, breakers, queues = await asyncio.gather(
+            _first_pages(index, Index.DUE),
+            _first_pages(index, Index.ERROR),
+            _first_pages(index, Index.DONE, beginning_of_hour(now)),
+            self._ports.heartbeat.latest(),
+            self._ports.breakers.every(),
+            self._queues.get(),
+        )
+        finished = finished_in_last_hour(done, now)
+        entries = [(Index.DUE, each) for page in due for each in page.entries]
+        entries += [(Index.ERROR, each) for page in errors for each in page.entries]
+        entries += [(Index.DONE, each) for each in finished.entries]
+        workflows = by_workflow(entries, now)
+        return Overview(
+            at=now,
+            under_way=Count.of(due),
+            overdue=Count.of(_overdue(page, now) for page in due),
+            in_error=Count.of(errors),
+            finished=_finished_view(finished, workflows),
+            workflows=workflows,
+            minutes=minutes(entries, now, finished_since=finished.since),
+            supervisor=None if heartbeat is None else dict(heartbeat),
+            breakers=list(breakers),
+            queues=list(queues),
+        )
+
+
+class Remembered[ValueT]:
+    """Gives what was read less than `seconds` ago, or reads it; callers meanwhile wait for that reading."""
+
+    def __init__(self, read: Callable[[], Awaitable[ValueT]], *, seconds: float, clock: Clock) -> None:
+        self._read = read
+        self._keep = timedelta(seconds=seconds)
+        self._clock = clock
+        self._reading = asyncio.Lock()
+        self._kept: ValueT | None = None
+        self._until = clock.now()
+
+    async def get(self) -> ValueT:
+        """Give it. Raises what the reading raises; the next caller reads again."""
+        async with self._reading:
+            if self._kept is None or self._clock.now() >= self._until:
+                self._kept = await self._read()
+                self._until = self._clock.now() + self._keep
+            return self._kept
+
+
+async def _first_pages(index: TaskIndex, which: Index, since: datetime | None = None) -> list[IndexPage]:
+    shards = range(index.shards)
+    pages = (index.page(which, shard, since=since, most=_MOST_PER_REQUEST) for shard in shards)
+    return await asyncio.gather(*pages)
+
+
+def _overdue(page: IndexPage, now: datetime) -> IndexPage:
+    """Keep of a page what is due; entries come by time, so what is not ends the list."""
+    due = tuple(entry for entry in page.entries if entry.at <= now)
+    return IndexPage(due, page.continuation if len(due) == len(page.entries) else None)
+
+
+def _finished_view(finished: Finished, workflows: Iterable[WorkflowLine]) -> FinishedView:
+    lines = list(workflows)
+    return FinishedView(
+        since=finished.since,
+        more=finished.more,
+        processed=sum(line.processed for line in lines),
+        compensated=sum(line.compensated for line in lines),
+        end_to_end=end_to_end(finished.entries),
+    )

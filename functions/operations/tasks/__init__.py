@@ -1,0 +1,1 @@
+"""What operators see of single tasks, and do to them: find, list, show, resubmit, undo."""

@@ -1,0 +1,96 @@
+"""What operators do to a task in `Error`, and what would follow: it runs again, or it is undone.
+
+The epoch that ends is kept with who ended it and why: that row is the record of the action.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from http import HTTPStatus
+
+from pydantic import BaseModel
+
+from functions.operations.tasks.find import Tasks
+from functions.pattern.events import OperatorEvent, Refused, Resubmitted, UndoRequested
+from functions.pattern.identity import StepName, TaskId
+from functions.pattern.planning import undo_order
+from functions.pattern.ports import Ports
+from functions.pattern.records import TaskRecord
+from functions.pattern.states import Direction
+from functions.pattern.transitions import apply
+from functions.telemetry.spans import current_traceparent
+from functions.telemetry.tasks import decision_span
+from functions.web.problems import ProblemError
+
+#: What an action is called in traces.
+_NAMES = {Resubmitted: "resubmit", UndoRequested: "undo"}
+
+
+class Actions:
+    """Operators' actions. `start_within` is in seconds: by then a Scheduler must have taken the task."""
+
+    def __init__(self, ports: Ports, start_within: float) -> None:
+        self._tasks = Tasks(ports)
+        self._store = ports.store
+        self._clock = ports.clock
+        self._start_within = timedelta(seconds=start_within)
+
+    async def resubmit(self, task: TaskId, *, who: str, reason: str) -> TaskRecord:
+        """Have a task run again from where it stopped. Raises `ProblemError` 404 and 409."""
+        return await self._act(Resubmitted, task, who, reason)
+
+    async def undo(self, task: TaskId, *, who: str, reason: str) -> TaskRecord:
+        """Have everything undone that was dispatched. Raises `ProblemError` 404 and 409."""
+        return await self._act(UndoRequested, task, who, reason)
+
+    async def _act(self, action: type[OperatorEvent], task: TaskId, who: str, reason: str) -> TaskRecord:
+        stored = await self._tasks.find(task)
+        epoch, start_by = stored.record.task.epoch, self._clock.now() + self._start_within
+        with decision_span(stored.record, _NAMES[action]):
+            event = action(
+                epoch=epoch, who=who, reason=reason, start_by=start_by, traceparent=current_traceparent()
+            )
+            outcome = await self._store.change(stored, event)
+        if isinstance(outcome, Refused):
+            text = f"The task is not in Error, or another operator was faster ({outcome.reason})."
+            raise ProblemError(HTTPStatus.CONFLICT, text)
+        return outcome.record
+
+
+class Prospect(BaseModel):
+    """What follows an action: steps that are run, or undone, in this order.
+
+    `twice` are steps that must not run twice, were begun before, and would be begun once more.
+    """
+
+    runs: list[StepName]
+    undoes: list[StepName]
+    twice: list[StepName]
+
+
+class Prospects(BaseModel):
+    """What follows each action on a task in `Error`."""
+
+    resubmit: Prospect
+    undo: Prospect
+
+
+def prospects(record: TaskRecord, now: datetime) -> Prospects | None:
+    """Try each action on the record alone; None when the task takes none."""
+    resubmitted, undone = _prospect(record, Resubmitted, now), _prospect(record, UndoRequested, now)
+    if resubmitted is None or undone is None:
+        return None
+    return Prospects(resubmit=resubmitted, undo=undone)
+
+
+def _prospect(before: TaskRecord, action: type[OperatorEvent], now: datetime) -> Prospect | None:
+    after = apply(before, action(epoch=before.task.epoch, who="", reason="", start_by=now), now)
+    if isinstance(after, Refused):
+        return None
+    if after.task.direction is Direction.UNDO:
+        return Prospect(runs=[], undoes=list(undo_order(after)), twice=[])
+    return Prospect(
+        runs=[step.name for step in after.steps if not step.settled],
+        undoes=[],
+        twice=[step.name for step in before.steps if step.never_twice],
+    )

@@ -1,0 +1,168 @@
+"""The index entries of one state over all shards, in the order of time, with few requests for each shard.
+
+Tables are read forwards only, and what has ended is indexed by descending time. So its newest tasks are a
+merge of the shards' first pages. Every other list is read whole, as far as one request for each shard
+goes, and then sorted: the oldest of what ended, and what is under way, which is indexed by when it is due.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from typing import Any
+
+from functions.operations.tasks.query import Cursor, ListQuery, Sorting
+from functions.pattern.ports import Ports
+from functions.pattern.states import ProcessState
+from functions.pattern.store_ports import Index, IndexEntry, IndexPage
+
+MOST_PER_PAGE = 50
+
+#: Entries that one request reads for a merge, and of a list that is read whole (Table Storage's limit).
+_MOST_TO_MERGE = 200
+_MOST_AT_ONCE = 1_000
+
+#: Rounds over all shards for one page; entries that the filter refuses can fill some in vain.
+_MOST_ROUNDS = 8
+
+#: Times in keys are no finer.
+_MICROSECOND = timedelta(microseconds=1)
+
+#: How far another host's clock can be ahead of ours: the most that settings allow.
+_SKEW = timedelta(minutes=5)
+
+_EPOCH = datetime.fromtimestamp(0, UTC)
+
+_INDEX = {
+    ProcessState.PENDING: Index.DUE,
+    ProcessState.PROCESSING: Index.DUE,
+    ProcessState.ERROR: Index.ERROR,
+    ProcessState.PROCESSED: Index.DONE,
+    ProcessState.COMPENSATED: Index.DONE,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Entries in order, and where the list goes on (None: nowhere); `more` is what no cursor leads to."""
+
+    entries: tuple[IndexEntry, ...]
+    next: Cursor | None = None
+    more: bool = False
+
+
+class Listing:
+    """Finds the entries of one page: at most 8 requests for each shard, and more only for empty answers."""
+
+    def __init__(self, ports: Ports) -> None:
+        self._index = ports.index
+        self._clock = ports.clock
+
+    async def page(self, query: ListQuery) -> Found:
+        """Find up to 50 entries from the cursor on; fewer, even none, while the list still goes on.
+
+        Raises `TransientError`, and `ProblemError` 422 for a cursor that is not this list's.
+        """
+        wanted = _Wanted(query, self._clock.now(), query.place())
+        if wanted.index.latest_first and query.order is Sorting.NEWEST:
+            return await self._merged(wanted)
+        return await self._whole(wanted)
+
+    async def _merged(self, wanted: _Wanted) -> Found:
+        entries: list[IndexEntry] = []
+        for _ in range(_MOST_ROUNDS):
+            pages = await self._pages(wanted.index, *wanted.bounds(), most=_MOST_TO_MERGE)
+            read = [each for page in pages for each in page.entries]
+            ends = [page.entries[-1] for page in pages if page.continuation is not None]
+            if not ends:
+                return wanted.first(entries + wanted.of(read), None)
+            horizon = min(ends, key=wanted.rank)  # beyond it, some page does not show all that there is
+            entries += wanted.of(each for each in read if wanted.rank(each) <= wanted.rank(horizon))
+            wanted = replace(wanted, place=wanted.cursor(horizon))
+            if len(entries) > MOST_PER_PAGE:
+                break
+        return wanted.first(entries, wanted.place)
+
+    async def _whole(self, wanted: _Wanted) -> Found:
+        under_way = wanted.index is Index.DUE
+        since, until = (None, None) if under_way else wanted.bounds()
+        pages = await self._pages(wanted.index, since, until, most=_MOST_AT_ONCE)
+        entries = (each for page in pages for each in page.entries)
+        if under_way:
+            entries = (replace(each, at=each.submitted_at) for each in entries)
+        found = wanted.first(wanted.of(entries), None)
+        return replace(found, more=any(page.continuation is not None for page in pages))
+
+    async def _pages(
+        self, index: Index, since: datetime | None, until: datetime | None, *, most: int
+    ) -> list[IndexPage]:
+        read = partial(self._page, index, since=since, until=until, most=most)
+        return await asyncio.gather(*map(read, range(self._index.shards)))
+
+    async def _page(self, index: Index, shard: int, **bounds: Any) -> IndexPage:
+        """Read until there is something, or there can be nothing: a page can be empty and not the last."""
+        page = await self._index.page(index, shard, **bounds)
+        while not page.entries and page.continuation is not None:
+            page = await self._index.page(index, shard, after=page.continuation, **bounds)
+        return page
+
+
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """Which entries a page has, as of `now`: those that the query asks for, after `place`."""
+
+    query: ListQuery
+    now: datetime
+    place: Cursor | None
+
+    @property
+    def index(self) -> Index:
+        """Name the index that has them."""
+        return _INDEX[self.query.listed_state]
+
+    def bounds(self) -> tuple[datetime | None, datetime]:
+        """Give the times between which they ended, the second excluded."""
+        until = self.now + _SKEW if self.query.min_age is None else self.now - _seconds(self.query.min_age)
+        if self.place is not None and self.query.order is Sorting.NEWEST:
+            until = min(until, self.place.at)
+        since = None if self.query.max_age is None else self.now - _seconds(self.query.max_age)
+        return since, until + _MICROSECOND
+
+    def of(self, entries: Iterable[IndexEntry]) -> list[IndexEntry]:
+        """Choose the entries that are wanted, in the list's order."""
+        return sorted(filter(self._takes, entries), key=self.rank)
+
+    def rank(self, at: IndexEntry | Cursor) -> tuple[timedelta, str]:
+        """Tell where something stands in the list; what ended at the same moment is ordered by its id."""
+        since_epoch = at.at - _EPOCH
+        return since_epoch if self.query.order is Sorting.OLDEST else -since_epoch, at.task
+
+    def first(self, entries: list[IndexEntry], following: Cursor | None) -> Found:
+        """Give as many entries as fit on a page; `following` is where the list goes on after all of them."""
+        if len(entries) <= MOST_PER_PAGE:
+            return Found(tuple(entries), following)
+        shown = tuple(entries[:MOST_PER_PAGE])
+        return Found(shown, self.cursor(shown[-1]))
+
+    def cursor(self, entry: IndexEntry) -> Cursor:
+        """Name the place of an entry."""
+        query = self.query
+        return Cursor(state=query.listed_state, sorting=query.order, at=entry.at, task=entry.task)
+
+    def _takes(self, entry: IndexEntry) -> bool:
+        """Judge an entry; one of `!due` may be older than its task's state."""
+        query, age = self.query, self.now - entry.at
+        return (
+            (self.index is Index.DUE or entry.state is query.listed_state)
+            and query.workflow in {None, entry.workflow}
+            and (query.max_age is None or age <= _seconds(query.max_age))
+            and (query.min_age is None or age >= _seconds(query.min_age))
+            and (self.place is None or self.rank(entry) > self.rank(self.place))
+        )
+
+
+def _seconds(number: float) -> timedelta:
+    return timedelta(seconds=number)

@@ -1,0 +1,183 @@
+"""What operators are shown of a task; times are UTC. Payloads and results, the caller's, are not."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from pydantic import BaseModel, ConfigDict, ValidationInfo, field_validator
+
+from functions.operations.tasks.actions import Prospects, prospects
+from functions.pattern.definition import Workflow
+from functions.pattern.identity import FIRST_EPOCH, StepName
+from functions.pattern.records import (
+    LostMessage,
+    Order,
+    SentAnnouncement,
+    TaskRecord,
+)
+from functions.pattern.states import Direction, ProcessState, Remedy
+from functions.web.views import StepView, read_from
+
+#: What began a task's history, beside the ways in which epochs end.
+_SUBMITTED = "submitted"
+
+
+#: Stands for the trace's id in the address (`TRACE_URL_TEMPLATE`).
+_TRACE_ID = "{trace_id}"
+
+
+@dataclass(frozen=True, slots=True)
+class Traces:
+    """Names orders' traces; `url_template` is the address at which one is shown, if there is any."""
+
+    url_template: str | None = None
+
+    def url(self, traceparent: str | None) -> str | None:
+        """Write the address of a trace, or None when there is no trace, or nowhere to look at it."""
+        trace = trace_id(traceparent)
+        if trace is None or self.url_template is None:
+            return None
+        return self.url_template.replace(_TRACE_ID, trace)
+
+
+def trace_id(traceparent: str | None) -> str | None:
+    """Give the id out of a `traceparent`: 32 hexadecimal digits, its second part (W3C Trace Context §3.2)."""
+    return None if traceparent is None else traceparent.split("-")[1]
+
+
+class TaskLine(BaseModel):
+    """One task in a list, read from its record. It is due only as long as it is not finished."""
+
+    model_config = ConfigDict(from_attributes=True, validate_by_name=True)
+
+    id: str = read_from("task", "order_id")
+    workflow: str = read_from("order", "workflow")
+    state: ProcessState = read_from("task", "process_state")
+    direction: Direction = read_from("task", "direction")
+    epoch: int = read_from("task", "epoch")
+    failure_count: int = read_from("task", "failure_count")
+    locked_by: str | None = read_from("task", "locked_by")
+    submitted_at: datetime = read_from("order", "submitted_at")
+    updated_at: datetime = read_from("task", "updated_at")
+    finished_at: datetime | None = read_from("task", "finished_at")
+    due_at: datetime | None = read_from("task", "due_at")
+    last_error: str | None = read_from("task", "last_error")
+
+    @field_validator("due_at")
+    @classmethod
+    def _only_while_under_way(cls, due_at: datetime | None, line: ValidationInfo) -> datetime | None:
+        return due_at if line.data["finished_at"] is None else None
+
+
+class TaskPage(BaseModel):
+    """Some tasks; `cursor` asks for the next page, null when there is none.
+
+    `more` says that there are others to which no cursor leads: a longer prefix, or another age, finds them.
+    """
+
+    tasks: list[TaskLine]
+    cursor: str | None
+    more: bool
+
+
+class StepDetails(StepView):
+    """How far one step is, with what operators need to judge it; `epoch` dispatched it last."""
+
+    undo: bool
+    idempotent: bool
+    epoch: int | None
+
+
+class TransitionView(BaseModel):
+    """One entry of a task's history: what happened, who did it and why, and how the epoch stood then.
+
+    But for the submission, each is an epoch that is over.
+    """
+
+    model_config = ConfigDict(from_attributes=True, validate_by_name=True)
+
+    event: str = read_from("ended_by")
+    at: datetime = read_from("ended_at")
+    epoch: int
+    who: str
+    reason: str | None
+    last_error: str | None
+    state: ProcessState = read_from("process_state")
+    direction: Direction
+    locked_by: str | None
+    steps: list[StepDetails]
+
+    @classmethod
+    def submitted(cls, order: Order) -> TransitionView:
+        """Show how a task began."""
+        return cls(
+            event=_SUBMITTED,
+            at=order.submitted_at,
+            epoch=FIRST_EPOCH,
+            who=order.submitter,
+            reason=None,
+            last_error=None,
+            state=ProcessState.PENDING,
+            direction=Direction.DO,
+            locked_by=None,
+            steps=[],
+        )
+
+
+class TaskView(TaskLine):
+    """One task whole: as it stands in its current epoch, how it came there, and what can be done about it.
+
+    `notices` are those that were sent. `needs` names the steps that each step needs, and is null when the
+    workflow is not registered any more.
+    """
+
+    workflow_version: int
+    submitter: str
+    reply_to: str | None
+    correlation_id: str | None
+    on_failure: Remedy
+    on_exhausted: Remedy
+    complete_by: datetime | None
+    not_before: datetime | None
+    steps: list[StepDetails]
+    needs: dict[StepName, list[StepName]] | None
+    history: list[TransitionView]
+    notices: list[SentAnnouncement]
+    lost_messages: list[LostMessage]
+    prospects: Prospects | None
+    trace_id: str | None
+    trace_url: str | None
+
+    @classmethod
+    def whole(cls, record: TaskRecord, workflow: Workflow | None, traces: Traces, now: datetime) -> TaskView:
+        """Show a task's record; its history begins with its submission."""
+        order = record.order
+        return cls(
+            **dict(TaskLine.model_validate(record)),
+            workflow_version=order.workflow_version,
+            submitter=order.submitter,
+            reply_to=order.reply_to,
+            correlation_id=order.correlation_id,
+            on_failure=order.on_failure,
+            on_exhausted=order.on_exhausted,
+            complete_by=record.task.complete_by,
+            not_before=record.task.not_before,
+            steps=[StepDetails.model_validate(step) for step in record.steps],
+            needs=None if workflow is None else {step.name: sorted(step.needs) for step in workflow.steps},
+            history=[TransitionView.submitted(order), *map(TransitionView.model_validate, record.history)],
+            notices=sorted(record.sent, key=lambda notice: notice.sent_at),
+            lost_messages=list(record.lost),
+            prospects=prospects(record, now),
+            trace_id=trace_id(order.traceparent),
+            trace_url=traces.url(order.traceparent),
+        )
+
+
+class ActionTaken(BaseModel):
+    """An operator's action is recorded; the task goes on in `epoch`."""
+
+    id: str
+    epoch: int
+    state: ProcessState
+    direction: Direction

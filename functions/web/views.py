@@ -1,0 +1,28 @@
+"""What callers and operators alike are shown of a step, and how views are read from records."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from pydantic import AliasPath, BaseModel, ConfigDict, Field
+
+from functions.pattern.states import StepState
+
+
+def read_from(*path: str) -> Any:
+    """Fill a model's field from an attribute of an attribute of what it is read from."""
+    return Field(validation_alias=AliasPath(path[0], *path[1:]))
+
+
+class StepView(BaseModel):
+    """How far one step is; times are UTC."""
+
+    model_config = ConfigDict(from_attributes=True)
+
+    name: str
+    state: StepState
+    complete_by: datetime | None
+    started_at: datetime | None
+    finished_at: datetime | None
+    error: str | None

@@ -1,0 +1,74 @@
+"""The outbox on the real table: what is sent leaves it, and is known from then on."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from azure.data.tables.aio import TableClient
+
+from functions.pattern.announcements import announcements
+from functions.pattern.records import SentAnnouncement
+from functions.pattern.request_figures import StoreFigures
+from functions.pattern.states import AnnouncementKind
+from functions.store.outbox import TableOutbox
+from functions.store.retention import TableTaskRetention
+from tests.fakes.clock import FakeClock
+from tests.fakes.interventions import done
+from tests.fakes.tasks import FIRST, after, claimed, pending
+from tests.fakes.workflows import LINE, TASK
+from tests.integration.processes import Process
+
+pytestmark = pytest.mark.process
+
+_PLAIN = pending(LINE)
+ORDER = replace(_PLAIN, order=replace(_PLAIN.order, reply_to="notices-demo"))
+
+
+class Sender:
+    """What sends announcements, a minute after the task was recorded."""
+
+    def __init__(self, table: TableClient) -> None:
+        clock = FakeClock()
+        clock.advance(60)
+        self.figures = StoreFigures()
+        self.outbox = TableOutbox(table, shards=1, figures=self.figures, clock=clock)
+
+
+@pytest.fixture
+def sender(table: TableClient) -> Sender:
+    """Make what sends from the test's table."""
+    return Sender(table)
+
+
+async def test_sent_announcement_leaves_its_time(process: Process, sender: Sender) -> None:
+    """In one transaction; the record shows it, and another process that sent it too changes nothing."""
+    await process.store.admit(ORDER)
+    [received] = await sender.outbox.unsent(0, after(60), 10)
+    for transactions in (1, 2):
+        await sender.outbox.mark_sent(received)
+        assert sender.figures.transactions == transactions
+    assert await sender.outbox.unsent(0, after(60), 10) == []
+    [sent] = (await process.read(TASK)).record.sent
+    assert sent == SentAnnouncement(kind=AnnouncementKind.RECEIVED, epoch=FIRST, sent_at=after(60))
+
+
+async def test_announcement_that_is_given_up_leaves_nothing(process: Process, sender: Sender) -> None:
+    """Nobody can take it for sent."""
+    await process.store.admit(ORDER)
+    [received] = announcements(None, ORDER)
+    for _ in range(2):
+        await sender.outbox.give_up(received)
+    assert await sender.outbox.unsent(0, after(60), 10) == []
+    assert (await process.read(TASK)).record.sent == ()
+
+
+async def test_marks_go_with_their_task(process: Process, sender: Sender, table: TableClient) -> None:
+    """Nothing is left of a task whose retention is over."""
+    await process.store.admit(ORDER)
+    stored = await process.told(TASK, claimed(), *done("pick", "send"))
+    for announcement in await sender.outbox.unsent(0, after(60), 10):
+        await sender.outbox.mark_sent(announcement)
+    assert len((await process.read(TASK)).record.sent) == 2
+    assert await TableTaskRetention(table, shards=1, figures=StoreFigures()).delete(stored)
+    assert await process.rows() == {}
