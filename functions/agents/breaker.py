@@ -44,15 +44,11 @@ class Breaker:
     """
 
     def __init__(self, service: str, ports: Ports, policy: BreakerPolicy) -> None:
-        self._service = service
+        #: The remote service, by its Agent's name.
+        self.service = service
         self._policy = policy
         self._clock = ports.clock
         self._shared = SharedRecord(service, ports)
-
-    @property
-    def service(self) -> str:
-        """The remote service, by its Agent's name."""
-        return self._service
 
     @property
     def state(self) -> BreakerState:
@@ -95,9 +91,9 @@ class Breaker:
             return
         record = after_success(self._shared.record, self._clock.now())
         if probe is None:
-            self._shared.remember(record)
+            self._shared.record = record
             return
-        _log.info("circuit of %s: closed, the service is back", self._service)
+        _log.info("circuit of %s: closed, the service is back", self.service)
         await self._shared.publish(record)
 
     async def _failed(self, probe: BreakerRecord | None, error: str) -> None:
@@ -105,11 +101,11 @@ class Breaker:
             return
         record = after_failure(self._shared.record, error, self._clock.now(), self._policy)
         if record.state is BreakerState.CLOSED:
-            self._shared.remember(record)
+            self._shared.record = record
             return
         _log.warning(
             "circuit of %s: open for %.0f s, %d failures in a row (%s)",
-            self._service,
+            self.service,
             self._policy.open_for.total_seconds(),
             record.failures,
             error,

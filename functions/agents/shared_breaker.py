@@ -33,24 +33,16 @@ class SharedRecord:
         self._service = service
         self._rows = ports.breakers
         self._clock = ports.clock
-        self._mine = self._there = new_record(service, self._clock.now())
+        #: The record as this process knows it; what other instances need not know is simply assigned.
+        self.record = self._there = new_record(service, self._clock.now())
         self._version: str | None = None
         self._read_at: datetime | None = None
         self._store_is_down = False
         self._lock = asyncio.Lock()
 
-    @property
-    def record(self) -> BreakerRecord:
-        """The record as this process knows it."""
-        return self._mine
-
-    def remember(self, record: BreakerRecord) -> None:
-        """Keep a record that other instances need not know."""
-        self._mine = record
-
     async def publish(self, record: BreakerRecord) -> None:
         """Keep a record and write it, or adopt the row that another instance has written meanwhile."""
-        self._mine = record
+        self.record = record
         async with self._lock:
             await self._write()
 
@@ -73,19 +65,19 @@ class SharedRecord:
             there = await self._rows.read(self._service)
             if self._version != (None if there is None else there.version):
                 self._note(there)
-                self._mine = self._there
+                self.record = self._there
         self._read_at = self._clock.now()
 
     async def _write(self) -> None:
         """Write what the row does not say yet; failures that are merely counted are not written."""
-        mine = self._mine
-        if (mine.state, mine.probe_at) == (self._there.state, self._there.probe_at):
+        record = self.record
+        if (record.state, record.probe_at) == (self._there.state, self._there.probe_at):
             return
         async with self._asking_the_store():
-            swap = await self._rows.swap(mine, self._version)
+            swap = await self._rows.swap(record, self._version)
             self._note(swap.there)
             if not swap.won:
-                self._mine = self._there
+                self.record = self._there
 
     def _note(self, there: StoredBreaker | None) -> None:
         if there is None:
@@ -102,11 +94,7 @@ class SharedRecord:
         except (TransientError, TimeoutError) as fault:
             if not self._store_is_down:
                 reason = str(fault) or "no answer"
-                _log.warning(
-                    "circuit of %s: not shared, the state store is unavailable (%s)",
-                    self._service,
-                    reason,
-                )
+                _log.warning("circuit of %s: not shared, the state store fails (%s)", self._service, reason)
             self._store_is_down = True
         else:
             self._store_is_down = False

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 EVERY_ID = "*"
 
 
-class FaultKind(StrEnum):
+class CallFault(StrEnum):
     """How a call goes wrong."""
 
     #: It is delayed, and its work is done late.
@@ -33,21 +33,21 @@ class Fault(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    kind: FaultKind
+    kind: CallFault
     times: Annotated[int, Field(ge=1, le=1_000)] | None = None
     seconds: Annotated[float, Field(ge=0, le=120)] = 0
 
     @model_validator(mode="after")
     def _is_felt(self) -> Self:
-        if self.kind in {FaultKind.SLOW, FaultKind.HANG} and self.seconds == 0:
+        if self.kind in {CallFault.SLOW, CallFault.HANG} and self.seconds == 0:
             raise ValueError(f"kind '{self.kind}' needs seconds")
         return self
 
     def concerns(self, method: str) -> bool:
         """Tell whether the fault applies to a call with this HTTP method."""
-        if self.kind is FaultKind.REFUSE:
+        if self.kind is CallFault.REFUSE:
             return method != "DELETE"
-        return self.kind is not FaultKind.REFUSE_UNDO or method == "DELETE"
+        return self.kind is not CallFault.REFUSE_UNDO or method == "DELETE"
 
 
 class FaultView(Fault):

@@ -13,7 +13,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from functions.pattern.identity import TASK_ID_PATTERN
 from functions.services.fault_table import Faults
-from functions.services.faults import Fault, FaultKind
+from functions.services.faults import CallFault, Fault
 from functions.services.service import SERVICES_PATH
 
 _RESOURCE = re.compile(rf"{SERVICES_PATH}/(?P<service>[^/]+)/(?P<id>{TASK_ID_PATTERN.strip('^$')})")
@@ -47,18 +47,18 @@ class FaultyCalls:
 
     async def _fail(self, fault: Fault, scope: Scope, receive: Receive, send: Send) -> None:
         match fault.kind:
-            case FaultKind.SLOW:
+            case CallFault.SLOW:
                 await asyncio.sleep(fault.seconds)
                 await self._app(scope, receive, send)
                 return
-            case FaultKind.LOSE_ANSWER:
+            case CallFault.LOSE_ANSWER:
                 await self._app(scope, receive, _lose)
                 status = HTTPStatus.GATEWAY_TIMEOUT
-            case FaultKind.HANG:
+            case CallFault.HANG:
                 status = HTTPStatus.GATEWAY_TIMEOUT
-            case FaultKind.FAIL:
+            case CallFault.FAIL:
                 status = HTTPStatus.SERVICE_UNAVAILABLE
-            case FaultKind.REFUSE | FaultKind.REFUSE_UNDO:
+            case CallFault.REFUSE | CallFault.REFUSE_UNDO:
                 status = HTTPStatus.UNPROCESSABLE_ENTITY
             case _:
                 assert_never(fault.kind)

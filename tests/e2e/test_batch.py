@@ -12,6 +12,7 @@ from tests.e2e.caller import ORDER, Caller, rows, running, until_all_processed
 
 pytestmark = [pytest.mark.process, pytest.mark.timeout(300)]
 
+_ITEM: Mapping[str, Any] = {"sku": "TEA-250", "quantity": 2, "unit_price": "4.90"}
 _SIZE = 500
 #: Seconds after which orders that are not processed never will be; they take some 40 on two cores.
 _PATIENCE = 240
@@ -21,8 +22,8 @@ _BAD: Mapping[int, tuple[object, str]] = {
     0: ("no order", "order"),
     99: ({**ORDER, "id": "a b"}, "id"),
     250: (
-        {**ORDER, "id": "nothing", "items": [{"sku": "TEA-250", "quantity": 0, "unit_price": "4.90"}]},
-        "items.0.quantity",
+        {**ORDER, "id": "nothing", "items": [_ITEM, {**_ITEM, "quantity": 0}]},
+        "items.1.quantity",
     ),
     251: ({**ORDER, "id": "nobody", "customer": ""}, "customer"),
     499: ({**ORDER, "id": "astray", "reply_to": "elsewhere"}, "reply_to"),

@@ -94,10 +94,7 @@ async def test_store_that_is_away_makes_no_call_fail(
     instances.clock.advance(OPEN_FOR)
     instances.drones.fault = None
     assert await instances.call_in_turn(breaker, 2) == ["delivered"] * 2
-    assert (
-        caplog.text.count("not shared, the state store is unavailable (Table Storage: ServiceRequestError)")
-        == 1
-    )
+    assert caplog.text.count("not shared, the state store fails (Table Storage: ServiceRequestError)") == 1
 
 
 async def test_store_that_comes_back_is_told(instances: Instances) -> None:

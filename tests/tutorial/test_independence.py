@@ -1,0 +1,64 @@
+"""A workflow can be removed or added without a change anywhere else; the tests do not notice either."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.house.documents import ROOT
+from tests.tutorial.project import REGISTRY, add_workflow
+
+_REMOVED = "deliveries"
+_IGNORED = shutil.ignore_patterns(".*", "__pycache__", "node_modules")
+#: The tests that look at the whole application, or at every document.
+_WHOLE = ("tests/security", "tests/infra", "tests/house/test_docs.py", "tests/unit/workflows")
+
+
+def _remove_workflow(folder: Path) -> None:
+    """Do what the tutorial says of removing a workflow."""
+    for each in (folder / "functions", *(folder / "tests").iterdir()):
+        shutil.rmtree(each / "workflows" / _REMOVED, ignore_errors=True)
+    registry = folder / REGISTRY
+    line = f'    "{_REMOVED}",\n'
+    text = registry.read_text(encoding="utf-8")
+    assert line in text
+    registry.write_text(text.replace(line, ""), encoding="utf-8")
+
+
+@pytest.mark.skipif(not (ROOT / "functions/workflows" / _REMOVED).exists(), reason=f"{_REMOVED} is removed")
+def test_nothing_else_imports_the_workflow() -> None:
+    """Neither the application nor the tests, but for the folders that go with it."""
+    files = [path for ring in ("functions", "local", "tests") for path in (ROOT / ring).rglob("*.py")]
+    outside = [path for path in files if f"workflows/{_REMOVED}/" not in str(path)]
+    imported = [path for path in outside if f"functions.workflows.{_REMOVED}" in path.read_text("utf-8")]
+    assert [str(path.relative_to(ROOT)) for path in imported if path != Path(__file__)] == []
+
+
+@pytest.mark.process
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("change", [_remove_workflow, add_workflow])
+def test_the_tests_stay_green(tmp_path: Path, change: Callable[[Path], None]) -> None:
+    """In a copy of the project, as far as they look at the whole of it."""
+    copy = tmp_path / "project"
+    shutil.copytree(ROOT, copy, ignore=_IGNORED)
+    for name in (".funcignore", ".gitignore", ".ci", ".github"):
+        if (ROOT / name).is_dir():
+            shutil.copytree(ROOT / name, copy / name)
+        elif (ROOT / name).exists():
+            shutil.copy(ROOT / name, copy / name)
+    if change is add_workflow or (ROOT / "functions/workflows" / _REMOVED).exists():
+        change(copy)
+    ran = subprocess.run(
+        [sys.executable, "-m", "pytest", "-m", "not process", "--quiet", "-p", "no:cacheprovider", *_WHOLE],
+        cwd=copy,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stdout[-4_000:] + ran.stderr[-1_000:]
