@@ -15,7 +15,7 @@ from functions.pattern.ports import Admission, Stored
 from functions.pattern.states import ProcessState, StepState
 from functions.settings import Connection
 from functions.store import connect
-from tests.chaos.proxy import Proxy, Weather
+from tests.chaos.injection.proxy import Proxy, ProxyMode
 from tests.fakes.tasks import claimed, completed, failed, pending, started
 from tests.fakes.workflows import LINE, TASK
 from tests.integration.processes import Loss, Process
@@ -102,15 +102,15 @@ async def test_lost_connection_is_repeated_by_the_sdk(connection: Connection, ta
     assert connection.connection_string is not None
     port = urlsplit(table.url).port
     assert port is not None
-    proxy = Proxy(slowness=0)
+    proxy = Proxy(delay=0)
     proxy.forward_to(port)
     async with proxy.serving():
         by_proxy = connection.connection_string.replace(f":{port}/", f":{proxy.port}/")
         async with connect.connect(Connection(by_proxy, None, None)) as service:
             process = Process(service.get_table_client(table.table_name))
-            async with proxy.weather(Weather.SWALLOWING):
+            async with proxy.mode(ProxyMode.DROPPING_ANSWERS):
                 admission = asyncio.create_task(process.store.admit(pending(LINE)))
                 async with asyncio.timeout(5):
-                    while not proxy.met:
+                    while not proxy.affected:
                         await asyncio.sleep(0.01)
             assert (await admission).admission is Admission.RECORDED
