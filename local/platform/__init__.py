@@ -14,10 +14,10 @@ from local.platform.errors import (
 )
 from local.platform.folder import reset
 from local.platform.interruption import INTERRUPTED, until_stop_signal
+from local.platform.lifecycle import Platform
 from local.platform.options import ANY_PORTS, Addresses, PlatformOptions, Ports
 from local.platform.parts import PartName
 from local.platform.process import ROOT
-from local.platform.supervisor import Platform
 
 __all__ = [
     "ANY_PORTS",

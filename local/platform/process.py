@@ -99,7 +99,7 @@ class PartProcess:
         self._signal_group(signal.SIGSTOP)
 
     def resume(self) -> None:
-        """Let it run again after `pause`."""
+        """End a `pause`."""
         self._signal_group(signal.SIGCONT)
 
     def failure(self, what_happened: str) -> PartFailedError:

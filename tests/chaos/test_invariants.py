@@ -70,10 +70,10 @@ def test_order_that_an_alert_names_is_not_lost() -> None:
             {"settling": Settling(seconds=250.0, leftovers=["queue x holds 1 messages"])},
         ),
         (
-            Invariant.SILENCE_OF_THE_LATE,
+            Invariant.NO_LATE_OUTCOME,
             {"calls": (call(CallDirection.DO, 1.5), call(CallDirection.DO, 6.5))},
         ),
-        (Invariant.ATOMIC_BIRTH, {"observations": Observations({}, [ORDER], 1)}),
+        (Invariant.ATOMIC_CREATION, {"observations": Observations({}, [ORDER], 1)}),
         (Invariant.STATUS_AGREES, {"notices": (notice("received", 1, 0.5),)}),
         (Invariant.STATUS_AGREES, {"notices": (notice("completed", 1, 0.5), notice("received", 1, 2))}),
         (Invariant.ALERTS, {"alerts": (PostedAlert(ORDER, 1, "without need"),)}),
@@ -111,14 +111,14 @@ def test_what_was_wrong_for_a_moment_is_found(invariant: Invariant, seen: list[A
         (Invariant.MUTUAL_EXCLUSION, rows(task("Processed", 2), step("Completed", 1, started=1, finished=2))),
         (Invariant.TERMINATION, rows(task("Processing", 1), step("Running", 1, started=1))),
         (
-            Invariant.SILENCE_OF_THE_LATE,
+            Invariant.NO_LATE_OUTCOME,
             rows(task("Processed", 1), step("Completed", 1, started=1, finished=6)),
         ),
         (
             Invariant.FAILURE_COUNT,
             rows(task("Processed", 1, failure_count=1), step("Completed", 1, started=1)),
         ),
-        (Invariant.ATOMIC_BIRTH, rows(task("Processed", 1))),
+        (Invariant.ATOMIC_CREATION, rows(task("Processed", 1))),
     ],
 )
 def test_what_is_wrong_at_the_end_is_found(invariant: Invariant, spoilt: TaskRows) -> None:
@@ -152,7 +152,7 @@ def test_only_an_operator_restarts_a_finished_task() -> None:
 def test_call_of_a_host_that_was_frozen_is_not_late() -> None:
     """It read its clock before, and called after."""
     late = replace(processed(), calls=(call(CallDirection.DO, 8.5),))
-    assert Invariant.SILENCE_OF_THE_LATE in _broken(late)
+    assert Invariant.NO_LATE_OUTCOME in _broken(late)
     assert _broken(replace(late, host_pauses=(Interval(after(2), after(8)),))) == set()
 
 

@@ -15,7 +15,7 @@ from tests.chaos.plan.schedule import make_plan
 
 @pytest.fixture(autouse=True)
 def _no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let faults follow each other at once."""
+    """Inject the faults without a pause between them."""
 
     async def at_once(_seconds: float) -> None:
         await asyncio.sleep(0)

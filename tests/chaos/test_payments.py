@@ -39,7 +39,7 @@ def fault_counts() -> FaultCounts:
 
 @pytest.fixture
 def call_faults(fault_counts: FaultCounts) -> CallFaults:
-    """Give call_faults for one order of each scenario, which is its id."""
+    """Return the faults for one order of each scenario, whose name is its id."""
     return CallFaults(_SCENARIOS, fault_counts)
 
 
@@ -47,8 +47,8 @@ def call_faults(fault_counts: FaultCounts) -> CallFaults:
 async def client(ledger: Ledger, call_faults: CallFaults) -> AsyncIterator[_Client]:
     """Serve payments, and call them."""
     application = Application()
-    chance = Random()  # noqa: S311 - chance, no secret
-    application.add_routes(FaultyPayments(ledger, call_faults, chance).routes())
+    random = Random()  # noqa: S311 - not for security
+    application.add_routes(FaultyPayments(ledger, call_faults, random).routes())
     async with TestClient(TestServer(application)) as client:
         yield client
 

@@ -29,14 +29,14 @@ def five_activities(context: df.DurableOrchestrationContext) -> Generator[Any, A
 
 @app.function_name(CLAIM_ACTIVITY)
 @app.activity_trigger(input_name="attempt")
-async def claim(attempt: dict[str, Any]) -> dict[str, Any]:  # noqa: ARG001 - the signature of the real one
+async def claim(attempt: object) -> dict[str, Any]:  # noqa: ARG001 - the signature of the real one
     """Claim nothing, and report one step as ready."""
     return {"outcome": "claimed", "ready": ["step"]}
 
 
 @app.function_name(RUN_STEP_ACTIVITY)
 @app.activity_trigger(input_name="step")
-async def run_step(step: dict[str, Any]) -> dict[str, Any]:  # noqa: ARG001 - the signature of the real one
+async def run_step(step: object) -> dict[str, Any]:  # noqa: ARG001 - the signature of the real one
     """Run nothing, and report no further step."""
     return {"outcome": "completed", "ready": []}
 

@@ -15,7 +15,7 @@ from tests.chaos.traffic.submitters import REPLY_QUEUE
 
 _LOOK_EVERY = 1.0
 _SHOWN = 5
-_TIMEOUT = aiohttp.ClientTimeout(total=5)
+_TIMEOUT = aiohttp.ClientTimeout(total=60)
 
 #: Describes what is still to be done outside the tables and the queues.
 type Pending = Callable[[], Sequence[str]]

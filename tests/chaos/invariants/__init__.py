@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator, Mapping
 
 from tests.chaos.evidence.evidence import Evidence
 from tests.chaos.invariants.announcements import alerts, status_agrees
-from tests.chaos.invariants.completeness import atomic_birth, no_loss, not_vacuous
+from tests.chaos.invariants.completeness import atomic_creation, no_loss, not_vacuous
 from tests.chaos.invariants.effects import net_effect, one_effect, order_of_calls
 from tests.chaos.invariants.histories import failure_count, monotone, mutual_exclusion
-from tests.chaos.invariants.timeliness import silence_of_the_late, termination
+from tests.chaos.invariants.timeliness import no_late_outcome, termination
 from tests.chaos.invariants.violations import Invariant, Violation
 
 __all__ = ["Invariant", "Violation", "violations"]
@@ -22,9 +22,9 @@ _CHECKS: Mapping[Invariant, Callable[[Evidence], Iterator[Violation]]] = {
     Invariant.MONOTONE: monotone,
     Invariant.ORDER: order_of_calls,
     Invariant.TERMINATION: termination,
-    Invariant.SILENCE_OF_THE_LATE: silence_of_the_late,
+    Invariant.NO_LATE_OUTCOME: no_late_outcome,
     Invariant.FAILURE_COUNT: failure_count,
-    Invariant.ATOMIC_BIRTH: atomic_birth,
+    Invariant.ATOMIC_CREATION: atomic_creation,
     Invariant.STATUS_AGREES: status_agrees,
     Invariant.ALERTS: alerts,
     Invariant.NOT_VACUOUS: not_vacuous,

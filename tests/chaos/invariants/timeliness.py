@@ -1,4 +1,4 @@
-"""I7, termination, and I8, silence of the late."""
+"""I7, termination, and I8, no late outcome."""
 
 from __future__ import annotations
 
@@ -31,18 +31,18 @@ def termination(evidence: Evidence) -> Iterator[Violation]:
         yield Violation(Invariant.TERMINATION, None, f"after {evidence.settling.seconds:.0f} s: {what}")
 
 
-def silence_of_the_late(evidence: Evidence) -> Iterator[Violation]:
+def no_late_outcome(evidence: Evidence) -> Iterator[Violation]:
     """Find calls outside the time of every dispatch, and outcomes that were recorded too late."""
     for order, rows in evidence.tasks.items():
         dispatches = list(_dispatches(rows))
         for call in evidence.calls_of(order):
             if not any(_belongs(call, dispatch, evidence) for dispatch in dispatches):
                 what = f"'{call.direction}' arrived {call.arrived:%X.%f}, in the time of no dispatch"
-                yield Violation(Invariant.SILENCE_OF_THE_LATE, order, what)
+                yield Violation(Invariant.NO_LATE_OUTCOME, order, what)
         for step in _all_steps(rows):
             if _is_late(step):
                 what = f"step {step.name} was recorded {step.state} after its complete-by"
-                yield Violation(Invariant.SILENCE_OF_THE_LATE, order, what)
+                yield Violation(Invariant.NO_LATE_OUTCOME, order, what)
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ ADDRESSES = Addresses(Ports(host=7171, service_bus=5772, table=10102))
 
 @pytest.fixture
 def app(tmp_path: Path) -> Path:
-    """Give an application folder with the sample settings."""
+    """Return an application folder with the sample settings."""
     _write(
         tmp_path / "local.settings.sample.json",
         STATE_SHARDS="16",

@@ -28,7 +28,7 @@ def _find(home: Path, script: str = "find-python") -> subprocess.CompletedProces
 
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
-    """Give an empty home folder with an empty `bin`, and a `system` that has no Python."""
+    """Return an empty home folder with an empty `bin`, and a `system` without Python."""
     (tmp_path / "bin").mkdir()
     (tmp_path / "system").mkdir()
     return tmp_path
