@@ -44,7 +44,7 @@ async def running(data: Path) -> AsyncIterator[Bench]:
 
 
 class Console:
-    """One tab with the console; `complaints` are the errors that the browser reports, and what the CSP blocked."""
+    """One tab with the console; `complaints` are the browser's errors, and what the CSP blocked."""
 
     def __init__(self, page: Page, host: str) -> None:
         self.page = page
