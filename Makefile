@@ -6,7 +6,7 @@ VENV := .venv/bin
 PYTHON_PACKAGES := .venv/.installed
 NODE_PACKAGES := node_modules/.installed
 PACKAGES := packages/functions-local packages/servicebus-local
-# Files, not tests, are dealt out, so that a platform that a file's tests share is started once.
+# Files, not tests, are distributed, so that a platform that the tests of a file share is started once.
 PYTEST := pytest --numprocesses 2 --dist loadfile -rs
 # The core is pure, so nothing keeps a test from reaching all of it.
 COVERAGE := --cov=functions.pattern --cov-branch --cov-report=term-missing:skip-covered --cov-fail-under=100

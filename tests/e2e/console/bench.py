@@ -36,7 +36,7 @@ async def running(data: Path) -> AsyncIterator[Bench]:
 
 
 class Console:
-    """One tab with the console; `complaints` are the browser's errors, and what the CSP kept out."""
+    """One tab with the console; `complaints` are the browser's errors, and what the CSP blocked."""
 
     def __init__(self, page: Page, host: str) -> None:
         self.page = page

@@ -37,7 +37,7 @@ async def browser() -> AsyncIterator[Browser]:
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def console(browser: Browser, bench: Bench) -> AsyncIterator[Console]:
-    """Open a tab, of which the browser must have nothing to complain."""
+    """Open a tab, in which the browser must report no error."""
     async with Console.of(browser, bench.platform.addresses.host) as console:
         yield console
         assert console.complaints == []
@@ -45,7 +45,7 @@ async def console(browser: Browser, bench: Bench) -> AsyncIterator[Console]:
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def phone(browser: Browser, bench: Bench) -> AsyncIterator[Console]:
-    """Open a tab as wide as a phone, of which the browser must have nothing to complain."""
+    """Open a tab as wide as a phone, in which the browser must report no error."""
     async with Console.of(browser, bench.platform.addresses.host, width=390, height=844) as console:
         yield console
         assert console.complaints == []

@@ -1,6 +1,6 @@
 """`make screenshots`: pictures of the console for the documentation, in light and in dark.
 
-The platform runs as it does in tests; an hour's tasks are told to its state store beforehand.
+The platform runs as it does in tests; an hour's tasks are written to its state store beforehand.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ async def _taken(bench: Bench, browser: Browser, folder: Path, name: str, scheme
 
 
 def main() -> None:
-    """Take the pictures, and name them."""
+    """Take the pictures, and print their names."""
     FOLDER.mkdir(parents=True, exist_ok=True)
     for path in asyncio.run(screenshots(FOLDER)):
         print(f"{path.name}: {path.stat().st_size // 1024} KB")  # noqa: T201 - a command's output

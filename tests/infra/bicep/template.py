@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -12,6 +12,9 @@ from tree_sitter import Language, Node, Parser
 
 _BICEP = Language(tree_sitter_bicep.language())
 
+#: What stands for a declaration's type; a function's parameters do, before the type that it returns.
+_TYPES = {"parameters", "type"}
+
 
 class SyntaxFaultError(Exception):
     """A file is not Bicep as the grammar knows it; the text says where."""
@@ -19,7 +22,7 @@ class SyntaxFaultError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Declaration:
-    """A parameter, variable, output or function: its name, decorators, type and value, if it has them."""
+    """A parameter, variable, output or function. A function's `type` is its parameters."""
 
     name: str
     decorators: dict[str, tuple[Node, ...]]
@@ -65,20 +68,19 @@ class Template:
 def read_template(path: Path) -> Template:
     """Read a file, once. Raises `SyntaxFaultError` when any part of it is not understood."""
     root = parse(path.read_bytes(), path.name)
-    declared = list(_declared(root))
 
-    def of(kind: str) -> dict[str, Declaration]:
-        return {each.name: each for node, each in declared if node.type == kind}
+    def of[Kind](kind: str, read: Callable[[Node], Kind]) -> dict[str, Kind]:
+        return {text_of(named(node)[0]): read(node) for node in root.children if node.type == kind}
 
     return Template(
         path=path,
         root=root,
-        parameters=of("parameter_declaration"),
-        variables=of("variable_declaration"),
-        outputs=of("output_declaration"),
-        functions=of("user_defined_function"),
-        resources=_placed(root, "resource_declaration"),
-        modules=_placed(root, "module_declaration"),
+        parameters=of("parameter_declaration", _declaration),
+        variables=of("variable_declaration", _declaration),
+        outputs=of("output_declaration", _declaration),
+        functions=of("user_defined_function", _declaration),
+        resources=of("resource_declaration", _resource),
+        modules=of("module_declaration", _resource),
         imports=tuple(_import(node) for node in root.children if node.type == "import_functionality"),
         exported=frozenset(
             text_of(named(node)[0]) for node in root.children if "export" in decorators_of(node)
@@ -134,31 +136,23 @@ def decorators_of(node: Node) -> dict[str, tuple[Node, ...]]:
     }
 
 
-def _declared(root: Node) -> Iterator[tuple[Node, Declaration]]:
-    for node in root.children:
-        parts = named(node)
-        match node.type:
-            case "parameter_declaration" | "output_declaration":
-                value = parts[2] if len(parts) > 2 else None
-                yield node, Declaration(text_of(parts[0]), decorators_of(node), parts[1], value)
-            case "variable_declaration":
-                yield node, Declaration(text_of(parts[0]), decorators_of(node), None, parts[1])
-            case "user_defined_function":
-                parameters = node.child_by_field_name("parameters") or parts[1]
-                yield node, Declaration(text_of(parts[0]), decorators_of(node), parameters, parts[-1])
+def _declaration(node: Node) -> Declaration:
+    name, *parts = named(node)
+    types = [part for part in parts if part.type in _TYPES]
+    values = [part for part in parts if part.type not in _TYPES]
+    return Declaration(text_of(name), decorators_of(node), _first(types), _first(values))
 
 
-def _placed(root: Node, kind: str) -> dict[str, Resource]:
-    found = [node for node in root.children if node.type == kind]
-    return {resource.name: resource for resource in map(_resource, found)}
+def _first(nodes: list[Node]) -> Node | None:
+    return nodes[0] if nodes else None
 
 
 def _resource(node: Node) -> Resource:
     name, source, body = named(node)
     existing = any(child.type == "existing" for child in node.children)
-    return Resource(text_of(name), text_of(source).strip("'"), existing, body)
+    return Resource(text_of(name), text_of(named(source)[0]), existing, body)
 
 
 def _import(node: Node) -> Import:
     *names, source = named(node)
-    return Import(tuple(text_of(each) for each in names), text_of(source).strip("'"))
+    return Import(tuple(text_of(each) for each in names), text_of(named(source)[0]))
