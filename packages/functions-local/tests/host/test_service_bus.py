@@ -151,24 +151,25 @@ async def test_switched_off_function_takes_nothing(folder: Path) -> None:
     assert traces(folder, "switched_off") == []
 
 
-async def test_host_reconnects_after_the_broker_was_killed(folder: Path, host: Part, broker: Part) -> None:
+async def test_host_reconnects_after_the_broker_was_killed(tmp_path: Path) -> None:
     """After a restart messages are processed again; the outage and its end are one log line each."""
+    broker = await start_broker(tmp_path)
     port = broker_port(broker)
+    host = await start_host(tmp_path, settings={**SETTINGS, "Bus": connection_string(port)})
     broker.process.kill()
     await broker.process.wait()
     await until(lambda: "function on_one: queue one is not reachable" in host.log)
-    again = await start_broker(folder, port)
-    try:
-        await until(lambda: "function on_one: queue one is reachable again" in host.log)
-        async with (
-            ServiceBusClient.from_connection_string(connection_string(port), retry_total=0) as client,
-            client.get_queue_sender("one") as sender,
-        ):
-            await sender.send_messages(ServiceBusMessage("after the outage"))
-        await until(lambda: [trace for trace in traces(folder, "one") if trace["body"] == "after the outage"])
-        assert host.log.count("function on_one: queue one is not reachable") == 1
-    finally:
-        await again.stop()
+    again = await start_broker(tmp_path, port)
+    await until(lambda: "function on_one: queue one is reachable again" in host.log)
+    async with (
+        ServiceBusClient.from_connection_string(connection_string(port), retry_total=0) as client,
+        client.get_queue_sender("one") as sender,
+    ):
+        await sender.send_messages(ServiceBusMessage("after the outage"))
+    await until(lambda: [trace["body"] for trace in traces(tmp_path, "one")] == ["after the outage"])
+    assert host.log.count("function on_one: queue one is not reachable") == 1
+    await host.stop()
+    await again.stop()
 
 
 async def test_stop_releases_unfinished_messages(tmp_path: Path) -> None:
@@ -198,6 +199,8 @@ async def test_broker_reads_what_queues_prints(tmp_path: Path) -> None:
         for queue in ("one", "several", "answers"):
             async with client.get_queue_sender(queue) as sender:
                 await sender.send_messages(ServiceBusMessage("hello"))
+        other = client.get_queue_sender("other")
         with pytest.raises(ServiceBusError):
-            await client.get_queue_sender("other").send_messages(ServiceBusMessage("hello"))
+            await other.send_messages(ServiceBusMessage("hello"))
+        await other.close()
     await broker.stop()
