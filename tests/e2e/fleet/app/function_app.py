@@ -6,12 +6,11 @@ import azure.durable_functions as df
 import azure.functions as func
 
 from functions.settings import load_settings
-from functions.telemetry.export import export_telemetry
-from functions.wiring import Wiring
+from functions.wiring import Wiring, start_telemetry
 from tests.e2e.fleet.workflows import REGISTRATIONS
 
 settings = load_settings()
-export_telemetry(settings)
+start_telemetry(settings)
 wiring = Wiring(settings, REGISTRATIONS)
 wiring.prepare()
 
