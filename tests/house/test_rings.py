@@ -54,7 +54,7 @@ def test_house_keeps_its_contracts(copy: Path) -> None:
         ("functions/pattern", "azure.identity"),
         ("functions/pattern", "os"),
         ("functions/api", "functions.store.state_store"),
-        ("functions/web", "functions.telemetry"),
+        ("functions/telemetry", "functions.web"),
         ("functions/operations", "functions.workflows.registry"),
         ("functions/supervisor", "functions.agents"),
         ("functions/workflows/orders/definition.py", "functions.agents"),
