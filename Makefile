@@ -20,10 +20,10 @@ endef
 COMPILE := $(VENV)/pip-compile --quiet --upgrade --generate-hashes --strip-extras \
 	--no-emit-find-links --no-emit-index-url --no-emit-trusted-host
 
-.PHONY: help setup run demo up reset test test-fast check format bench screenshots lock clean
+.PHONY: help setup run demo up reset test test-fast check format bench screenshots settings-page lock clean
 
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s%s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: $(PYTHON_PACKAGES) $(NODE_PACKAGES) ## Make the environment and install the pinned packages
 
@@ -60,6 +60,9 @@ bench: setup ## Measure, and print one table
 
 screenshots: setup ## Take the console's pictures for the documentation again
 	@$(VENV)/python -m tests.e2e.console.screenshots
+
+settings-page: $(PYTHON_PACKAGES) ## Write docs/settings.md again from the application's settings
+	@$(VENV)/python -m local.settings_page
 
 lock: $(PYTHON_PACKAGES) ## Pin the newest allowed packages again, with hashes
 	$(COMPILE) -o requirements.txt requirements.in
