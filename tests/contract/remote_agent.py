@@ -1,4 +1,4 @@
-"""The Agent that `docs/agents.md` shows, run as its reader would run it."""
+"""The Agent that `docs/agents.md` shows, run as a reader would run it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _FILE = "payment_agent.py"
 
 
 class RemoteAgent:
-    """A process that knows the document's code, a folder of its own, and how to reach Service Bus."""
+    """A process with the document's code, its own folder, and a connection to Service Bus."""
 
     def __init__(self, folder: Path, connection: str) -> None:
         [code] = [block.text for block in code_blocks("docs/agents.md") if block.file == _FILE]
@@ -33,9 +33,9 @@ class RemoteAgent:
         running = self._process.poll() is None
         self._process.kill()
         self._process.wait()
-        assert running, "the Agent ended by itself"
+        assert running, "the Agent has exited"
 
     def payments(self) -> dict[str, str]:
-        """Give the state of each payment in its ledger, by the key that do and undo share."""
+        """Return the state of each payment in its ledger, by the key that do and undo share."""
         with closing(sqlite3.connect(self._ledger)) as ledger:
             return dict(ledger.execute("SELECT key, state FROM payments"))

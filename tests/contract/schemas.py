@@ -1,4 +1,4 @@
-"""The schemas of the Agents' messages, as files: `python -m tests.contract.schemas` writes them anew."""
+"""The schemas of the Agents' messages, as files: `python -m tests.contract.schemas` rewrites them."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 
 def examples() -> tuple[list[Any], list[Any]]:
-    """Give the requests and the replies that `docs/agents.md` shows."""
+    """Return the requests and the replies that `docs/agents.md` shows."""
     shown = [json.loads(block.text) for block in code_blocks("docs/agents.md") if block.language == "json"]
     return [each for each in shown if "request" in each], [each for each in shown if "outcome" in each]
 
 
 def schema_files() -> Mapping[str, str]:
-    """Give the text of each file by its name: a request as we write it, a reply as we read it."""
+    """Return the text of each file by name: the request as we write it, the reply as we read it."""
     requests, replies = examples()
     return {
         "agent-request.schema.json": _schema("agent-request", AgentRequest, "serialization", requests),

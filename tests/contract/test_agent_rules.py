@@ -1,4 +1,4 @@
-"""The document's Agent keeps the document's rules; the test stands in for the Scheduler."""
+"""The document's Agent follows the document's rules; the test stands in for the Scheduler."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _PATIENCE = 30
 
 @dataclass(frozen=True, slots=True)
 class Bench:
-    """A Scheduler's view of the Agent: its queues, and (to see what it did) its ledger."""
+    """A Scheduler's view of the Agent: its queues, and its ledger, which shows what it did."""
 
     agent: RemoteAgent
     requests: ServiceBusSender
@@ -48,7 +48,7 @@ class Bench:
         return request
 
     def hear(self, request: dict[str, Any]) -> AgentReply:
-        """Take the next reply, which must be to this request."""
+        """Receive the next reply, which must be to this request."""
         [message] = self.replies.receive_messages(max_wait_time=_PATIENCE)
         self.replies.complete_message(message)
         reply = AgentReply.model_validate_json(str(message))
@@ -76,8 +76,8 @@ def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
         yield Bench(agent, requests, replies, dead)
 
 
-def test_request_that_comes_again_is_answered_again_and_done_once(bench: Bench) -> None:
-    """Also in the next attempt, with another token."""
+def test_redelivered_request_is_answered_again_and_done_once(bench: Bench) -> None:
+    """Also in another attempt, with a new token."""
     first, again = bench.ask("twice"), bench.ask("twice")
     anew = bench.ask("twice", epoch=2, token="another-token-of-the-next-attempt")
     answers = [bench.hear(request) for request in (first, again, anew)]
@@ -87,7 +87,7 @@ def test_request_that_comes_again_is_answered_again_and_done_once(bench: Bench) 
 
 
 def test_undo_leaves_a_tombstone(bench: Bench) -> None:
-    """Also when it overtakes its do."""
+    """Also when it arrives before its do."""
     assert bench.hear(bench.ask("overtaken", "undo")).outcome is Outcome.COMPLETED
     late = bench.hear(bench.ask("overtaken"))
     assert (late.outcome, late.error) == (Outcome.FAILED, "it was undone before it was done")
@@ -95,29 +95,29 @@ def test_undo_leaves_a_tombstone(bench: Bench) -> None:
 
 
 def test_what_was_done_is_undone(bench: Bench) -> None:
-    """Once, however often it is asked."""
+    """Once, however often it is requested."""
     for direction in ("do", "undo", "undo"):
         assert bench.hear(bench.ask("returned", direction)).outcome is Outcome.COMPLETED
     assert bench.agent.payments()["returned/payment"] == "undone"
 
 
 def test_refusal_has_its_reason(bench: Bench) -> None:
-    """The operator reads it."""
+    """For the operator to read."""
     order = {"customer": "C-1042", "amount": "9.80", "currency": "USD"}
     refusal = bench.hear(bench.ask("dollars", request=order))
     assert (refusal.outcome, refusal.error) == (Outcome.FAILED, "we take euros only")
     assert "dollars/payment" not in bench.agent.payments()
 
 
-def test_late_request_is_met_with_silence(bench: Bench) -> None:
-    """The next reply is to the request after it, and nothing was done."""
+def test_late_request_is_not_answered(bench: Bench) -> None:
+    """The next reply is to the next request, and nothing was done."""
     bench.ask("late", complete_by=_in(-1))
     assert bench.hear(bench.ask("in-time")).outcome is Outcome.COMPLETED
     assert "late/payment" not in bench.agent.payments()
 
 
-def test_what_is_no_request_is_dead_lettered(bench: Bench) -> None:
-    """It holds up no other."""
+def test_invalid_request_is_dead_lettered(bench: Bench) -> None:
+    """It does not delay other requests."""
     bench.requests.send_messages(ServiceBusMessage("{"))
     bench.ask("newer", schema_version=2)
     assert bench.hear(bench.ask("after-them")).outcome is Outcome.COMPLETED

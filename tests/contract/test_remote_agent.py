@@ -1,4 +1,4 @@
-"""The document's Agent in the place of ours: orders are paid and paid back by another team's process."""
+"""The document's Agent in place of ours: orders are paid and refunded by another team's process."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ pytestmark = pytest.mark.process
 
 
 async def test_orders_are_paid_by_an_agent_elsewhere(tmp_path: Path) -> None:
-    """One is `Processed`; one is refused, and paid back when its operator has it undone."""
+    """One is `Processed`; one is refused, and refunded when its operator requests the undo."""
     folder = tmp_path / "agent"
     folder.mkdir()
     async with (

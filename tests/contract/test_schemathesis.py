@@ -1,4 +1,4 @@
-"""The running interfaces keep what their OpenAPI document promises, whatever is sent to them."""
+"""The running APIs behave as their OpenAPI document says, whatever is sent to them."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ type Operation = APIOperation[Any, Any, Any, Any]
 type AnyCase = Case[Any]
 
 REQUESTS = 5_000
-#: What each operation is sent, in each mode: orders are carried out, which takes longer than to be refused.
+#: Requests for each operation in each mode: valid orders are processed, which takes longer than a refusal.
 _ORDERS = 12
-#: Wrong ones take longer to make up.
+#: Invalid requests take longer to generate.
 _OTHERS = {GenerationMode.POSITIVE: 600, GenerationMode.NEGATIVE: 220}
-#: Routes that take nothing have nothing to vary.
+#: Routes without input have nothing to vary.
 _SAME = 20
 
 _AT_A_TIME = 4
@@ -44,17 +44,17 @@ _CHECKS = [
     response_schema_conformance,
 ]
 
-#: Beside line ends: what the client would send as Latin-1, which no function gets to see (the host's 400).
+#: Besides line ends: what the client would send as Latin-1, which the host refuses (400) before any function.
 _NOT_IN_HEADERS = "\r\n" + "".join(map(chr, range(0x80, 0x100)))
 
-#: One caller sends all, and no cap is tried here; each shard is one more request for every count.
+#: One caller sends all requests, and no cap is tested here; every count takes one request for each shard.
 _SETTINGS = {"RATE_PER_MINUTE": "1000000", "STATE_SHARDS": "2"}
 
 
 @pytest.mark.process
 @pytest.mark.timeout(600)
 async def test_five_thousand_requests_get_documented_answers(tmp_path: Path) -> None:
-    """Valid ones and others: no 5xx, no status, type or content that the document leaves out."""
+    """Valid and invalid ones: no 5xx, no undocumented status, type or content."""
     async with running(tmp_path, _SETTINGS) as platform:
         statuses = await asyncio.to_thread(_send_all, f"{platform.addresses.host}/api/openapi.json")
     assert statuses.total() >= REQUESTS, statuses
@@ -62,7 +62,7 @@ async def test_five_thousand_requests_get_documented_answers(tmp_path: Path) -> 
 
 
 def _send_all(address: str) -> Counter[int]:
-    """Send every operation its requests, and count the answers. Raises what is found."""
+    """Send every operation its requests, and count the responses. Raises the failures found."""
     schema = schemathesis.openapi.from_url(address)
     schema.config.generation.exclude_header_characters = _NOT_IN_HEADERS
     operations = [result.ok() for result in schema.get_all_operations() if isinstance(result, Ok)]
@@ -90,7 +90,7 @@ def _send(operation: Operation, mode: GenerationMode) -> Counter[int]:
             statuses[answer.status_code] += 1
             case.validate_response(answer, checks=_CHECKS)
 
-        with suppress(Unsatisfiable):  # nothing that is wrong can be sent where nothing is taken
+        with suppress(Unsatisfiable):  # a route without input has no invalid requests
             send()
     return statuses
 

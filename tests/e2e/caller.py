@@ -1,4 +1,4 @@
-"""A caller of the running application, and the tables it leaves behind."""
+"""A caller of the running application, and the contents of its tables."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ORDER = {
     "items": [{"sku": "TEA-250", "quantity": 2, "unit_price": "4.90"}],
 }
 
-#: Seconds after which an order that is not finished never will be, on any machine.
+#: Seconds to wait for an order: more than any machine needs to finish one.
 PATIENCE = 90.0
 _LOOK_EVERY = 0.1
 
@@ -29,7 +29,7 @@ _LOOK_EVERY = 0.1
 async def running(
     data: Path, settings: Mapping[str, str] | None = None, *, in_memory: bool = True
 ) -> AsyncIterator[Platform]:
-    """Run the whole platform with a data folder and ports of its own."""
+    """Run the whole platform with its own data folder and ports."""
     options = PlatformOptions(
         ports=ANY_PORTS, data=data, settings=settings or {}, in_memory_storage=in_memory
     )
@@ -38,7 +38,7 @@ async def running(
 
 
 class Caller:
-    """Submits orders and looks at them over HTTP."""
+    """Submits and reads orders over HTTP."""
 
     def __init__(self, session: aiohttp.ClientSession) -> None:
         self.session = session
@@ -52,19 +52,19 @@ class Caller:
             yield cls(session)
 
     async def put(self, order_id: str, order: Mapping[str, Any] = ORDER) -> int:
-        """Submit an order under an id of ours and give the status."""
+        """Submit an order under the given id, and return the status."""
         async with self.session.put(f"/api/orders/{order_id}", json=order) as answer:
             return answer.status
 
-    async def submit_at_last(self, order_id: str) -> None:
-        """Submit an order again and again until it is accepted, as a caller does through an outage."""
+    async def submit_with_retries(self, order_id: str) -> None:
+        """Submit an order, and retry until it is accepted, as a caller does during an outage."""
         async with asyncio.timeout(PATIENCE):
             while True:
                 try:
                     if await self.put(order_id) == HTTPStatus.ACCEPTED:
                         return
                 except aiohttp.ClientError:
-                    pass  # the host is away
+                    pass  # the host is down
                 await asyncio.sleep(_LOOK_EVERY)
 
     async def look_at(self, order_id: str) -> dict[str, Any] | None:
@@ -76,7 +76,7 @@ class Caller:
             return order
 
     async def until(self, order_id: str, wanted: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
-        """Look at an order until it is as wanted. Raises `TimeoutError`."""
+        """Poll an order until a condition holds. Raises `TimeoutError`."""
         async with asyncio.timeout(PATIENCE):
             while True:
                 order = await self.look_at(order_id)
@@ -85,18 +85,18 @@ class Caller:
                 await asyncio.sleep(_LOOK_EVERY)
 
     async def until_state(self, order_id: str, state: str) -> dict[str, Any]:
-        """Look at an order until it is in `state`."""
+        """Poll an order until it is in `state`."""
         return await self.until(order_id, lambda order: order["state"] == state)
 
     async def figures(self) -> dict[str, int]:
-        """Read what the application has asked of Table Storage."""
+        """Read the application's counts of requests to Table Storage."""
         async with self.session.get("/api/ops/figures") as answer:
             figures: dict[str, int] = (await answer.json())["table_storage"]
             return figures
 
 
 def rows(platform: Platform, table: str, query: str | None = None) -> list[dict[str, Any]]:
-    """Read a table as it is, past the application."""
+    """Read a table directly, not through the application."""
     connection = platform.addresses.storage_connection
     with TableServiceClient.from_connection_string(connection) as service:
         client = service.get_table_client(table)
@@ -105,7 +105,7 @@ def rows(platform: Platform, table: str, query: str | None = None) -> list[dict[
 
 
 def states(platform: Platform) -> dict[str, str]:
-    """Give the state of every task in the store."""
+    """Return the state of every task in the store."""
     found = rows(platform, "Tasks", "ProcessState ne ''")
     return {row["OrderID"]: row["ProcessState"] for row in found if row["RowKey"].endswith("|task")}
 

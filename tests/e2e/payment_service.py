@@ -1,4 +1,4 @@
-"""A payment service that does what a test tells it to, in the place of the real one."""
+"""A scripted payment service in place of the sample one."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.fakes.web_server import served
 
 @dataclass(slots=True)
 class PaymentService:
-    """Answers with the statuses it was told, in their order, then with 201; keeps what it was asked."""
+    """Answers with the given statuses in order, then with 201; records the requests."""
 
     statuses: list[int] = field(default_factory=list)
     hangs: bool = False
@@ -22,7 +22,7 @@ class PaymentService:
     url: str = ""
 
     async def answer(self, request: web.Request) -> web.Response:
-        """Answer as told."""
+        """Answer with the next status."""
         self.keys.append(request.headers["Idempotency-Key"])
         if self.hangs:
             await asyncio.Event().wait()

@@ -14,10 +14,10 @@ pytestmark = [pytest.mark.process, pytest.mark.timeout(300)]
 
 _ITEM: Mapping[str, Any] = {"sku": "TEA-250", "quantity": 2, "unit_price": "4.90"}
 _SIZE = 500
-#: Seconds after which orders that are not processed never will be; they take some 40 on two cores.
+#: Seconds to wait for all orders; they take about 40 on two cores.
 _PATIENCE = 240
 
-#: By their place in the batch: what is sent there, and the field that is wrong (none: the order as a whole).
+#: By position in the batch: what is sent there, and the wrong field (none: the order as a whole).
 _BAD: Mapping[int, tuple[object, str]] = {
     0: ("no order", "order"),
     99: ({**ORDER, "id": "a b"}, "id"),
@@ -30,8 +30,8 @@ _BAD: Mapping[int, tuple[object, str]] = {
 }
 
 
-async def test_five_bad_orders_lose_none_of_the_others(tmp_path: Path) -> None:
-    """Each of 500 gets its own answer, the bad ones with their reason; all others end as `Processed`."""
+async def test_five_bad_orders_do_not_affect_the_others(tmp_path: Path) -> None:
+    """Each of 500 gets its own result, the bad ones with a reason; all others become `Processed`."""
     good = {index: f"order-{index}" for index in range(_SIZE) if index not in _BAD}
     batch = [{**ORDER, "id": good[index]} if index in good else _BAD[index][0] for index in range(_SIZE)]
     async with running(tmp_path) as platform, Caller.of(platform) as caller:
@@ -48,7 +48,7 @@ async def test_five_bad_orders_lose_none_of_the_others(tmp_path: Path) -> None:
 
         await until_all_processed(platform, set(good.values()), within=_PATIENCE)
         assert sorted(row["RowKey"] for row in rows(platform, "Payments")) == sorted(good.values())
-        assert await _submit(caller, batch) == results  # the same again is the same answer
+        assert await _submit(caller, batch) == results  # the same request gets the same response
 
 
 async def _submit(caller: Caller, batch: list[object]) -> list[dict[str, Any]]:

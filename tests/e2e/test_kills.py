@@ -1,4 +1,4 @@
-"""A part is killed in the middle of 200 orders and started again: nothing accepted is lost."""
+"""A process is killed in the middle of 200 orders and restarted: no accepted order is lost."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _ORDERS = 200
 
 @pytest.mark.parametrize("part", [PartName.HOST, PartName.BROKER])
 async def test_killed_part_loses_no_order(tmp_path: Path, part: PartName) -> None:
-    """`kill -9` while orders are accepted and processed, then start again: 200 processed, 200 payments."""
+    """`kill -9` while orders are accepted and processed, then a restart: 200 processed, 200 payments."""
     ids = [f"order-{number}" for number in range(_ORDERS)]
     async with running(tmp_path) as platform, Caller.of(platform) as caller:
         submissions = [asyncio.create_task(caller.submit_at_last(order_id)) for order_id in ids]
@@ -30,7 +30,7 @@ async def test_killed_part_loses_no_order(tmp_path: Path, part: PartName) -> Non
 
 
 async def _until_some_are_processed(caller: Caller, ids: list[str]) -> None:
-    """Wait until the work is in full swing: the first order that can be is processed."""
+    """Wait until orders are being processed: the first one that can be is `Processed`."""
     async with asyncio.timeout(60):
         while True:
             for order_id in ids[:5]:

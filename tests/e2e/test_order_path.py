@@ -1,4 +1,4 @@
-"""An order's whole way on the real platform, and what stands in its tables afterwards."""
+"""An order's whole path through the platform, and what its tables contain afterwards."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ async def caller(platform: Platform) -> AsyncIterator[Caller]:
 
 
 async def test_order_is_accepted_and_processed(caller: Caller) -> None:
-    """202 with `Location`, and a GET there soon says `Processed`, with the step's times."""
+    """202 with `Location`, where a GET soon returns `Processed`, with the step's times."""
     async with caller.session.post("/api/orders", json=ORDER) as answer:
         assert answer.status == HTTPStatus.ACCEPTED
         location = answer.headers["Location"]
@@ -43,7 +43,7 @@ async def test_order_is_accepted_and_processed(caller: Caller) -> None:
 
 
 async def test_same_order_again_gets_the_same_answer(caller: Caller, platform: Platform) -> None:
-    """A caller that repeats itself is told the same, and pays once."""
+    """A caller that retries gets the same response, and pays once."""
     answers = []
     for _ in range(3):
         async with caller.session.put("/api/orders/again", json=ORDER) as answer:
@@ -54,7 +54,7 @@ async def test_same_order_again_gets_the_same_answer(caller: Caller, platform: P
 
 
 async def test_other_order_under_a_known_id_conflicts(caller: Caller) -> None:
-    """409 as a problem document, and the first order stands."""
+    """409 with a problem document; the first order is unchanged."""
     assert await caller.put("taken") == HTTPStatus.ACCEPTED
     await caller.until_state("taken", "Processed")
     async with caller.session.put("/api/orders/taken", json=ORDER | {"customer": "somebody else"}) as answer:
@@ -65,15 +65,17 @@ async def test_other_order_under_a_known_id_conflicts(caller: Caller) -> None:
 async def test_other_order_before_the_first_is_recorded_is_not_lost(
     caller: Caller, platform: Platform
 ) -> None:
-    """Whoever loses the race is recorded in `Rejected`, and never dropped as a duplicate."""
+    """The one that loses the race is recorded in `Rejected`, not dropped as a duplicate."""
     await asyncio.gather(caller.put("race"), caller.put("race", ORDER | {"customer": "somebody else"}))
     await caller.until_state("race", "Processed")
     reasons = await _until_rejected(platform, count=1, having="race")
     assert reasons == ["another order is known as race"]
 
 
-async def test_poison_message_is_kept_aside_and_others_go_on(caller: Caller, platform: Platform) -> None:
-    """What does not parse is recorded with its reason; the orders of its batch are processed."""
+async def test_poison_message_is_rejected_and_others_are_processed(
+    caller: Caller, platform: Platform
+) -> None:
+    """A message that cannot be parsed is recorded with the reason; the orders in its batch are processed."""
     before = len(rows(platform, "Rejected"))
     connection = platform.addresses.service_bus_connection
     async with (
@@ -92,7 +94,7 @@ async def test_one_order_costs_few_requests(caller: Caller) -> None:
     before = await caller.figures()
     async with caller.session.post("/api/orders", json=ORDER) as answer:
         order_id = (await answer.json())["id"]
-    await _until_finished_without_looking(caller, before["transactions"] + 4)
+    await _until_finished_without_reading(caller, before["transactions"] + 4)
     after = await caller.figures()
     assert (await caller.until_state(order_id, "Processed"))["last_error"] is None
     assert after["transactions"] - before["transactions"] <= 5
@@ -111,7 +113,7 @@ async def test_many_orders_share_transactions(caller: Caller) -> None:
 
 
 async def test_index_has_one_row_for_each_task(platform: Platform) -> None:
-    """Finished tasks stand in `!done` and nowhere else."""
+    """Finished tasks are in `!done` and nowhere else."""
     tasks = {row["OrderID"] for row in rows(platform, "Tasks") if row["RowKey"].endswith("|task")}
     index = [row for row in rows(platform, "Tasks") if row["RowKey"].startswith("!")]
     index = [row for row in index if "OrderID" in row]
@@ -129,8 +131,8 @@ async def _until_rejected(platform: Platform, *, count: int, having: str = "") -
             await asyncio.sleep(0.1)
 
 
-async def _until_finished_without_looking(caller: Caller, transactions: int) -> None:
-    """Wait by the application's own count: looking at the order would be counted as a read."""
+async def _until_finished_without_reading(caller: Caller, transactions: int) -> None:
+    """Wait by the application's own count: reading the order would count as a read."""
     async with asyncio.timeout(PATIENCE):
         while (await caller.figures())["transactions"] < transactions:
             await asyncio.sleep(0.05)

@@ -1,4 +1,4 @@
-"""What becomes of an order when the payment service fails."""
+"""What happens to an order when the payment service fails."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _COMPLETE_WITHIN = 4
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def service() -> AsyncIterator[PaymentService]:
-    """Serve payments as the tests say."""
+    """Serve payments as the tests script them."""
     async with PaymentService().serving() as service:
         yield service
 
@@ -29,7 +29,7 @@ async def service() -> AsyncIterator[PaymentService]:
 async def platform(
     tmp_path_factory: pytest.TempPathFactory, service: PaymentService
 ) -> AsyncIterator[Platform]:
-    """Run one platform for all tests here, which pays there."""
+    """Run one platform for all tests here, which uses that service."""
     settings = {"PAYMENT_URL": service.url, "STEP_SECONDS": f"orders.payment={_COMPLETE_WITHIN}"}
     async with running(tmp_path_factory.mktemp("platform"), settings) as platform:
         yield platform
@@ -43,15 +43,15 @@ async def caller(platform: Platform) -> AsyncIterator[Caller]:
 
 
 @pytest.fixture(autouse=True)
-def _well_again(service: PaymentService) -> Iterator[None]:
+def _reset(service: PaymentService) -> Iterator[None]:
     service.keys.clear()
     yield
     service.hangs = False
     service.statuses.clear()
 
 
-async def test_failing_service_is_tried_again(caller: Caller, service: PaymentService) -> None:
-    """503 twice, then 201: processed within complete-by, under one idempotency key."""
+async def test_failing_service_is_retried(caller: Caller, service: PaymentService) -> None:
+    """503 twice, then 201: processed within complete-by, with one idempotency key."""
     service.statuses = [503, 503]
     await caller.put("retried")
     order = await caller.until_state("retried", "Processed")
@@ -61,7 +61,7 @@ async def test_failing_service_is_tried_again(caller: Caller, service: PaymentSe
 
 
 async def test_refusal_makes_the_task_an_error(caller: Caller, service: PaymentService) -> None:
-    """400 is final: `Error` with the reason, and one call only."""
+    """400 is permanent: `Error` with the reason, after one call."""
     service.statuses = [400]
     await caller.put("refused")
     order = await caller.until_state("refused", "Error")
@@ -73,7 +73,7 @@ async def test_refusal_makes_the_task_an_error(caller: Caller, service: PaymentS
 async def test_silent_service_leaves_an_overdue_task(
     caller: Caller, platform: Platform, service: PaymentService
 ) -> None:
-    """No answer: the task stays `Processing` past its complete-by, where the Supervisor will find it."""
+    """No response: the task stays `Processing` past its complete-by, for the Supervisor to find."""
     service.hangs = True
     await caller.put("silent")
     order = await caller.until("silent", lambda order: order["steps"][0]["state"] == "Running")

@@ -1,4 +1,4 @@
-"""A newcomer pastes the README's lines into a shell, and gets what it says."""
+"""The README's commands, run in a shell, give the output that it shows."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.process
 
 
 async def test_curl_lines_do_what_they_say(tmp_path: Path) -> None:
-    """202 with `Location`, and soon `Processed` with the step's times."""
+    """202 with `Location`, then `Processed` with the step's times."""
     submit, look = (
         line for line in shell_commands("README.md") if line.startswith("curl") and "127.0.0.1" in line
     )

@@ -23,7 +23,7 @@ pytestmark = pytest.mark.process
 async def test_wrong_setting_stops_the_start_with_one_line(
     tmp_path: Path, settings: dict[str, str], told: str
 ) -> None:
-    """The developer reads the setting's name and the fix, and no stack trace."""
+    """The developer sees the setting's name and the fix, and no stack trace."""
     with pytest.raises(PartFailedError) as failure:
         async with running(tmp_path, settings):
             pass
@@ -32,7 +32,7 @@ async def test_wrong_setting_stops_the_start_with_one_line(
 
 
 async def test_other_number_of_shards_is_refused(tmp_path: Path) -> None:
-    """Tasks would be looked for where they are not, so the application does not start."""
+    """Tasks would be looked up in the wrong shards, so the application does not start."""
     async with running(tmp_path, in_memory=False):
         pass
     with pytest.raises(PartFailedError, match="setting STATE_SHARDS is 8, but the table has 16"):

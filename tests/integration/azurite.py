@@ -12,7 +12,7 @@ from local.platform.blueprint import Stages, whole_platform
 
 @asynccontextmanager
 async def running_azurite(data: Path) -> AsyncIterator[str]:
-    """Run Azurite on free ports until the block ends, and give its connection string."""
+    """Run Azurite on free ports until the block ends, and yield its connection string."""
     options = PlatformOptions(ports=ANY_PORTS, data=data, in_memory_storage=True)
     async with Platform(options, _azurite_only) as platform:
         yield platform.addresses.storage_connection

@@ -1,7 +1,7 @@
-"""Writes very many rows into a table, faster than the SDK can: its time goes into making requests.
+"""Writes many rows into a table, faster than the SDK, which spends most of its time on building requests.
 
-An entity group transaction is one POST to `$batch`: a change set of requests, each an HTTP message of its
-own (https://learn.microsoft.com/rest/api/storageservices/performing-entity-group-transactions).
+An entity group transaction is one POST to `$batch`: a change set of requests, each a separate HTTP message
+(https://learn.microsoft.com/rest/api/storageservices/performing-entity-group-transactions).
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ type Row = Mapping[str, object]
 async def create_rows(
     table: TableClient, partitions: Iterable[Iterable[Row]], connection: Connection
 ) -> None:
-    """Create the rows of several partitions, of which none may be there yet."""
+    """Create rows in several partitions; none of them may exist yet."""
     url = f"{table.url}/$batch?{_token(connection)}"
     transactions = (
         rows for partition in partitions for rows in batched(partition, _ROWS_PER_TRANSACTION, strict=False)
     )
-    # A connection for each request: Azurite closes one that is idle for as long as a busy machine may need.
+    # A connection for each request: Azurite closes idle ones sooner than a busy machine may use them again.
     async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(force_close=True)) as session:
 
         async def write() -> None:
@@ -81,7 +81,7 @@ def _part(table: str, row: Row) -> str:
 
 
 def _json(row: Row) -> Row:
-    """Write times as the service takes them."""
+    """Serialise times in the service's format."""
     times = {name: value for name, value in row.items() if isinstance(value, datetime)}
     written = {name: value.strftime("%Y-%m-%dT%H:%M:%S.%fZ") for name, value in times.items()}
     return {**row, **written, **{f"{name}@odata.type": "Edm.DateTime" for name in times}}

@@ -1,4 +1,4 @@
-"""One Azurite for the session, and for each test a table of its own in it."""
+"""One Azurite for the session, with a separate table for each test."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MakeProcess = Callable[[], Process]
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def connection(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Connection]:
-    """Run Azurite, and tell how to reach it."""
+    """Run Azurite, and yield its connection string."""
     async with running_azurite(tmp_path_factory.mktemp("azurite")) as connection_string:
         yield Connection(connection_string, None, None)
 
@@ -33,17 +33,17 @@ async def service(connection: Connection) -> AsyncIterator[TableServiceClient]:
 
 @pytest.fixture
 async def table(service: TableServiceClient) -> TableClient:
-    """Make a table that nobody else uses."""
+    """Create a table for this test only."""
     return await service.create_table(f"T{uuid.uuid4().hex}")
 
 
 @pytest.fixture
 def make_process(table: TableClient) -> MakeProcess:
-    """Give a maker of processes that share the test's table."""
+    """Return a factory of processes that share the test's table."""
     return lambda: Process(table)
 
 
 @pytest.fixture
 def process(make_process: MakeProcess) -> Process:
-    """Make one process on the test's table."""
+    """Create one process on the test's table."""
     return make_process()

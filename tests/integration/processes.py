@@ -1,4 +1,4 @@
-"""What one process of the application has of the state store; two of them share nothing but the table."""
+"""The state store as one process of the application has it; two processes share nothing but the table."""
 
 from __future__ import annotations
 
@@ -23,23 +23,23 @@ from tests.fakes.workflows import DIAMOND, LINE
 
 
 class Loss(Enum):
-    """What the SDK does about an answer that is lost."""
+    """What the SDK does when a response is lost."""
 
-    #: It repeats the write, as its retry policy has it.
+    #: It retries the write, as its retry policy says.
     REPEATED = "repeated"
     #: It was the last attempt: it raises.
     GIVEN_UP = "given up"
 
 
 class LossyTable:
-    """A table, whose writes can be made to happen without their answer arriving."""
+    """A table whose writes can be made to succeed while their response is lost."""
 
     def __init__(self, table: TableClient) -> None:
         self._table = table
         self._lose_next: Loss | None = None
 
     def lose_next_answer(self, loss: Loss) -> None:
-        """Let the next write happen, and its answer be lost."""
+        """Let the next write succeed, and lose its response."""
         self._lose_next = loss
 
     async def submit_transaction(self, operations: Iterable[Any], **options: Any) -> Any:
@@ -57,7 +57,7 @@ class LossyTable:
 
 
 class Process:
-    """A state store with its own clock, figures and memory."""
+    """A state store with its own clock, figures and cache."""
 
     def __init__(self, table: TableClient) -> None:
         self.table = table
@@ -67,7 +67,7 @@ class Process:
         self.announcer = RecordingAnnouncer()
         self.registry = Registry((LINE, DIAMOND), {})
         self.store = TableStateStore(
-            self.lossy,  # type: ignore[arg-type]  # it stands in for the real one, call by call
+            self.lossy,  # type: ignore[arg-type]  # it has the calls that are used
             shards=1,
             clock=self.clock,
             new_id=lambda: uuid.uuid4().hex,
@@ -76,20 +76,20 @@ class Process:
         )
 
     async def read(self, task: TaskId) -> Stored:
-        """Read a task that must be there."""
+        """Read a task that must exist."""
         stored = await self.store.load(task)
         assert stored is not None
         return stored
 
     async def rows(self) -> dict[str, dict[str, Any]]:
-        """Read the whole table: the rows by their keys, each with its ETag and time stamp."""
+        """Read the whole table: rows by key, each with its ETag and timestamp."""
         return {
             row["RowKey"]: {**row, "etag": row.metadata["etag"], "timestamp": row.metadata["timestamp"]}
             async for row in self.table.list_entities()
         }
 
     async def told(self, task: TaskId, *events: Event) -> Stored:
-        """Apply events to a task that is there, of which none may be refused."""
+        """Apply events to an existing task; none of them may be refused."""
         stored = await self.read(task)
         for event in events:
             outcome = await self.store.change(stored, event)

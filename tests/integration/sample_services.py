@@ -1,4 +1,4 @@
-"""Sample services on tables of their own: those of a workflow, or parcels, which are the tests' own."""
+"""Sample services on separate tables: those of a workflow, or parcels, which only the tests have."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SERVICES = "/api/services"
 PARCEL = f"{SERVICES}/parcels/task-1"
 SWITCH = f"{SERVICES}/parcels/faults/task-1"
 
-#: What the service of parcels takes, and what it confirms.
+#: What the parcel service accepts, and what it confirms.
 ORDER: dict[str, Any] = {"weight_kg": 2.5}
 CONFIRMED: dict[str, Any] = {"number": "P-task-1"}
 
@@ -43,19 +43,19 @@ PARCELS = (booking_service("parcels", Parcel, _number), booking_service("letters
 
 
 async def make_tables(service: TableServiceClient, services: Collection[SampleService] = PARCELS) -> TablesOf:
-    """Make the services' tables under names that nobody else uses, and give the way to them."""
+    """Create the services' tables under unique names, and return the connection to them."""
     prefix = f"S{uuid.uuid4().hex}"
     await asyncio.gather(*(service.create_table(prefix + name) for name in service_tables(services)))
     return lambda name: service.get_table_client(prefix + name)
 
 
 async def serve(service: TableServiceClient, services: Collection[SampleService] = PARCELS) -> AsgiClient:
-    """Serve sample services on tables of their own."""
+    """Serve sample services on separate tables."""
     return AsgiClient(services_application(services, await make_tables(service, services), FakeClock()))
 
 
 class Bench:
-    """The services as one process serves them, beside others on the same tables."""
+    """The services in one process; others may serve the same tables."""
 
     def __init__(self, tables: TablesOf) -> None:
         self.clock = FakeClock()
@@ -66,13 +66,13 @@ class Bench:
         assert (await self.client.put(switch, fault)).status == 204
 
     async def put(self, path: str = PARCEL) -> int:
-        """Order a parcel to be sent, and give the status."""
+        """Order a parcel, and return the status."""
         return (await self.client.put(path, ORDER)).status
 
     async def get(self, path: str = PARCEL) -> int:
-        """Look at a parcel, and give the status."""
+        """Read a parcel, and return the status."""
         return (await self.client.get(path)).status
 
     async def delete(self, path: str = PARCEL) -> int:
-        """Undo a parcel, and give the status."""
+        """Undo a parcel, and return the status."""
         return (await self.client.delete(path)).status

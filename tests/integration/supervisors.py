@@ -1,4 +1,4 @@
-"""A Supervisor on a real table, as one process of the application has it."""
+"""A Supervisor on a real table, as one process of the application runs it."""
 
 from __future__ import annotations
 
@@ -23,23 +23,23 @@ from tests.fakes.ports import fake_ports
 from tests.fakes.supervision import POLICY, Queues, RecordedRequests
 
 
-class Crashed(Exception):  # noqa: N818 - what happened, not what is wrong
-    """The process died here."""
+class Crashed(Exception):  # noqa: N818 - an event, not an error
+    """The process crashed here."""
 
 
 class CrashingAnnouncer:
-    """Dies after a change is recorded, before anything is sent."""
+    """Crashes after a change is recorded, before anything is sent."""
 
     async def announce(self, before: TaskRecord | None, after: TaskRecord) -> None:
-        """Die, but not where a task is only recorded."""
+        """Crash, unless the task was only recorded."""
         if before is not None:
             raise Crashed(after.order.task)
 
 
 class Supervisor:
-    """One process's Supervisor with its own clock and figures; what it sends is kept.
+    """One process's Supervisor with its own clock and figures; records what it sends.
 
-    One that `crashes` dies after each change that it records, before anything is sent.
+    With `crashes` set, it crashes after each change that it records, before anything is sent.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class Supervisor:
         )
 
     async def record(self, task: TaskId) -> TaskRecord:
-        """Read a task that must be there."""
+        """Read a task that must exist."""
         stored = await self.store.load(task)
         assert stored is not None
         return stored.record

@@ -1,4 +1,4 @@
-"""Circuit breakers on the real table: instances agree by compare-and-swap."""
+"""Circuit breakers on the real table: instances share one state by compare-and-swap."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ CLOSED_DRONE = replace(CLOSED, service="drone")
 
 
 class Instance:
-    """A process with a breaker, and the service as it sees it."""
+    """A process with a breaker, and a remote service that only it calls."""
 
     def __init__(self, process: Process) -> None:
         self.process = process
@@ -50,7 +50,7 @@ class Instance:
         self.service_fails = True
 
     async def call(self) -> str:
-        """Call the service once; tell what came of it."""
+        """Call the service once, and return the result."""
         try:
             return await self.breaker.call(self._attempt)
         except CircuitOpenError:
@@ -66,7 +66,7 @@ class Instance:
 
 
 class DeadTable:
-    """A table that can't be reached."""
+    """A table that cannot be reached."""
 
     async def get_entity(self, *_: object, **__: object) -> Any:
         """Fail."""
@@ -76,7 +76,7 @@ class DeadTable:
 
 
 class RepeatingTable:
-    """A table, to which each update is sent twice, as the SDK does when an answer is lost."""
+    """A table to which each update is sent twice, as the SDK does when a response is lost."""
 
     def __init__(self, table: TableClient) -> None:
         self._table = table
@@ -92,7 +92,7 @@ class RepeatingTable:
 
 @pytest.fixture
 def instances(make_process: MakeProcess) -> list[Instance]:
-    """Make two instances."""
+    """Create two instances."""
     return [Instance(make_process()), Instance(make_process())]
 
 
@@ -102,42 +102,44 @@ def _rows(process: Process) -> TableBreakerRows:
     )
 
 
-async def _told(instances: list[Instance], seconds: float) -> list[str]:
-    """Let time pass, and call from all at once."""
+async def _call_all_after(instances: list[Instance], seconds: float) -> list[str]:
+    """Advance the clocks, and call from all instances at once."""
     for instance in instances:
         instance.clock.advance(seconds)
     return sorted(await asyncio.gather(*(instance.call() for instance in instances)))
 
 
-async def test_instances_share_what_they_know(instances: list[Instance]) -> None:
-    """One opens, both leave alone; one probes, both go on."""
+async def test_instances_share_the_state_of_the_circuit(instances: list[Instance]) -> None:
+    """One opens the circuit for both; one probes, and it closes for both."""
     one, two = instances
     assert [await one.call() for _ in range(3)] == ["failed", "failed", "circuit open"]
     assert await two.call() == "circuit open"
-    assert await _told(instances, 10) == ["circuit open", "failed"]
+    assert await _call_all_after(instances, 10) == ["circuit open", "failed"]
     assert one.calls + two.calls == 3
     one.service_fails = two.service_fails = False
-    assert await _told([one], 10) == ["delivered"]
-    assert await _told([two], 10) == ["delivered"]
-    assert await _told(instances, 1) == ["delivered"] * 2
+    assert await _call_all_after([one], 10) == ["delivered"]
+    assert await _call_all_after([two], 10) == ["delivered"]
+    assert await _call_all_after(instances, 1) == ["delivered"] * 2
     stored = await _rows(one.process).read("drone")
     assert stored is not None
     assert (stored.record.state, stored.record.since) == (BreakerState.CLOSED, after(20))
 
 
 async def test_instances_that_open_at_once_agree(instances: list[Instance]) -> None:
-    """Two create the row at the same moment, and of two probes each time one is made."""
-    assert await _told(instances, 0) == ["failed"] * 2
-    assert await _told(instances, 0) == ["failed"] * 2
+    """Both create the row at the same moment; in each interval, one of two possible probes is sent."""
+    assert await _call_all_after(instances, 0) == ["failed"] * 2
+    assert await _call_all_after(instances, 0) == ["failed"] * 2
     for _ in range(5):
-        assert await _told(instances, 10) == ["circuit open", "failed"]
+        assert await _call_all_after(instances, 10) == ["circuit open", "failed"]
     stored = await _rows(instances[0].process).read("drone")
     assert stored is not None
     assert (stored.record.since, stored.record.failures) == (START, 7)
 
 
-async def test_new_instance_knows_what_is_down(instances: list[Instance], make_process: MakeProcess) -> None:
-    """From its first call on."""
+async def test_new_instance_finds_an_open_circuit(
+    instances: list[Instance], make_process: MakeProcess
+) -> None:
+    """On its first call."""
     assert [await instances[0].call() for _ in range(2)] == ["failed"] * 2
     new = Instance(make_process())
     assert (await new.call(), new.calls) == ("circuit open", 0)
@@ -148,12 +150,12 @@ async def test_traffic_costs_one_read_a_second(process: Process) -> None:
     instance = Instance(process)
     instance.service_fails = False
     for _ in range(3):
-        assert await _told([instance] * 50, 1 / 50) == ["delivered"] * 50
+        assert await _call_all_after([instance] * 50, 1 / 50) == ["delivered"] * 50
     assert (process.figures.reads, process.figures.operations) == (3, 0)
 
 
 async def test_record_is_read_as_it_was_written(process: Process) -> None:
-    """One that says all, and one that says little."""
+    """One record with every field set, and one with few."""
     rows = _rows(process)
     for record in (OPEN, CLOSED):
         swap = await rows.swap(record, None)
@@ -164,8 +166,8 @@ async def test_record_is_read_as_it_was_written(process: Process) -> None:
     assert await rows.read("package") == bare.there
 
 
-async def test_row_that_moved_on_is_not_written(process: Process) -> None:
-    """Neither made twice nor replaced from an old read; what is there instead is told."""
+async def test_row_that_has_changed_is_not_overwritten(process: Process) -> None:
+    """It is neither created twice nor replaced from an old read; the current row is returned."""
     rows = _rows(process)
     first = (await rows.swap(OPEN, None)).there
     assert first is not None
@@ -180,8 +182,8 @@ async def test_row_that_moved_on_is_not_written(process: Process) -> None:
     assert (gone.won, gone.there) == (False, None)
 
 
-async def test_write_whose_answer_was_lost_is_known_as_our_own(process: Process) -> None:
-    """The SDK repeats it, and it conflicts with itself."""
+async def test_write_whose_response_was_lost_is_recognised_as_our_own(process: Process) -> None:
+    """The SDK retries the write, which conflicts with itself."""
     table: Any = RepeatingTable(process.table)
     rows = TableBreakerRows(ConditionalRows(table, new_id=lambda: uuid.uuid4().hex, figures=process.figures))
     created = (await rows.swap(OPEN, None)).there
@@ -192,7 +194,7 @@ async def test_write_whose_answer_was_lost_is_known_as_our_own(process: Process)
 
 
 async def test_all_rows_are_read_in_one_request(process: Process) -> None:
-    """Those of breakers alone, though the partition has others."""
+    """Only breakers' rows, though the partition has others."""
     rows = _rows(process)
     assert await rows.every() == []
     await process.table.create_entity({"PartitionKey": "!settings", "RowKey": "shards", "Shards": 1})
@@ -204,8 +206,8 @@ async def test_all_rows_are_read_in_one_request(process: Process) -> None:
 
 
 @pytest.mark.parametrize("damage", [{"State": "ajar"}, {"Since": None}], ids=["state", "since"])
-async def test_damaged_row_makes_no_call_fail(process: Process, damage: Mapping[str, Any]) -> None:
-    """It is a fault of the store, and the breaker goes on by itself."""
+async def test_damaged_row_fails_no_call(process: Process, damage: Mapping[str, Any]) -> None:
+    """It counts as a fault of the store, and the breaker continues on its own."""
     row = {"PartitionKey": "!settings", "RowKey": "breaker|drone", "Service": "drone", "Failures": 2}
     row |= {"State": "open", "Since": START, **damage}
     await process.table.create_entity({name: value for name, value in row.items() if value is not None})
@@ -216,7 +218,7 @@ async def test_damaged_row_makes_no_call_fail(process: Process, damage: Mapping[
 
 
 async def test_failing_store_is_a_transient_fault(process: Process) -> None:
-    """Of every request."""
+    """On every request."""
     table: Any = DeadTable()
     dead = TableBreakerRows(ConditionalRows(table, new_id=lambda: "", figures=process.figures))
     for request in (dead.read("drone"), dead.swap(OPEN, None), dead.swap(OPEN, "version")):

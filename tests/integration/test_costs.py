@@ -1,4 +1,4 @@
-"""What one order costs: the bound of five write transactions and six reads, and what it is made of."""
+"""What one order costs: at most five write transactions and six reads, and what makes them up."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ REGISTRY = Registry((ONE_STEP,), {})
 
 
 class Agent:
-    """Does what it is asked."""
+    """Does what it is asked to do."""
 
     async def do(self, call: AgentCall) -> Json:  # noqa: ARG002 - an Agent's interface
         """Do it."""
@@ -52,7 +52,7 @@ async def _pay(process: Process) -> None:
 
 
 async def test_order_in_one_process_costs_four_writes_and_no_read(process: Process) -> None:
-    """Submission, claim, start and outcome; the process remembers what it wrote."""
+    """Submission, claim, start and outcome; the process has what it wrote in its cache."""
     await _submit(process)
     await _claim(process)
     await _pay(process)
@@ -61,7 +61,7 @@ async def test_order_in_one_process_costs_four_writes_and_no_read(process: Proce
 
 
 async def test_order_that_changes_processes_stays_within_its_bound(make_process: MakeProcess) -> None:
-    """Each activity on another machine: every one of them reads once."""
+    """Each activity runs on another machine, and reads the task once."""
     processes = [make_process() for _ in range(3)]
     for act, process in zip((_submit, _claim, _pay), processes, strict=True):
         await act(process)

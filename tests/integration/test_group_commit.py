@@ -1,4 +1,4 @@
-"""Tasks of one shard that wait together are written together, and none harms another."""
+"""Writes to one shard that wait together are committed together, and one task's conflict affects no other."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ async def _admit(process: Process, records: list[TaskRecord]) -> list[Admission]
 
 
 async def test_tasks_that_wait_together_are_written_together(process: Process) -> None:
-    """60 tasks of five rows are 300 operations: one transaction goes at once, three take the rest."""
+    """60 tasks of five rows are 300 operations: one transaction is sent at once, three more take the rest."""
     records = [pending(LINE, task) for task in _tasks(60)]
     assert await _admit(process, records) == [Admission.RECORDED] * 60
     assert process.figures.operations == 300
@@ -40,8 +40,8 @@ async def test_tasks_that_wait_together_are_written_together(process: Process) -
         assert (await process.read(record.order.task)).record == record
 
 
-async def test_changes_are_written_together_too(process: Process) -> None:
-    """Each with its own version for the next change."""
+async def test_changes_are_also_written_together(process: Process) -> None:
+    """Each task gets its own version for the next change."""
     tasks = _tasks(20)
     await _admit(process, [pending(LINE, task) for task in tasks])
     process.figures.transactions = 0
@@ -56,8 +56,8 @@ async def test_changes_are_written_together_too(process: Process) -> None:
     assert process.figures.transactions <= 6
 
 
-async def test_task_that_conflicts_does_not_harm_the_others(process: Process) -> None:
-    """Its part is taken out, the rest is sent again, whole."""
+async def test_conflict_of_one_task_does_not_affect_the_others(process: Process) -> None:
+    """Its operations are taken out, and all the others are sent again."""
     tasks = _tasks(12)
     await process.store.admit(replace(pending(LINE, tasks[7]), order=order(LINE, tasks[7], weight=9)))
     admissions = await _admit(process, [pending(LINE, task) for task in tasks])
@@ -68,8 +68,8 @@ async def test_task_that_conflicts_does_not_harm_the_others(process: Process) ->
         )
 
 
-async def test_several_conflicts_are_each_told(make_process: MakeProcess) -> None:
-    """Another process has changed every third task meanwhile: those changes are made on a fresh read."""
+async def test_each_of_several_conflicts_is_reported(make_process: MakeProcess) -> None:
+    """Another process has changed every third task: those changes are applied after a fresh read."""
     one, other = make_process(), make_process()
     tasks = _tasks(9)
     await _admit(one, [pending(LINE, task) for task in tasks])
@@ -82,8 +82,8 @@ async def test_several_conflicts_are_each_told(make_process: MakeProcess) -> Non
     assert changed == [await one.read(task) for task in tasks]
 
 
-async def test_large_tasks_are_not_put_together_beyond_the_limits(process: Process) -> None:
-    """93 rows each: the service would refuse two of them in one transaction."""
+async def test_large_tasks_are_not_grouped_beyond_the_limits(process: Process) -> None:
+    """They have 93 rows each: the service would refuse two in one transaction."""
     records = [pending(WIDE, task) for task in _tasks(4)]
     assert await _admit(process, records) == [Admission.RECORDED] * 4
     assert (process.figures.transactions, process.figures.operations) == (4, 4 * 93)
@@ -91,7 +91,7 @@ async def test_large_tasks_are_not_put_together_beyond_the_limits(process: Proce
 
 @pytest.mark.filterwarnings("ignore:Sending a large body:ResourceWarning")  # aiohttp, above 1 MiB
 async def test_heavy_payloads_stay_within_four_mebibytes(process: Process) -> None:
-    """40 payloads of 48 KiB, as base64, are close to it: none is refused."""
+    """40 payloads of 48 KiB, in base64, come close to the limit: none is refused."""
     records = [
         replace(record, order=replace(record.order, payload=b"x" * 48 * 1024))
         for record in (pending(LINE, task) for task in _tasks(40))
@@ -99,8 +99,10 @@ async def test_heavy_payloads_stay_within_four_mebibytes(process: Process) -> No
     assert await _admit(process, records) == [Admission.RECORDED] * 40
 
 
-async def test_failing_service_is_told_to_each(process: Process, make_process: MakeProcess) -> None:
-    """The table is gone: nobody waits for ever, and nobody is told that it was written."""
+async def test_failure_of_the_service_is_reported_to_every_caller(
+    process: Process, make_process: MakeProcess
+) -> None:
+    """The table is deleted: every caller gets the error, none waits forever."""
     await process.table.delete_table()
     outcomes = await asyncio.gather(
         *(make_process().store.admit(pending(LINE, task)) for task in _tasks(3)), return_exceptions=True
@@ -109,7 +111,7 @@ async def test_failing_service_is_told_to_each(process: Process, make_process: M
 
 
 async def test_two_changes_of_one_task_are_both_made(process: Process) -> None:
-    """They never share a transaction; the second is made on what the first left."""
+    """They never share a transaction; the second is applied to the result of the first."""
     wide = workflow(step("left"), step("right"), name="line", resource="lines")
     await process.store.admit(pending(wide))
     stored = await process.told(TASK, claimed())

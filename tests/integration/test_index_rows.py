@@ -1,4 +1,4 @@
-"""Each task has exactly one index row, the one of its state; and all its rows appear together."""
+"""Each task has exactly one index row, which depends on its state; and all its rows appear together."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.process
 
 DUE_AT_PICK_UP = "!due|20261121T100030.123456Z|task-1"
 DUE_AT_STEP = "!due|20261121T100020.123456Z|task-1"
-#: The microseconds from the task's end to the end of the year 9999.
+#: Microseconds from the end of the task to the end of the year 9999.
 LATEST_FIRST = "251607045598876543"
 PICKED: list[Event] = [claimed(), started("pick"), completed("pick"), started("send", complete_by=25)]
 
@@ -34,10 +34,10 @@ PICKED: list[Event] = [claimed(), started("pick"), completed("pick"), started("s
     ],
     ids=["Pending", "Processing", "running", "between", "running again", "Processed", "Error"],
 )
-async def test_task_has_the_one_index_row_of_its_state(
+async def test_task_has_only_the_index_row_of_its_state(
     process: Process, events: list[Event], row: str
 ) -> None:
-    """Due while it is under way, and never later than its running step; then by when it finished."""
+    """In progress: by its due time, never later than its running step's. Then by the time it finished."""
     await process.store.admit(pending(LINE))
     process.clock.advance(1)
     stored = await process.told(TASK, *events)
@@ -49,7 +49,7 @@ async def test_task_has_the_one_index_row_of_its_state(
 
 
 async def test_task_row_has_the_patterns_columns(process: Process) -> None:
-    """Exactly as the pattern names them; null is an absent property."""
+    """With exactly the pattern's names; null is an absent property."""
     await process.store.admit(pending(LINE))
     await process.told(TASK, claimed())
     row = (await process.rows())["task-1|task"]
@@ -64,7 +64,7 @@ async def test_task_row_has_the_patterns_columns(process: Process) -> None:
 
 
 async def test_all_rows_of_a_task_appear_together(make_process: MakeProcess) -> None:
-    """Whoever reads at any moment sees all five or none."""
+    """A reader sees all five at any moment, or none."""
     writer, reader = make_process(), make_process()
     seen = set[int]()
 
@@ -78,7 +78,7 @@ async def test_all_rows_of_a_task_appear_together(make_process: MakeProcess) -> 
 
 
 async def test_refused_admission_leaves_no_row(process: Process) -> None:
-    """One row of the task is in the way: the others are not written either."""
+    """One row of the task exists already: the others are not written either."""
     await process.table.create_entity({"PartitionKey": "000", "RowKey": "task-1|step|01"})
     with pytest.raises(Exception, match="task-1"):
         await process.store.admit(pending(LINE))

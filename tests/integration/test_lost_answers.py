@@ -1,4 +1,4 @@
-"""A write whose answer was lost is known again as our own."""
+"""A write whose response was lost is recognised as our own."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ BEFORE: list[Event] = [claimed(), started("pick")]
 LAST: list[Event] = [completed("pick"), failed("pick")]
 
 
-async def test_repeated_admission_is_recorded_not_known(process: Process) -> None:
-    """The conflict with itself is followed by a read-back."""
+async def test_retried_admission_counts_as_recorded_not_as_known(process: Process) -> None:
+    """After the conflict with itself, the task is read back."""
     process.lossy.lose_next_answer(Loss.REPEATED)
     admitted = await process.store.admit(pending(LINE))
     assert admitted.admission is Admission.RECORDED
     assert admitted.stored == await process.read(TASK)
 
 
-async def test_admission_that_was_given_up_is_known_at_the_next_delivery(process: Process) -> None:
-    """The message is delivered again, and finds its own task."""
+async def test_admission_that_was_given_up_is_recognised_when_redelivered(process: Process) -> None:
+    """The message is redelivered, and finds its own task."""
     process.lossy.lose_next_answer(Loss.GIVEN_UP)
     with pytest.raises(TransientError):
         await process.store.admit(pending(LINE))
@@ -44,8 +44,8 @@ async def test_admission_that_was_given_up_is_known_at_the_next_delivery(process
 
 @pytest.mark.parametrize("number", range(3), ids=["claim", "start", "outcome"])
 @pytest.mark.parametrize("last", LAST, ids=["completed", "failed"])
-async def test_repeated_change_is_ours(process: Process, number: int, last: Event) -> None:
-    """It is applied once, and told as applied; whichever change of a task it was."""
+async def test_retried_change_is_recognised_as_our_own(process: Process, number: int, last: Event) -> None:
+    """Any change of a task is applied once, and reported as applied."""
     await process.store.admit(pending(LINE))
     events = [*BEFORE, last]
     await process.told(TASK, *events[:number])
@@ -58,8 +58,8 @@ async def test_repeated_change_is_ours(process: Process, number: int, last: Even
         assert changed.record.steps[0].state is state
 
 
-async def test_change_that_was_given_up_is_known_when_it_is_told_again(process: Process) -> None:
-    """The activity runs again: the outcome is there already, and is not refused."""
+async def test_change_that_was_given_up_is_recognised_when_sent_again(process: Process) -> None:
+    """The activity runs again: the outcome is already recorded, and is not refused."""
     await process.store.admit(pending(LINE))
     running = await process.told(TASK, *BEFORE)
     process.lossy.lose_next_answer(Loss.GIVEN_UP)
@@ -69,8 +69,8 @@ async def test_change_that_was_given_up_is_known_when_it_is_told_again(process: 
     assert again == await process.read(TASK)
 
 
-async def test_last_outcome_that_was_given_up_is_known_when_it_is_told_again(process: Process) -> None:
-    """Also when the task is finished by it."""
+async def test_last_outcome_that_was_given_up_is_recognised_when_sent_again(process: Process) -> None:
+    """Also when it finishes the task."""
     await process.store.admit(pending(LINE))
     running = await process.told(TASK, *BEFORE, completed("pick"), started("send"))
     process.lossy.lose_next_answer(Loss.GIVEN_UP)
@@ -81,8 +81,8 @@ async def test_last_outcome_that_was_given_up_is_known_when_it_is_told_again(pro
     assert again.record.task.process_state is ProcessState.PROCESSED
 
 
-async def test_repeated_group_is_known_task_by_task(process: Process) -> None:
-    """All of them were written; each finds its own."""
+async def test_retried_group_is_recognised_task_by_task(process: Process) -> None:
+    """All were written; each task finds its own change."""
     tasks = [TaskId(f"t{number}") for number in range(6)]
     process.lossy.lose_next_answer(Loss.REPEATED)
     admitted = await asyncio.gather(*(process.store.admit(pending(LINE, task)) for task in tasks))
@@ -97,8 +97,10 @@ async def test_repeated_group_is_known_task_by_task(process: Process) -> None:
     assert changed == [await process.read(task) for task in tasks]
 
 
-async def test_lost_connection_is_repeated_by_the_sdk(connection: Connection, table: TableClient) -> None:
-    """The write happens, its answer never comes; nobody above the store sees anything of it."""
+async def test_write_on_a_lost_connection_is_retried_by_the_sdk(
+    connection: Connection, table: TableClient
+) -> None:
+    """The write succeeds, its response never arrives; callers of the store notice nothing."""
     assert connection.connection_string is not None
     port = urlsplit(table.url).port
     assert port is not None

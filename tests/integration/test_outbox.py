@@ -1,4 +1,4 @@
-"""The outbox on the real table: what is sent leaves it, and is known from then on."""
+"""The outbox on the real table: what was sent is removed from it, and its time is recorded."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ORDER = replace(_PLAIN, order=replace(_PLAIN.order, reply_to="notices-demo"))
 
 
 class Sender:
-    """What sends announcements, a minute after the task was recorded."""
+    """Sends announcements, a minute after the task was recorded."""
 
     def __init__(self, table: TableClient) -> None:
         clock = FakeClock()
@@ -37,12 +37,12 @@ class Sender:
 
 @pytest.fixture
 def sender(table: TableClient) -> Sender:
-    """Make what sends from the test's table."""
+    """Create a sender for the test's table."""
     return Sender(table)
 
 
-async def test_sent_announcement_leaves_its_time(process: Process, sender: Sender) -> None:
-    """In one transaction; the record shows it, and another process that sent it too changes nothing."""
+async def test_time_of_a_sent_announcement_is_recorded(process: Process, sender: Sender) -> None:
+    """In one transaction; the record shows it, and a second process that also sent it changes nothing."""
     await process.store.admit(ORDER)
     [received] = await sender.outbox.unsent(0, after(60), 10)
     for transactions in (1, 2):
@@ -53,8 +53,8 @@ async def test_sent_announcement_leaves_its_time(process: Process, sender: Sende
     assert sent == SentAnnouncement(kind=AnnouncementKind.RECEIVED, epoch=FIRST, sent_at=after(60))
 
 
-async def test_announcement_that_is_given_up_leaves_nothing(process: Process, sender: Sender) -> None:
-    """Nobody can take it for sent."""
+async def test_announcement_that_is_given_up_records_no_time(process: Process, sender: Sender) -> None:
+    """It cannot be mistaken for one that was sent."""
     await process.store.admit(ORDER)
     [received] = announcements(None, ORDER)
     for _ in range(2):
@@ -63,8 +63,10 @@ async def test_announcement_that_is_given_up_leaves_nothing(process: Process, se
     assert (await process.read(TASK)).record.sent == ()
 
 
-async def test_marks_go_with_their_task(process: Process, sender: Sender, table: TableClient) -> None:
-    """Nothing is left of a task whose retention is over."""
+async def test_send_times_are_deleted_with_their_task(
+    process: Process, sender: Sender, table: TableClient
+) -> None:
+    """Nothing remains of a task whose retention has ended."""
     await process.store.admit(ORDER)
     stored = await process.told(TASK, claimed(), *done("pick", "send"))
     for announcement in await sender.outbox.unsent(0, after(60), 10):

@@ -1,4 +1,4 @@
-"""The overview of a table with 100,000 finished tasks: bounded reads, and the newest counted."""
+"""The overview of a table with 100,000 finished tasks: few reads, and the newest are counted."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ SHARDS = 16
 TASKS = 100_000
 NOW = datetime(2026, 11, 21, 10, 30, 30, tzinfo=UTC)
 
-#: The last of all tasks finished now, and the first so long before.
+#: The last task finished now, and the first this long before.
 OVER = timedelta(hours=4)
 
 
 class NoQueues:
-    """Service Bus is not what is counted here."""
+    """Service Bus is not counted here."""
 
     async def depths(self) -> Sequence[QueueDepth]:
         """See nothing."""
@@ -56,7 +56,7 @@ def _rows(shard: int) -> list[Row]:
 
 
 async def test_overview_of_a_large_table_takes_few_reads(table: TableClient, connection: Connection) -> None:
-    """Three requests for each shard and two more; the newest tasks are counted, and since when."""
+    """Three requests for each shard and two more; the count says how far back it reaches."""
     await create_rows(table, map(_rows, range(SHARDS)), connection)
     figures, clock = StoreFigures(), FakeClock(NOW)
     rows = ConditionalRows(table, new_id=str, figures=figures)

@@ -1,4 +1,4 @@
-"""Looking into queues, against a broker: what is seen is right, and stays where it is."""
+"""Peeking at queues of a broker: the figures are right, and no message is removed."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ async def _put(client: ServiceBusClient, queue: str, count: int) -> None:
         await sender.send_messages([ServiceBusMessage(str(number)) for number in range(count)])
 
 
-async def test_messages_are_counted_and_the_oldest_is_told(client: ServiceBusClient) -> None:
-    """Dead letters by themselves; a message that waits for its time is not counted; nothing is taken."""
+async def test_messages_are_counted_and_the_age_of_the_oldest_is_given(client: ServiceBusClient) -> None:
+    """Dead letters separately; a scheduled message is not counted; nothing is removed."""
     await _put(client, "orders", 3)
     async with (
         client.get_queue_sender("orders") as sender,
@@ -55,17 +55,17 @@ async def test_messages_are_counted_and_the_oldest_is_told(client: ServiceBusCli
 
 
 async def test_long_queue_is_not_counted_to_its_end(client: ServiceBusClient) -> None:
-    """It says that there is more."""
+    """The result says that there are more."""
     await _put(client, "solo", 101)
     [solo] = await PeekedQueues(client, ["solo"]).depths()
     assert solo.waiting is not None
     assert (solo.waiting.count, solo.waiting.more) == (100, True)
 
 
-async def test_queue_that_cannot_be_seen_hides_no_other(
+async def test_queue_that_cannot_be_read_hides_no_other(
     client: ServiceBusClient, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """It is logged, and the others are looked at."""
+    """It is logged, and the others are still read."""
     missing, solo = await PeekedQueues(client, ["missing", "solo"]).depths()
     assert missing == QueueDepth("missing", None, None)
     assert solo == QueueDepth("solo", _NOTHING, _NOTHING)

@@ -1,4 +1,4 @@
-"""Deletion on the real table: whole, conditional, and never of what has changed."""
+"""Deletion on the real table: complete, conditional, and never of a task that has changed."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ pytestmark = pytest.mark.process
 
 @pytest.fixture
 def retention(table: TableClient) -> TableTaskRetention:
-    """Make what deletes tasks of the test's table."""
+    """Create the deletion of tasks for the test's table."""
     return TableTaskRetention(table, shards=1, figures=StoreFigures())
 
 
 async def _processed(process: Process) -> Stored:
-    """Record a task that was resubmitted once, then carried out."""
+    """Record a task that was resubmitted once, then completed."""
     await process.store.admit(pending(LINE))
     return await process.told(
         TASK,
@@ -41,12 +41,12 @@ async def _processed(process: Process) -> Stored:
 
 
 async def _left(process: Process) -> set[str]:
-    """Give the rows that are there, but for what has to be told, which is not ours to delete."""
+    """Return the rows that remain, except the outbox, which retention does not delete."""
     return {key for key in await process.rows() if not key.startswith("!send")}
 
 
-async def test_task_goes_with_all_its_rows(process: Process, retention: TableTaskRetention) -> None:
-    """Order, state, steps, past epochs and index; another task's rows stay."""
+async def test_task_is_deleted_with_all_its_rows(process: Process, retention: TableTaskRetention) -> None:
+    """Order, state, steps, closed epochs and index; another task's rows stay."""
     stored = await _processed(process)
     await process.store.admit(pending(LINE, TaskId("task-10")))
     others = {key for key in await process.rows() if "task-10" in key}
@@ -55,17 +55,17 @@ async def test_task_goes_with_all_its_rows(process: Process, retention: TableTas
     assert await process.store.load(TASK) is None
 
 
-async def test_task_that_is_gone_is_deleted_by_nobody(
+async def test_second_deletion_of_a_task_does_nothing(
     process: Process, retention: TableTaskRetention
 ) -> None:
-    """Two at once do no harm: one of them deletes it."""
+    """Of two callers, only one deletes it."""
     stored = await _processed(process)
     assert await retention.delete(stored)
     assert not await retention.delete(stored)
 
 
 async def test_task_that_has_changed_stays(process: Process, retention: TableTaskRetention) -> None:
-    """Its row is not the one that was looked at, though its index row is."""
+    """Its row is not the one that was read, though its index row is."""
     await process.store.admit(pending(LINE))
     before = await process.read(TASK)
     await process.told(TASK, claimed())
@@ -74,10 +74,10 @@ async def test_task_that_has_changed_stays(process: Process, retention: TableTas
     assert set(await process.rows()) == rows
 
 
-async def test_task_with_a_long_past_goes_too(
+async def test_task_with_a_long_history_is_deleted_too(
     process: Process, retention: TableTaskRetention, table: TableClient
 ) -> None:
-    """More rows than a transaction takes; the task itself goes last."""
+    """It has more rows than a transaction takes; the task's own row is deleted last."""
     stored = await _processed(process)
     for number in range(100):
         kind = "epoch" if number % 2 else "lost"
@@ -86,8 +86,8 @@ async def test_task_with_a_long_past_goes_too(
     assert await _left(process) == set()
 
 
-async def test_rejected_messages_go_by_their_age(table: TableClient) -> None:
-    """The old ones, up to a number; each run takes more of them."""
+async def test_rejected_messages_are_deleted_by_age(table: TableClient) -> None:
+    """Old ones, up to a limit; each run deletes more of them."""
     clock = FakeClock()
     rejected = TableRejectedMessages(table, clock=clock)
     for number in range(3):

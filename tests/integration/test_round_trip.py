@@ -63,28 +63,28 @@ LOST = MessageLost(
 )
 
 
-async def test_every_field_comes_back(process: Process) -> None:
+async def test_every_field_is_read_back(process: Process) -> None:
     """Text of any language, bytes of any value, null as null."""
     assert (await process.store.admit(FULL)).admission is Admission.RECORDED
     assert (await process.read(TASK)).record == FULL
 
 
-async def test_empty_fields_come_back_empty(process: Process) -> None:
-    """A new task has many."""
+async def test_empty_fields_are_read_back_empty(process: Process) -> None:
+    """A new task has many empty fields."""
     await process.store.admit(pending(LINE))
     assert (await process.read(TASK)).record == pending(LINE)
 
 
 async def test_largest_payload_fits(process: Process) -> None:
-    """48 KiB, and a result of 24 KiB beside it."""
+    """48 KiB, together with a result of 24 KiB."""
     step = replace(FULL.steps[0], result=b"r" * 24 * 1024)
     large = replace(FULL, order=replace(FULL.order, payload=b"p" * 48 * 1024)).with_step(step)
     await process.store.admit(large)
     assert (await process.read(TASK)).record == large
 
 
-async def test_change_is_read_as_it_was_made(process: Process) -> None:
-    """What `change` gives is what is in the table, with the version that guards the next change."""
+async def test_change_is_read_back_as_it_was_returned(process: Process) -> None:
+    """`change` returns what is in the table, with the version that guards the next change."""
     stored = (await process.store.admit(pending(LINE))).stored
     for event in (claimed(), started("pick"), completed("pick", result=b'{"bin":7}')):
         changed = await process.store.change(stored, event)
@@ -95,8 +95,8 @@ async def test_change_is_read_as_it_was_made(process: Process) -> None:
     )
 
 
-async def test_what_is_kept_of_the_past_comes_back(process: Process) -> None:
-    """A message that was lost, whatever its id, and the error with which an epoch ended."""
+async def test_history_is_read_back(process: Process) -> None:
+    """A lost message, whatever its id, and the error that ended an epoch."""
     in_error = replace(FULL, task=replace(FULL.task, process_state=ProcessState.ERROR))
     stored = (await process.store.admit(in_error)).stored
     for event in (LOST, LOST, resubmission(Epoch(7))):
@@ -107,8 +107,8 @@ async def test_what_is_kept_of_the_past_comes_back(process: Process) -> None:
     assert [each.last_error for each in stored.record.history] == [FULL.task.last_error]
 
 
-async def test_task_is_not_mistaken_for_one_whose_name_begins_like_it(process: Process) -> None:
-    """Names that sort beside each other, and all that a name may hold."""
+async def test_task_is_not_mistaken_for_one_with_the_same_prefix(process: Process) -> None:
+    """Names that sort next to each other, with every character that a name may contain."""
     names = [TaskId(name) for name in ("a", "a-", "a-b", "a0", "aa", "a_", "A", "-", "_", "z" * 64)]
     for name in names:
         await process.store.admit(pending(LINE, name))
@@ -117,5 +117,5 @@ async def test_task_is_not_mistaken_for_one_whose_name_begins_like_it(process: P
 
 
 async def test_unknown_task_is_none(process: Process) -> None:
-    """It is not an error to ask."""
+    """Reading it is not an error."""
     assert await process.store.load(TaskId("nobody")) is None

@@ -1,4 +1,4 @@
-"""Fault switches make the sample services go wrong as often as was asked for, whichever process is called."""
+"""Fault switches make the sample services fail as often as requested, whichever process is called."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.process
 
 @pytest.fixture
 async def tables(service: TableServiceClient) -> TablesOf:
-    """Make the services' tables."""
+    """Create the services' tables."""
     return await make_tables(service)
 
 
@@ -26,14 +26,14 @@ def bench(tables: TablesOf) -> Bench:
 
 
 async def test_failing_calls_do_nothing_until_they_are_used_up(bench: Bench) -> None:
-    """The switch is gone then."""
+    """Then the switch is removed."""
     await bench.set({"kind": "fail", "times": 2})
     assert [await bench.put() for _ in range(3)] == [503, 503, 201]
     assert (await bench.client.get(f"{SERVICES}/faults")).json == []
 
 
 async def test_fault_without_times_holds_until_it_is_ended(bench: Bench) -> None:
-    """It may be ended twice."""
+    """It can be ended twice."""
     await bench.set({"kind": "fail"})
     assert [await bench.put() for _ in range(3)] == [503] * 3
     assert [(await bench.client.delete(SWITCH)).status for _ in range(2)] == [204, 204]
@@ -41,7 +41,7 @@ async def test_fault_without_times_holds_until_it_is_ended(bench: Bench) -> None
 
 
 async def test_slow_call_does_nothing_while_it_is_held(bench: Bench) -> None:
-    """Another caller finds nothing yet."""
+    """Another caller finds nothing until then."""
     await bench.set({"kind": "slow", "times": 1, "seconds": 60})
     slow = asyncio.create_task(bench.put())
     while (await bench.client.get(f"{SERVICES}/faults")).json:
@@ -52,7 +52,7 @@ async def test_slow_call_does_nothing_while_it_is_held(bench: Bench) -> None:
 
 
 async def test_slow_call_is_done_when_its_time_is_over(bench: Bench) -> None:
-    """Late, but done."""
+    """It is late, but it is done."""
     await bench.set({"kind": "slow", "times": 1, "seconds": 0.1})
     start = asyncio.get_running_loop().time()
     assert await bench.put() == 201
@@ -68,49 +68,49 @@ async def test_hanging_call_is_held_and_does_nothing(bench: Bench) -> None:
     assert await bench.get() == 404
 
 
-async def test_lost_answer_leaves_the_work_done(bench: Bench) -> None:
-    """The caller can't know; it asks again, and it is there."""
+async def test_lost_response_leaves_the_work_done(bench: Bench) -> None:
+    """The caller cannot know; it retries, and finds the work done."""
     await bench.set({"kind": "lose-answer", "times": 1})
     assert [await bench.put(), await bench.put(), await bench.get()] == [504, 204, 200]
 
 
-async def test_refusal_is_not_for_the_undo(bench: Bench) -> None:
-    """So that what was refused can be compensated."""
+async def test_refusal_does_not_apply_to_the_undo(bench: Bench) -> None:
+    """What was refused can be compensated."""
     await bench.set({"kind": "refuse"})
     assert [await bench.put(), await bench.get(), await bench.delete()] == [422, 422, 204]
 
 
-async def test_refusal_of_the_undo_is_for_nothing_else(bench: Bench) -> None:
+async def test_refusal_of_the_undo_applies_to_nothing_else(bench: Bench) -> None:
     """Other calls are not counted."""
     await bench.set({"kind": "refuse-undo", "times": 1})
     assert [await bench.put(), await bench.delete()] == [201, 422]
     assert [await bench.put(), await bench.delete()] == [204, 204]
 
 
-async def test_fault_is_for_its_resource_alone(bench: Bench) -> None:
-    """Neither for another id, nor for the same id of another service."""
+async def test_fault_applies_only_to_its_resource(bench: Bench) -> None:
+    """Not for another id, nor for the same id of another service."""
     await bench.set({"kind": "fail"})
     assert await bench.put(f"{SERVICES}/parcels/task-2") == 201
     assert (await bench.client.put(f"{SERVICES}/letters/task-1", ORDER)).status == 201
 
 
-async def test_fault_of_all_is_for_every_resource_that_has_none_of_its_own(bench: Bench) -> None:
-    """The id's own comes first."""
+async def test_fault_of_all_applies_to_resources_without_their_own(bench: Bench) -> None:
+    """An id's own fault takes precedence."""
     await bench.set({"kind": "fail"}, f"{SERVICES}/parcels/faults/*")
     await bench.set({"kind": "refuse"})
     assert [await bench.put(), await bench.put(f"{SERVICES}/parcels/task-2")] == [422, 503]
 
 
-async def test_calls_at_the_same_moment_are_counted_one_by_one(tables: TablesOf) -> None:
-    """Two processes with three faults between them: three calls fail, no more and no less."""
+async def test_concurrent_calls_are_counted_exactly(tables: TablesOf) -> None:
+    """Two processes share three faults: exactly three calls fail."""
     benches = (Bench(tables), Bench(tables))
     await benches[0].set({"kind": "fail", "times": 3})
     statuses = await asyncio.gather(*(bench.put() for bench in benches * 4))
     assert sorted(statuses) == [201] + [204] * 4 + [503] * 3
 
 
-async def test_fault_set_through_another_process_holds_within_a_second(tables: TablesOf) -> None:
-    """A process may take it for so long that there are none."""
+async def test_fault_set_through_another_process_applies_within_a_second(tables: TablesOf) -> None:
+    """A process may cache for that long that there are no faults."""
     here, there = Bench(tables), Bench(tables)
     here.clock.advance(60)
     assert await here.put() == 201
@@ -120,24 +120,24 @@ async def test_fault_set_through_another_process_holds_within_a_second(tables: T
     assert await here.put() == 503
 
 
-async def test_fault_set_through_the_same_process_holds_at_once(bench: Bench) -> None:
-    """However quiet it was a moment ago."""
+async def test_fault_set_through_the_same_process_applies_at_once(bench: Bench) -> None:
+    """Even if it had no faults a moment ago."""
     assert await bench.put() == 201
     await bench.set({"kind": "fail"})
     assert await bench.put() == 503
 
 
-async def test_quiet_service_reads_no_faults(
+async def test_service_without_faults_does_not_read_them(
     tables: TablesOf, bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The usual call costs nothing more."""
+    """A normal call costs nothing extra."""
     assert await bench.put() == 201
     monkeypatch.setattr(tables(FAULTS_TABLE), "query_entities", None)
     assert await bench.put() == 204
 
 
-async def test_faults_that_are_set_can_be_seen(bench: Bench) -> None:
-    """`times` is how many calls will still meet it."""
+async def test_faults_that_are_set_are_listed(bench: Bench) -> None:
+    """`times` is the number of calls that it still affects."""
     await bench.set({"kind": "fail", "times": 2})
     await bench.set({"kind": "slow", "seconds": 1.5}, f"{SERVICES}/letters/faults/*")
     await bench.put()
@@ -161,12 +161,12 @@ async def test_faults_that_are_set_can_be_seen(bench: Bench) -> None:
     ],
 )
 async def test_fault_without_bounds_is_refused(fault: dict[str, object], bench: Bench) -> None:
-    """No call is held for ever."""
+    """No call is held forever."""
     assert (await bench.client.put(SWITCH, fault)).status == 422
 
 
 @pytest.mark.parametrize(("switch", "status"), [("nothing/faults/task-1", 404), ("parcels/faults/a.b", 422)])
-async def test_switch_of_what_is_not_served_is_refused(switch: str, status: int, bench: Bench) -> None:
-    """The answer names the services."""
+async def test_fault_of_an_unknown_service_is_refused(switch: str, status: int, bench: Bench) -> None:
+    """The error names the services."""
     assert (await bench.client.put(f"{SERVICES}/{switch}", {"kind": "fail"})).status == status
     assert (await bench.client.delete(f"{SERVICES}/{switch}")).status == status

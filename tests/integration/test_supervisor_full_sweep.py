@@ -1,4 +1,4 @@
-"""The full sweep of the real table: index rows that are missing, wrong, doubled or orphaned."""
+"""The full sweep of the real table: index rows that are missing, wrong, duplicated or orphaned."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ WRONG = "!due|20261121T100031.123456Z|{}"
 
 @pytest.fixture
 def supervisor(table: TableClient) -> Supervisor:
-    """Make a Supervisor on an empty table."""
+    """Create a Supervisor on an empty table."""
     return Supervisor(table)
 
 
@@ -37,8 +37,10 @@ async def _damage(table: TableClient, task: str, *, missing: bool = False, wrong
         await table.create_entity({"PartitionKey": "000", "RowKey": WRONG.format(task), **row})
 
 
-async def test_damage_is_fixed_and_the_rest_left_alone(supervisor: Supervisor, table: TableClient) -> None:
-    """Afterwards all is as it was, and a second sweep has nothing to fix."""
+async def test_damage_is_fixed_and_nothing_else_is_changed(
+    supervisor: Supervisor, table: TableClient
+) -> None:
+    """Afterwards all rows are as before, and a second sweep has nothing to fix."""
     for task in ("sound", "missing", "moved", "doubled"):
         await supervisor.store.admit(pending(LINE, TaskId(task)))
     whole = await _rows(table)
@@ -57,15 +59,17 @@ async def test_damage_is_fixed_and_the_rest_left_alone(supervisor: Supervisor, t
 
 
 async def test_finished_tasks_are_compared_too(supervisor: Supervisor) -> None:
-    """By the index of their state; what is told of them is no index row."""
+    """With the index of their state; their outbox rows are no index rows."""
     done = [event(step) for step in ("pick", "send") for event in (started, completed)]
     await supervisor.store.admit(told(pending(LINE), claimed(), *done))
     figures = await supervisor.full_sweep.run()
     assert (figures.tasks, figures.index_rows, figures.created, figures.deleted) == (1, 1, 0, 0)
 
 
-async def test_task_that_changed_meanwhile_is_left_alone(supervisor: Supervisor, table: TableClient) -> None:
-    """Its row is not as it was read: whoever changed it saw to its index row."""
+async def test_task_that_changed_during_the_sweep_is_not_touched(
+    supervisor: Supervisor, table: TableClient
+) -> None:
+    """Its row is not as it was read: the writer that changed it also updated its index row."""
     rows = supervisor.index_rows
     task = TaskId("moved")
     await supervisor.store.admit(pending(LINE, task))
@@ -80,10 +84,10 @@ async def test_task_that_changed_meanwhile_is_left_alone(supervisor: Supervisor,
     assert await _rows(table) == before
 
 
-async def test_index_row_that_is_gone_or_new_is_not_removed(
+async def test_index_row_that_was_deleted_or_replaced_is_not_removed(
     supervisor: Supervisor, table: TableClient
 ) -> None:
-    """Only the very row that was seen."""
+    """Only the exact row that was read is removed."""
     rows = supervisor.index_rows
     await _damage(table, "orphan", wrong=True)
     [seen] = (await rows.page(0, after=None, most=1000)).index_rows
@@ -95,7 +99,7 @@ async def test_index_row_that_is_gone_or_new_is_not_removed(
 
 
 async def test_pages_cover_all_rows(supervisor: Supervisor) -> None:
-    """However small they are: index rows first, then tasks, each once."""
+    """Whatever their size: index rows first, then tasks, each once."""
     tasks = [f"task-{number}" for number in range(5)]
     for task in tasks:
         await supervisor.store.admit(pending(LINE, TaskId(task)))

@@ -31,7 +31,7 @@ async def _admit(process: Process, count: int) -> list[TaskId]:
 
 
 async def test_index_is_read_by_pages_of_one_request(process: Process) -> None:
-    """Each page says where the next begins, and none is left out or given twice."""
+    """Each page says where the next begins; no entry is skipped or returned twice."""
     tasks = await _admit(process, 5)
     found: list[TaskId] = []
     after_page = None
@@ -47,7 +47,7 @@ async def test_index_is_read_by_pages_of_one_request(process: Process) -> None:
 
 
 async def test_index_is_read_up_to_a_time_and_oldest_first(process: Process) -> None:
-    """What is due at that very time is not yet due."""
+    """A task due at exactly that time is not included."""
     first, second = await _admit(process, 2)
     await process.told(second, claimed(task=second), started("pick", task=second, complete_by=20))
     for seconds, tasks in ((20, []), (21, [second]), (30, [second]), (31, [second, first])):
@@ -57,7 +57,7 @@ async def test_index_is_read_up_to_a_time_and_oldest_first(process: Process) -> 
 
 
 async def test_each_index_has_its_own_tasks(process: Process) -> None:
-    """With the time in the key, the workflow, the state, and the time of submission."""
+    """With the time from the key, the workflow, the state, and the time of submission."""
     done, broken, waiting = await _admit(process, 3)
     process.clock.advance(1)
     picked, sent = ((started(step, task=done), completed(step, task=done)) for step in ("pick", "send"))
@@ -75,13 +75,13 @@ async def test_each_index_has_its_own_tasks(process: Process) -> None:
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"RowKey": 1}'])
 async def test_forged_continuation_is_refused(process: Process, text: str) -> None:
-    """It may come from a caller's cursor."""
+    """It can come from a caller's cursor."""
     with pytest.raises(ValueError, match="validation error"):
         await _index(process).page(Index.DUE, 0, after=text, most=2)
 
 
-async def test_heartbeat_is_the_last_sweeps(process: Process) -> None:
-    """Its figures by their names; none before the first."""
+async def test_heartbeat_is_that_of_the_last_sweep(process: Process) -> None:
+    """With its figures by name; there is none before the first sweep."""
     heartbeat = _heartbeat(process)
     assert await heartbeat.latest() is None
     for recovered in (1, 2):
@@ -91,7 +91,7 @@ async def test_heartbeat_is_the_last_sweeps(process: Process) -> None:
 
 
 async def test_failing_service_is_a_transient_fault(process: Process) -> None:
-    """Of every one of these rows."""
+    """For each of these rows."""
     await process.table.delete_table()
     with pytest.raises(TransientError):
         await _index(process).page(Index.DUE, 0, most=2)

@@ -1,4 +1,4 @@
-"""Sweeps of the real table: what they cost, and that neither a rival nor a crash does harm."""
+"""Sweeps of the real table: what they cost, and that neither a second Supervisor nor a crash does harm."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ SHARDS = 16
 
 
 async def test_cost_of_a_sweep_follows_the_overdue_tasks(table: TableClient, connection: Connection) -> None:
-    """10,000 finished tasks, 20 overdue: at most shards + 2 reads for each of the 20, the outbox's too."""
+    """10,000 finished tasks, 20 overdue: at most shards + 2 reads for each of the 20, outbox included."""
     supervisor = Supervisor(table, shards=SHARDS)
     await create_rows(table, map(_finished, range(SHARDS)), connection)
     await _admit(supervisor, [pending(PARCEL, TaskId(f"overdue-{number}")) for number in range(20)])
@@ -42,7 +42,7 @@ async def test_cost_of_a_sweep_follows_the_overdue_tasks(table: TableClient, con
 
 
 async def test_two_supervisors_at_once_recover_once(table: TableClient) -> None:
-    """On the same tasks at the same moment: one recovery each, one request."""
+    """On the same tasks at the same moment: one recovery and one request each."""
     one, two = Supervisor(table, instance="one"), Supervisor(table, instance="two")
     tasks = [TaskId(f"task-{number}") for number in range(10)]
     await _admit(one, [pending(PARCEL, task) for task in tasks])
@@ -57,8 +57,8 @@ async def test_two_supervisors_at_once_recover_once(table: TableClient) -> None:
         assert (record.task.failure_count, record.task.epoch, len(record.history)) == (1, SECOND, 1)
 
 
-async def test_request_lost_in_a_crash_is_made_good(table: TableClient) -> None:
-    """Killed between its write and its message: the task is overdue again, and the next sweep finds it."""
+async def test_request_lost_in_a_crash_is_sent_by_the_next_recovery(table: TableClient) -> None:
+    """Killed between write and message: the task becomes overdue again, and the next sweep finds it."""
     dying, living = Supervisor(table, instance="dying", crashes=True), Supervisor(table, instance="living")
     await _admit(dying, [pending(PARCEL)])
     dying.clock.advance(36)
@@ -71,7 +71,7 @@ async def test_request_lost_in_a_crash_is_made_good(table: TableClient) -> None:
 
 
 async def test_alert_lost_in_a_crash_is_sent(table: TableClient) -> None:
-    """It was recorded with the change; the next sweep of anybody sends it, once."""
+    """It was recorded with the change; the next sweep, by any Supervisor, sends it once."""
     dying, living = Supervisor(table, instance="dying", crashes=True), Supervisor(table, instance="living")
     exhausted = pending(PARCEL)
     await _admit(dying, [replace(exhausted, task=replace(exhausted.task, failure_count=3))])
@@ -89,7 +89,7 @@ async def _admit(supervisor: Supervisor, records: Sequence[TaskRecord]) -> None:
 
 
 def _finished(shard: int) -> Iterator[Row]:
-    """Give of one shard's finished tasks the rows by which a sweep could meet them: task and index."""
+    """Return the rows of one shard's finished tasks that a sweep could read: task and index."""
     for number in range(10_000):
         task = TaskId(f"finished-{number}")
         key = shard_of(task, SHARDS)
@@ -100,5 +100,5 @@ def _finished(shard: int) -> Iterator[Row]:
 
 
 def _named(record: TaskRecord, task: TaskId) -> TaskRecord:
-    """Give the record to another task."""
+    """Return the record under another task's id."""
     return replace(record, order=replace(record.order, task=task), task=replace(record.task, order_id=task))

@@ -1,4 +1,4 @@
-"""The tables are made once, keep to their shards, and keep what was rejected."""
+"""The tables are created once, keep their number of shards, and record rejected messages."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ NAMES = (TASKS_TABLE, REJECTED_TABLE)
 
 @pytest.fixture
 def at_start(connection: Connection) -> Iterator[TableServiceClient]:
-    """Connect as the application does at its start, and leave no table behind."""
+    """Connect as the application does when it starts, and delete the tables afterwards."""
     with connect_at_start(connection) as service:
         yield service
         for name in NAMES:
             service.delete_table(name)
 
 
-def test_tables_are_made_once(at_start: TableServiceClient) -> None:
+def test_tables_are_created_once(at_start: TableServiceClient) -> None:
     """A second start finds them."""
     for _ in range(2):
         prepare_tables(at_start, NAMES, shards=16)
@@ -38,7 +38,7 @@ def test_tables_are_made_once(at_start: TableServiceClient) -> None:
 
 
 def test_other_number_of_shards_is_refused(at_start: TableServiceClient) -> None:
-    """Tasks would be looked for where they are not; the line names the setting and the fix."""
+    """Tasks would be looked up in the wrong shards; the error names the setting and the fix."""
     prepare_tables(at_start, NAMES, shards=16)
     with pytest.raises(
         SettingsError, match=r"^setting STATE_SHARDS is 8, but the table has 16: set it to 16$"
@@ -49,7 +49,7 @@ def test_other_number_of_shards_is_refused(at_start: TableServiceClient) -> None
 
 @pytest.mark.parametrize("of_format", [None, 1, 3], ids=["first edition", "earlier", "later"])
 def test_table_of_another_format_is_refused(at_start: TableServiceClient, of_format: int | None) -> None:
-    """Before anything is read as what it is not; one line says which table, which format and what to do."""
+    """Before any row is misread; one line names the table, its format and what to do."""
     settings = {"PartitionKey": "!settings", "RowKey": "shards", "Shards": 16}
     if of_format is not None:
         settings["Format"] = of_format
@@ -64,10 +64,10 @@ def test_table_of_another_format_is_refused(at_start: TableServiceClient, of_for
     )
 
 
-# The SDK tests an XML element's truth when it reads a 403.
+# The SDK tests the truth value of an XML element when it reads a 403.
 @pytest.mark.filterwarnings("ignore:Testing an element's truth value:DeprecationWarning")
 def test_storage_that_does_not_answer_stops_the_start(connection: Connection) -> None:
-    """One line that names the setting."""
+    """With one line that names the setting."""
     address = str(connection.connection_string).replace("AccountKey=", "AccountKey=AAAA")
     with (
         connect_at_start(Connection(address, None, None)) as service,
@@ -78,15 +78,15 @@ def test_storage_that_does_not_answer_stops_the_start(connection: Connection) ->
 
 
 async def test_store_is_checked_by_reading(process: Process) -> None:
-    """The row of the shards is there in every prepared table; in another the check fails."""
+    """Every prepared table has the row with the number of shards; without it the check fails."""
     with pytest.raises(TransientError):
         await process.store.check()
     await process.table.create_entity({"PartitionKey": "!settings", "RowKey": "shards", "Shards": 1})
     await process.store.check()
 
 
-async def test_rejected_message_is_kept_once(table: TableClient) -> None:
-    """It may be delivered again before it is completed."""
+async def test_rejected_message_is_recorded_once(table: TableClient) -> None:
+    """It can be redelivered before it is completed."""
     rejected = TableRejectedMessages(table, clock=FakeClock())
     for _ in range(2):
         await rejected.reject("submissions", "m-1", b"{", "message: Invalid JSON")
@@ -95,8 +95,8 @@ async def test_rejected_message_is_kept_once(table: TableClient) -> None:
     assert (row["Reason"], row["BodyBytes"], row["RejectedAt"]) == ("message: Invalid JSON", 1, START)
 
 
-async def test_other_messages_are_kept_beside_it(table: TableClient) -> None:
-    """Told apart by id, by content and by queue, whatever characters are in them."""
+async def test_different_messages_are_recorded_separately(table: TableClient) -> None:
+    """They differ by id, content or queue, whatever characters these contain."""
     rejected = TableRejectedMessages(table, clock=FakeClock())
     for queue, message_id, body in (
         ("submissions", "m-1", b"{"),
@@ -108,8 +108,8 @@ async def test_other_messages_are_kept_beside_it(table: TableClient) -> None:
     assert len([row async for row in table.list_entities()]) == 4
 
 
-async def test_message_of_any_size_is_kept_as_far_as_a_row_goes(table: TableClient) -> None:
-    """The start of it, and how large it was."""
+async def test_message_of_any_size_is_recorded_up_to_the_limit_of_a_row(table: TableClient) -> None:
+    """Its beginning, and its size."""
     rejected = TableRejectedMessages(table, clock=FakeClock())
     await rejected.reject("submissions", "m" * 500, b"x" * 250_000, "r" * 100_000)
     [row] = [row async for row in table.list_entities()]

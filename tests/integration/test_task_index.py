@@ -1,4 +1,4 @@
-"""The indexes on Table Storage: pages between two times, and tasks by the beginning of their ids."""
+"""The indexes on Table Storage: pages between two times, and tasks by id prefix."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ def index(table: TableClient) -> TableTaskIndex:
 
 
 async def _admit(process: Process, *names: str) -> None:
-    """Submit tasks that are due ten seconds after each other."""
+    """Submit tasks that are due at intervals of ten seconds."""
     for number, name in enumerate(names):
         record = pending(LINE, TaskId(name))
         due = replace(record.task, due_at=after(10 * number))
         await process.store.admit(replace(record, task=due))
 
 
-async def test_page_begins_and_ends_where_it_is_told(process: Process, index: TableTaskIndex) -> None:
-    """The first time belongs to it, the second does not; entries know when their tasks were submitted."""
+async def test_page_begins_and_ends_at_the_given_times(process: Process, index: TableTaskIndex) -> None:
+    """The start time is included, the end time is not; entries hold the time of submission."""
     await _admit(process, "a", "b", "c")
     page = await index.page(Index.DUE, 0, since=after(10), until=after(20), most=10)
     [entry] = page.entries
@@ -46,10 +46,10 @@ async def test_page_begins_and_ends_where_it_is_told(process: Process, index: Ta
 
 
 @pytest.mark.parametrize(("which", "end"), [(Index.ERROR, failed), (Index.DONE, completed)])
-async def test_what_ended_comes_latest_first(
+async def test_finished_tasks_are_listed_newest_first(
     process: Process, index: TableTaskIndex, which: Index, end: Callable[..., Event]
 ) -> None:
-    """Page by page; the first of two times belongs to what is asked for, the second does not."""
+    """Page by page; of the two times, the first is included, the second is not."""
     for task in map(TaskId, "abcd"):
         await process.store.admit(pending(ONE_STEP, task))
         await process.told(task, claimed(task=task), started("pick", task=task), end("pick", task=task))
@@ -63,7 +63,7 @@ async def test_what_ended_comes_latest_first(
 
 
 async def test_tasks_are_found_by_the_beginning_of_their_ids(process: Process, index: TableTaskIndex) -> None:
-    """Each once; an id that only contains it does not count, nor does any index row."""
+    """Each once; ids that only contain the prefix do not match, nor do index rows."""
     await _admit(process, "ab-2", "ab-1", "ab", "b", "xab", "AB")
     assert await index.named("ab", 0, most=10) == ["ab-1", "ab-2", "ab"]
     assert await index.named("ab", 0, most=2) == ["ab-1", "ab-2"]

@@ -25,7 +25,7 @@ pytestmark = pytest.mark.process
 
 
 async def test_order_is_admitted_once(make_process: MakeProcess) -> None:
-    """The same again is known, by whichever process; other content is a conflict and changes nothing."""
+    """Any process recognises the same order; different content is a conflict and changes nothing."""
     one, other = make_process(), make_process()
     assert (await one.store.admit(pending(LINE))).admission is Admission.RECORDED
     before = await one.rows()
@@ -38,7 +38,7 @@ async def test_order_is_admitted_once(make_process: MakeProcess) -> None:
 
 
 async def test_same_order_at_the_same_moment_is_recorded_once(make_process: MakeProcess) -> None:
-    """One records it, the other knows it."""
+    """One process records it, the other recognises it."""
     admitted = await asyncio.gather(*(make_process().store.admit(pending(LINE)) for _ in range(4)))
     assert sorted(each.admission for each in admitted) == [Admission.KNOWN] * 3 + [Admission.RECORDED]
 
@@ -60,7 +60,7 @@ async def test_of_two_schedulers_at_the_same_moment_one_wins(make_process: MakeP
 
 
 async def test_scheduler_that_comes_second_leaves_every_row_as_it_is(make_process: MakeProcess) -> None:
-    """ETags and time stamps too: a write that is tried and fails changes nothing."""
+    """ETags and timestamps included: a failed write changes nothing."""
     one, other = make_process(), make_process()
     await one.store.admit(pending(LINE))
     late_read = await other.read(TASK)
@@ -71,8 +71,8 @@ async def test_scheduler_that_comes_second_leaves_every_row_as_it_is(make_proces
     assert await one.rows() == before
 
 
-async def test_attempt_that_was_overtaken_claims_nothing(make_process: MakeProcess) -> None:
-    """Two Claimers, of two epochs: only the current one gets the task, whoever is first."""
+async def test_superseded_scheduler_claims_nothing(make_process: MakeProcess) -> None:
+    """Two Claimers, of two epochs: only that of the current epoch gets the task, whichever is first."""
     process = make_process()
     await process.store.admit(recovered(pending(LINE)))
     old, new = await asyncio.gather(
@@ -83,7 +83,7 @@ async def test_attempt_that_was_overtaken_claims_nothing(make_process: MakeProce
 
 
 async def test_outcome_with_an_older_epoch_is_refused(make_process: MakeProcess) -> None:
-    """The Agent's process remembers the task as it left it; another process has recovered it since."""
+    """The Agent's process has cached the task; another process has recovered it since."""
     agent, supervisor = make_process(), make_process()
     await agent.store.admit(pending(LINE))
     running = await agent.told(TASK, claimed(), started("pick"))
@@ -97,10 +97,10 @@ async def test_outcome_with_an_older_epoch_is_refused(make_process: MakeProcess)
     assert await supervisor.read(TASK) == again
 
 
-async def test_what_a_process_remembers_is_not_believed_when_nothing_is_written(
+async def test_cached_task_is_not_trusted_when_nothing_is_written(
     make_process: MakeProcess,
 ) -> None:
-    """A refusal is concluded from the table, not from memory."""
+    """A refusal is based on the table, not on the cache."""
     agent, other = make_process(), make_process()
     await agent.store.admit(pending(LINE))
     await _overwrite(other, recovered(pending(LINE)))
@@ -117,6 +117,6 @@ def _claimer(process: Process) -> Claimer:
 
 
 async def _overwrite(process: Process, record: TaskRecord) -> None:
-    """Recover the task as the Supervisor will: its row has the next epoch."""
+    """Recover the task as the Supervisor does: its row gets the next epoch."""
     row = task_entity(record.task, "recovery") | {"PartitionKey": "000"}
     await process.table.update_entity(row, mode=UpdateMode.REPLACE)

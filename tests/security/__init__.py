@@ -1,3 +1,3 @@
-"""The security checklist, line by line: `docs/security.md` names a test for each promise."""
+"""Tests of the security checklist: `docs/security.md` names a test for each promise."""
 
 from __future__ import annotations

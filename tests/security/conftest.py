@@ -26,7 +26,7 @@ SETTINGS = {
 
 
 def wired(registrations: Sequence[Registration]) -> Wiring:
-    """Wire these workflows and all else, the sample services too. Nothing connects before it is used."""
+    """Wire the application with these workflows and all sample services. It connects on first use."""
     with pytest.MonkeyPatch.context() as environment:
         for name, value in SETTINGS.items():
             environment.setenv(name, value)

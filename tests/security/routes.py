@@ -1,4 +1,4 @@
-"""Every route of the two applications, ready to be asked for."""
+"""Every route of the two applications, ready to be called."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ _BODIES: Mapping[str, Any] = {"order": ORDER, "batch": {"orders": [ORDER]}, "act
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """One route, with the task's id in its path, and a body that it takes."""
+    """One route, with the task's id in its path, and a valid body."""
 
     method: str
     path: str
 
     @property
     def body(self) -> Any:
-        """Give what is sent; nothing with a GET."""
+        """Return the body; empty for a GET."""
         kind = "batch" if self.path.endswith("/batch") else "action" if "/ops/" in self.path else "order"
         return b"" if self.method == "GET" else _BODIES[kind]
 
     async def ask(self, app: FastAPI, headers: Mapping[str, str]) -> HttpAnswer:
-        """Ask for it, as our own pages do."""
+        """Call the route, as our own pages do."""
         client = AsgiClient(app, {"X-Requested-With": "test", **headers})
         return await client.send(self.method, self.path, self.body)
 
@@ -39,7 +39,7 @@ class Route:
 
 
 def routes_of(app: FastAPI) -> Iterator[Route]:
-    """Give every route but the one that is open."""
+    """Yield every route except the open one."""
     for context in iter_route_contexts(app.routes):
         for method in context.methods or ():
             path = (context.path or "").replace("{order_id}", TASK).replace("{task_id}", TASK)

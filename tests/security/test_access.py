@@ -1,4 +1,4 @@
-"""Who is let in with `AUTH_MODE=easyauth`, at every route of both applications; and that keys know nobody."""
+"""Who may call each route with `AUTH_MODE=easyauth`; and that function keys identify nobody."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ STRANGERS = {
 }
 
 
-class Doors:
-    """Both applications, for people who sign in. There is a task for operators."""
+class Applications:
+    """Both applications with sign-in. There is a task for operators."""
 
     def __init__(self) -> None:
         self.api, self.desk = Api(SIGN_IN), Desk(SIGN_IN)
@@ -44,69 +44,73 @@ class Doors:
         self.writing = [route for route in self.callers if route.method != "GET"]
 
     async def ask(self, routes: Iterable[Route], headers: Mapping[str, str]) -> dict[str, HttpAnswer]:
-        """Ask for each route as somebody."""
+        """Call each route with these headers."""
         apps = {True: self.desk.application, False: self.api.application}
         return {str(route): await route.ask(apps["/ops/" in route.path], headers) for route in routes}
 
 
 @pytest.fixture
-def doors() -> Doors:
+def applications() -> Applications:
     """Serve both applications."""
-    return Doors()
+    return Applications()
 
 
 @pytest.mark.parametrize("headers", STRANGERS.values(), ids=STRANGERS)
-async def test_strangers_are_401(doors: Doors, headers: Mapping[str, str]) -> None:
-    """At every route: whoever has not signed in, and whoever's header is not what the platform writes."""
-    answers = await doors.ask(doors.every, headers)
-    assert len(answers) == len(doors.every)
+async def test_callers_without_an_identity_are_401(
+    applications: Applications, headers: Mapping[str, str]
+) -> None:
+    """At every route: callers who have not signed in, and those whose header the platform did not write."""
+    answers = await applications.ask(applications.every, headers)
+    assert len(answers) == len(applications.every)
     for answer in answers.values():
         problem(answer, 401)
         assert answer.headers["www-authenticate"] == "Bearer"
 
 
 @pytest.mark.parametrize("roles", [[], ["submitter"], ["Reader", "OPERATOR"]])
-async def test_those_without_a_role_are_403(doors: Doors, roles: list[str]) -> None:
-    """At every route; a role counts as it is written."""
-    for answer in (await doors.ask(doors.every, principal(ANNA, *roles))).values():
+async def test_those_without_a_role_are_403(applications: Applications, roles: list[str]) -> None:
+    """At every route; roles are case-sensitive."""
+    for answer in (await applications.ask(applications.every, principal(ANNA, *roles))).values():
         problem(answer, 403)
 
 
-async def test_submitters_are_no_operators(doors: Doors) -> None:
-    """Nothing of the operators' is theirs, not even to look at."""
-    for answer in (await doors.ask(doors.operators, submitter(ANNA))).values():
+async def test_submitters_are_no_operators(applications: Applications) -> None:
+    """They cannot use any of the operators' routes, not even to read."""
+    for answer in (await applications.ask(applications.operators, submitter(ANNA))).values():
         problem(answer, 403)
 
 
-async def test_operators_submit_nothing(doors: Doors) -> None:
-    """Unless they are submitters, too."""
-    for answer in (await doors.ask(doors.writing, operator(ANNA))).values():
+async def test_operators_submit_nothing(applications: Applications) -> None:
+    """Unless they are also submitters."""
+    for answer in (await applications.ask(applications.writing, operator(ANNA))).values():
         problem(answer, 403)
-    both = await doors.ask(doors.writing, principal(ANNA, "Operator", "Submitter"))
+    both = await applications.ask(applications.writing, principal(ANNA, "Operator", "Submitter"))
     assert not [route for route, answer in both.items() if answer.status in {401, 403}]
 
 
-async def test_operators_may_do_what_operators_do(doors: Doors) -> None:
+async def test_operators_may_do_what_operators_do(applications: Applications) -> None:
     """At every route."""
-    statuses = {answer.status for answer in (await doors.ask(doors.operators, operator(ANNA))).values()}
+    statuses = {
+        answer.status for answer in (await applications.ask(applications.operators, operator(ANNA))).values()
+    }
     assert not statuses & {401, 403}
 
 
-async def test_health_is_open_to_all(doors: Doors) -> None:
-    """Also to those who have not signed in."""
-    assert (await AsgiClient(doors.api.application).get("/api/health")).status == 200
+async def test_health_is_open_to_all(applications: Applications) -> None:
+    """Also to callers who have not signed in."""
+    assert (await AsgiClient(applications.api.application).get("/api/health")).status == 200
 
 
-async def test_operators_actions_are_kept_with_their_id(doors: Doors) -> None:
-    """The history says who it was."""
-    resubmit = [route for route in doors.operators if route.path.endswith("/resubmit")]
-    await doors.ask(resubmit, operator(BERT))
-    [record] = doors.desk.store.records()
+async def test_operators_actions_are_recorded_with_their_id(applications: Applications) -> None:
+    """The history says who acted."""
+    resubmit = [route for route in applications.operators if route.path.endswith("/resubmit")]
+    await applications.ask(resubmit, operator(BERT))
+    [record] = applications.desk.store.records()
     assert record.history[-1].who == BERT
 
 
-async def test_with_keys_nobody_is_believed() -> None:
-    """Where no sign-in writes the header, anybody may have: it says nothing, good or bad."""
+async def test_with_keys_the_identity_header_is_ignored() -> None:
+    """Without sign-in, any caller could have written the header: it is ignored, valid or not."""
     api = Api()
     for headers in (submitter(BERT), principal(BERT), *STRANGERS.values()):
         assert (await AsgiClient(api.application, headers).post("/api/orders", ORDER)).status == 202

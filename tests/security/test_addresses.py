@@ -1,4 +1,4 @@
-"""Addresses that no browser sends, at every HTTP-triggered function: refused, and no way around the keys."""
+"""Addresses that no browser sends, at every HTTP function: refused, and unable to bypass the keys."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.security.test_functions import OPEN, ROUTES
 
 type Functions = Mapping[str, Callable[..., Awaitable[func.HttpResponse]]]
 
-#: What comes after a function's own path, and its caller's name for this host.
+#: What follows the function's own path, and the `Host` header.
 UNCLEAR = {
     "no UTF-8": ("/%ff", "localhost"),
     "half a surrogate pair": ("/%ED%A0%80", "localhost"),
@@ -28,7 +28,7 @@ UNCLEAR = {
 
 @pytest.fixture(scope="session")
 def functions(wiring: Wiring) -> Functions:
-    """Give what is run for a request, by the functions' names."""
+    """Return the handler of each function, by the function's name."""
     builders = [each for blueprint in wiring.blueprints() for each in blueprint._function_builders]
     found = {builder._function.get_function_name(): builder._function for builder in builders}
     return {name: found[name].get_user_function() for name in ROUTES}
@@ -43,7 +43,7 @@ def _request(name: str, *, after: str = "", host: str = "localhost") -> func.Htt
 @pytest.mark.parametrize("name", ROUTES)
 @pytest.mark.parametrize(("after", "host"), UNCLEAR.values(), ids=UNCLEAR)
 async def test_unclear_addresses_are_400(functions: Functions, name: str, after: str, host: str) -> None:
-    """With a problem document, where the adapter would raise, or take another path than the host did."""
+    """With a problem document, where the adapter would raise, or use another path than the host did."""
     answer = await functions[name](_request(name, after=after, host=host), None)
     assert answer.status_code == 400
     assert answer.mimetype == "application/problem+json"
@@ -55,5 +55,5 @@ async def test_unclear_addresses_are_400(functions: Functions, name: str, after:
 @pytest.mark.parametrize("name", sorted(OPEN - {"health", "console_files"}))
 @pytest.mark.parametrize("host", ["localhost", "localhost:7071", "[::1]:7071", "api.example", "a_b.example"])
 async def test_usual_addresses_are_answered(functions: Functions, name: str, host: str) -> None:
-    """Whatever a host may be called."""
+    """Whatever the host's name is."""
     assert (await functions[name](_request(name, host=host), None)).status_code == 200

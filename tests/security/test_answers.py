@@ -1,4 +1,4 @@
-"""Answers and representations give nothing of the inside away."""
+"""Responses and representations reveal no internals."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ OPERATORS = [
 @pytest.mark.parametrize("route", CALLERS + OPERATORS)
 @pytest.mark.parametrize(("failure", "status"), [(RuntimeError(CANARY), 500), (TransientError(CANARY), 503)])
 async def test_failures_are_problem_documents(route: Route, failure: Exception, status: int) -> None:
-    """Without a trace or the text of the error; the reference of a 500 is to be found in the log."""
+    """Without a stack trace or the error's text; the reference in a 500 can be found in the log."""
     api, desk = Api(), Desk()
     api.store.failure = desk.store.failure = failure
     answer = await route.ask(desk.application if "/ops/" in route.path else api.application, {})
@@ -40,7 +40,7 @@ async def test_failures_are_problem_documents(route: Route, failure: Exception, 
 
 
 async def test_no_address_of_durable_is_given() -> None:
-    """Whoever has one could start, stop and rewind what runs."""
+    """A caller who has one could start, stop and rewind orchestrations."""
     api, desk = Api(), Desk()
     desk.holds(in_error())
     for app in (api.application, desk.application):
@@ -50,14 +50,14 @@ async def test_no_address_of_durable_is_given() -> None:
             assert b"http" not in answer.body, route
 
 
-async def test_answers_are_not_guessed_at_by_browsers() -> None:
-    """Errors may quote what a caller sent."""
+async def test_browsers_do_not_guess_the_type_of_a_response() -> None:
+    """Errors can quote what a caller sent."""
     answer = await AsgiClient(Api().application).get("/api/orders/<script>")
     assert answer.headers["x-content-type-options"] == "nosniff"
 
 
 def test_secrets_stay_out_of_representations(monkeypatch: pytest.MonkeyPatch) -> None:
-    """So no log and no traceback that shows a value shows them."""
+    """So a log line or traceback that shows a value does not reveal them."""
     secrets = {
         "StateStore": f"DefaultEndpointsProtocol=https;AccountName=a;{CANARY}",
         "ServiceBusConnection": f"Endpoint=sb://a.example;SharedAccessKeyName=a;SharedAccessKey={CANARY}",

@@ -1,4 +1,4 @@
-"""The OpenAPI document is complete: every route of both applications, with examples that are true."""
+"""The OpenAPI document is complete: every route of both applications, with valid examples."""
 
 from __future__ import annotations
 
@@ -20,25 +20,25 @@ type Operation = tuple[str, dict[str, Any]]
 
 @pytest.fixture(scope="module")
 def applications(wiring: Wiring) -> list[FastAPI]:
-    """Give the callers' application and the operators'."""
+    """Return the callers' application and the operators'."""
     return [wiring._callers(), wiring._operators()]
 
 
 @pytest.fixture(scope="module")
 def document(applications: list[FastAPI]) -> dict[str, Any]:
-    """Give the document of both."""
+    """Return the document of both."""
     return api_document("Test", *applications)
 
 
 @pytest.fixture(scope="module")
 def shipped() -> dict[str, Any]:
-    """Give the document with one workflow alone: a reader's own need not bring an example."""
+    """Return the document with one workflow only: workflows of users need not have an example."""
     wiring = wired([orders.REGISTRATION])
     return api_document("Test", wiring._callers(), wiring._operators())
 
 
 def undocumented(application: FastAPI, document: dict[str, Any]) -> list[str]:
-    """Name the routes of an application that the document leaves out."""
+    """Return the routes of an application that the document omits."""
     served = [
         (method.lower(), context.path)
         for context in iter_route_contexts(application.routes)
@@ -49,12 +49,12 @@ def undocumented(application: FastAPI, document: dict[str, Any]) -> list[str]:
 
 
 def test_every_route_is_in_the_document(applications: list[FastAPI], document: dict[str, Any]) -> None:
-    """Nobody has to read the code to find one."""
+    """No route can be found only by reading the code."""
     assert [route for each in applications for route in undocumented(each, document)] == []
 
 
-def test_a_hidden_route_is_noticed(document: dict[str, Any]) -> None:
-    """So the test above can fail, for an included router's routes as well."""
+def test_a_hidden_route_is_detected(document: dict[str, Any]) -> None:
+    """So the test above can fail, also for the routes of an included router."""
     app, router = FastAPI(docs_url=None, redoc_url=None, openapi_url=None), APIRouter(prefix="/api")
     router.add_api_route("/hidden", lambda: None, include_in_schema=False)
     app.include_router(router)
@@ -62,7 +62,7 @@ def test_a_hidden_route_is_noticed(document: dict[str, Any]) -> None:
 
 
 def operations(document: dict[str, Any]) -> Iterator[Operation]:
-    """Give every operation with its name."""
+    """Yield every operation with its name."""
     for path, methods in document["paths"].items():
         for method, operation in methods.items():
             yield f"{method} {path}", operation
@@ -74,8 +74,8 @@ def resolved(schema: dict[str, Any], document: dict[str, Any]) -> dict[str, Any]
     return document["components"]["schemas"][name] if name else schema
 
 
-def test_every_body_and_every_answer_has_an_example(shipped: dict[str, Any]) -> None:
-    """What can be sent, and what comes back, errors too."""
+def test_every_body_and_every_response_has_an_example(shipped: dict[str, Any]) -> None:
+    """For requests and responses, errors included."""
     for name, operation in operations(shipped):
         if "requestBody" in operation:
             schema = operation["requestBody"]["content"]["application/json"]["schema"]
@@ -88,8 +88,8 @@ def test_every_body_and_every_answer_has_an_example(shipped: dict[str, Any]) -> 
                 assert parameter["schema"]["examples"], (name, parameter["name"])
 
 
-def test_examples_are_as_their_schemas_say(document: dict[str, Any]) -> None:
-    """Bodies that are taken, and answers that may come."""
+def test_examples_match_their_schemas(document: dict[str, Any]) -> None:
+    """For request bodies and responses."""
     for name, operation in operations(document):
         for described in described_contents(operation):
             schema = described["schema"]
@@ -102,19 +102,19 @@ def test_examples_are_as_their_schemas_say(document: dict[str, Any]) -> None:
 
 
 def described_contents(operation: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """Give what an operation takes and answers, each with its schema."""
+    """Yield the contents of an operation's request and responses, each with its schema."""
     for holder in [operation.get("requestBody", {"content": {}}), *operation["responses"].values()]:
         yield from holder["content"].values()
 
 
 def test_errors_are_problem_documents(document: dict[str, Any]) -> None:
-    """As they are sent (RFC 9457)."""
+    """The document describes them as they are sent (RFC 9457)."""
     for name, operation in operations(document):
         types = {tuple(each["content"]) for status, each in operation["responses"].items() if status >= "400"}
         assert types == {("application/problem+json",)}, name
 
 
-def test_all_but_health_says_that_it_needs_a_key(document: dict[str, Any]) -> None:
+def test_every_route_but_health_says_that_it_needs_a_key(document: dict[str, Any]) -> None:
     """Or a sign-in."""
     assert document["security"] == [{"functionKey": []}, {"signIn": []}]
     assert [name for name, each in operations(document) if each.get("security") == []] == ["get /api/health"]

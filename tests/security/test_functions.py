@@ -1,4 +1,4 @@
-"""The functions that are deployed: which are open, and that no caller chooses what runs."""
+"""The deployed functions: which are open, and that no caller chooses what runs."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ import pytest
 
 from functions.wiring import Wiring
 
-#: What anybody may ask for: whether the application is well, and pages without anything secret in them.
+#: Open to everybody: the health check, and pages that contain no secrets.
 OPEN = {"health", "docs", "console_page", "console_files"}
 
-#: The whole of what can be reached over HTTP. Each is an application with routes of its own.
+#: Everything that can be reached over HTTP. Each is an application with its own routes.
 ROUTES = {
     "health": "health",
     "docs": "docs/{name?}",
@@ -26,26 +26,26 @@ ROUTES = {
 
 @pytest.fixture(scope="session")
 def triggers(wiring: Wiring) -> dict[str, Any]:
-    """Give the trigger of each function, by the functions' names."""
+    """Return the trigger of each function, by the function's name."""
     builders = [each for blueprint in wiring.blueprints() for each in blueprint._function_builders]
     functions = [builder._function for builder in builders]
     return {function.get_function_name(): function.get_trigger() for function in functions}
 
 
 def test_nothing_is_open_but_health_and_pages(triggers: dict[str, Any]) -> None:
-    """All else needs a function key, the sample services too."""
+    """Everything else needs a function key, the sample services too."""
     http = {name: trigger for name, trigger in triggers.items() if trigger.type == "httpTrigger"}
     assert {name for name, trigger in http.items() if trigger.auth_level.name == "ANONYMOUS"} == OPEN
     assert {trigger.auth_level.name for name, trigger in http.items() if name not in OPEN} == {"FUNCTION"}
 
 
 def test_open_functions_only_read(triggers: dict[str, Any]) -> None:
-    """Nobody changes anything without a key."""
+    """Nothing can be changed without a key."""
     assert {str(method.value) for name in OPEN for method in triggers[name].methods} == {"GET"}
 
 
 def test_no_route_names_a_function_or_an_orchestrator(triggers: dict[str, Any]) -> None:
-    """What runs is chosen by us: Durable's HTTP interface has no route here."""
+    """The application decides what runs: Durable's HTTP API has no route here."""
     assert {name: trigger.route for name, trigger in triggers.items() if name in ROUTES} == ROUTES
     others = {trigger.type for name, trigger in triggers.items() if name not in ROUTES}
     assert others == {"serviceBusTrigger", "timerTrigger", "orchestrationTrigger", "activityTrigger"}

@@ -1,4 +1,4 @@
-"""What no route of either application takes, whatever it is for."""
+"""Input that no route of either application accepts."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def api() -> Api:
 
 @pytest.fixture
 def desk() -> Desk:
-    """Serve operators; there is a task for them."""
+    """Serve the operators' application, with one task."""
     desk = Desk()
     desk.holds(in_error())
     return desk
@@ -48,7 +48,7 @@ async def _send(
 
 
 def _with(route: Route, value: str) -> bytes:
-    """Write the route's body with one more field, of this JSON."""
+    """Return the route's body with one more field, whose value is this JSON."""
     return json.dumps(route.body)[:-1].encode() + b', "more": ' + value.encode("latin-1") + b"}"
 
 
@@ -56,49 +56,49 @@ def _with(route: Route, value: str) -> bytes:
 @pytest.mark.parametrize(
     "value", ["NaN", "Infinity", "-Infinity", "1e999", '"\xff"', "[" * 18 + "]" * 18, "{"]
 )
-async def test_what_is_no_strict_json_is_400(api: Api, desk: Desk, route: Route, value: str) -> None:
-    """Numbers that are none, other encodings, depth; nothing is submitted."""
+async def test_invalid_json_is_400(api: Api, desk: Desk, route: Route, value: str) -> None:
+    """Invalid numbers, other encodings, too much depth; nothing is submitted."""
     problem(await _send(_application(api, desk, route), route, _with(route, value)), 400)
     assert api.submissions.messages == []
 
 
 @pytest.mark.parametrize("route", WRITING)
 async def test_unknown_fields_are_422(api: Api, desk: Desk, route: Route) -> None:
-    """So nobody sets what is not theirs."""
+    """So no caller can set fields that are not theirs."""
     problem(await _send(_application(api, desk, route), route, _with(route, "1")), 422)
 
 
 @pytest.mark.parametrize("route", WRITING)
-async def test_only_json_is_taken(api: Api, desk: Desk, route: Route) -> None:
-    """No form, no text."""
+async def test_only_json_is_accepted(api: Api, desk: Desk, route: Route) -> None:
+    """Neither forms nor text."""
     body = json.dumps(route.body).encode()
     problem(await _send(_application(api, desk, route), route, body, "text/plain"), 415)
 
 
 @pytest.mark.parametrize("route", WRITING)
 async def test_bodies_are_bounded(api: Api, desk: Desk, route: Route) -> None:
-    """Also those that are blank."""
+    """Also blank ones."""
     most = 4 * 1024 * 1024 if route.path.endswith("/batch") else 48 * 1024
     problem(await _send(_application(api, desk, route), route, b" " * (most + 1)), 413)
 
 
 @pytest.mark.parametrize("route", NAMING)
 @pytest.mark.parametrize("name", [ODATA, "a|b", "a#b", "a\\b", "%2F", "a\x00", "x" * 65])
-async def test_ids_are_ids(api: Api, desk: Desk, route: Route, name: str) -> None:
-    """A part of a key, and of no filter, path or header."""
+async def test_ids_have_a_strict_format(api: Api, desk: Desk, route: Route, name: str) -> None:
+    """They can be part of a key, but contain nothing that changes a filter, path or header."""
     astray = Route(route.method, route.path.replace(TASK, name))
     problem(await astray.ask(_application(api, desk, route), {}), 422)
 
 
 @pytest.mark.parametrize("field", ["state", "workflow", "prefix", "order", "cursor", "min_age", "$filter"])
-async def test_queries_are_no_filters(desk: Desk, field: str) -> None:
-    """What would be one in a filter that is put together from texts is a wrong value here."""
+async def test_query_parameters_cannot_inject_into_filters(desk: Desk, field: str) -> None:
+    """What could inject into a concatenated filter is an invalid value here."""
     problem(await desk.get(f"/tasks?{field}={ODATA.replace(' ', '%20')}"), 422)
 
 
 @pytest.mark.parametrize("reply_to", [ODATA, "scheduler-requests", "agent-payment-requests", "submissions"])
-async def test_replies_go_to_reply_queues_alone(api: Api, reply_to: str) -> None:
-    """Never to a queue where they would be work."""
+async def test_notices_go_to_reply_queues_only(api: Api, reply_to: str) -> None:
+    """Never to a queue where they would be processed."""
     for route in (each.values[0] for each in WRITING):
         assert isinstance(route, Route)
         if "/orders" in route.path:

@@ -1,4 +1,4 @@
-"""Two callers at every route that names an order: to each, the other's orders are not there."""
+"""Two callers at every route that names an order: for each, the other's orders do not exist."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ async def two() -> Two:
     return two
 
 
-async def test_each_sees_only_its_own(two: Two) -> None:
-    """A stranger's order is 404, and not 403, which would say that there is one."""
+async def test_each_caller_sees_only_its_own_orders(two: Two) -> None:
+    """Another caller's order is 404; a 403 would reveal that it exists."""
     assert (await two.anna.get(PATH)).status == 200
     assert (await two.operator.get(PATH)).status == 200
     stranger = problem(await two.bert.get(PATH), 404)
@@ -51,23 +51,23 @@ async def test_each_sees_only_its_own(two: Two) -> None:
 
 
 @pytest.mark.parametrize("order", [ORDER, OTHER], ids=["the same", "another"])
-async def test_an_id_of_somebody_elses_is_taken(two: Two, order: object) -> None:
-    """Whether the order is the same can't be found out, and nothing is submitted."""
+async def test_an_id_that_another_caller_uses_is_refused(two: Two, order: object) -> None:
+    """The response does not reveal whether the order is the same, and nothing is submitted."""
     before = len(two.api.submissions.messages)
     problem(await two.bert.put(PATH, order), 409)
     assert statuses(await two.bert.post("/api/orders/batch", {"orders": [{"id": TASK, **ORDER}]})) == [409]
     assert len(two.api.submissions.messages) == before
 
 
-async def test_its_owner_may_repeat_it(two: Two) -> None:
-    """As ever."""
+async def test_the_owner_may_repeat_the_order(two: Two) -> None:
+    """As without another caller."""
     assert (await two.anna.put(PATH, ORDER)).status == 202
     assert statuses(await two.anna.post("/api/orders/batch", {"orders": [{"id": TASK, **ORDER}]})) == [202]
     problem(await two.anna.put(PATH, OTHER), 409)
 
 
-async def test_orders_are_recorded_under_who_sent_them(two: Two) -> None:
-    """Alone or in a batch; no field of a body says otherwise."""
+async def test_orders_are_recorded_with_their_submitter(two: Two) -> None:
+    """Alone or in a batch; no field of the body can change it."""
     await two.bert.post("/api/orders", ORDER)
     await two.bert.post("/api/orders/batch", {"orders": [ORDER]})
     assert [message.submitter for message in two.api.submissions.messages] == [ANNA, BERT, BERT]
@@ -75,5 +75,5 @@ async def test_orders_are_recorded_under_who_sent_them(two: Two) -> None:
 
 
 def statuses(answer: HttpAnswer) -> list[int]:
-    """Give the status of each order of a batch."""
+    """Return the status of each order of a batch."""
     return [result["status"] for result in answer.json["results"]]

@@ -1,3 +1,3 @@
-"""The operators' console in a real browser, on the whole local platform."""
+"""The console in a real browser, on the whole local platform."""
 
 from __future__ import annotations

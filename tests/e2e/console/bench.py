@@ -1,4 +1,4 @@
-"""A platform whose deliveries can be refused, and a browser's tab that looks at it."""
+"""A platform whose deliveries can be refused, and a browser tab with its console."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _SETTINGS = {
     "STATE_SHARDS": str(SHARDS),
 }
 
-#: Milliseconds after which what a test waits for will never come, on any machine.
+#: Milliseconds that a test waits at most: more than any machine needs.
 PATIENCE = 60_000
 
 type Scheme = Literal["light", "dark"]
@@ -36,7 +36,7 @@ async def running(data: Path) -> AsyncIterator[Bench]:
 
 
 class Console:
-    """One tab with the console; `complaints` are the browser's errors, and what the CSP blocked."""
+    """One tab with the console; `complaints` are the browser's errors and CSP violations."""
 
     def __init__(self, page: Page, host: str) -> None:
         self.page = page
@@ -51,7 +51,7 @@ class Console:
     async def of(
         cls, browser: Browser, host: str, *, width: int = 1280, height: int = 900, scheme: Scheme = "light"
     ) -> AsyncIterator[Console]:
-        """Open a tab of its own."""
+        """Open a separate tab."""
         context = await browser.new_context(
             viewport={"width": width, "height": height}, color_scheme=scheme, reduced_motion="reduce"
         )
@@ -61,12 +61,12 @@ class Console:
             await context.close()
 
     async def open(self, view: str = "") -> None:
-        """Open a view by its address."""
+        """Open a view by its URL fragment."""
         await self.page.goto(f"{self.host}/api/ops{view}")
         await self.page.get_by_text("updated").wait_for()
 
     async def answer(self, path: str, content: object) -> None:
-        """Let the interface answer as the test says, for all addresses below `/api/ops` that match."""
+        """Replace the API's responses for all matching addresses below `/api/ops`."""
 
         async def fulfil(route: Route) -> None:
             await route.fulfill(json=content)
@@ -74,7 +74,7 @@ class Console:
         await self.page.route(f"{self.host}/api/ops/{path}", fulfil)
 
     async def overflow(self) -> int:
-        """Tell by how many pixels the page is wider than its window."""
+        """Return by how many pixels the page is wider than its window."""
         width: int = await self.page.evaluate(
             "document.documentElement.scrollWidth - document.documentElement.clientWidth"
         )

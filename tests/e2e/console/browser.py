@@ -1,4 +1,4 @@
-"""Finds the browser that the console's tests and pictures use; as a command, names it."""
+"""Finds the browser for the console's tests and screenshots; run as a command, it prints its name."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 
 from playwright.async_api import Browser, Playwright, async_playwright
 
-#: What `make setup` unpacked of npm's `@sparticuz/chromium`; it is built for Linux on x64.
+#: Where `make setup` unpacks npm's `@sparticuz/chromium`, which is built for Linux on x64.
 _UNPACKED = Path(__file__).parents[3] / "node_modules" / ".chromium"
 _INSTALLED = (
     "google-chrome",
@@ -51,7 +51,7 @@ class BrowserNotFoundError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Executable:
-    """A browser's file, and the environment variables that it needs besides the usual ones."""
+    """A browser's executable, and the additional environment variables that it needs."""
 
     path: Path
     environment: Mapping[str, str] = field(default_factory=dict)
@@ -77,7 +77,7 @@ def find_browser(playwright: Playwright) -> Executable:
 
 @asynccontextmanager
 async def browsing() -> AsyncIterator[Browser]:
-    """Run a browser without a window, with an empty profile. Raises `BrowserNotFoundError`."""
+    """Run a headless browser with an empty profile. Raises `BrowserNotFoundError`."""
     async with async_playwright() as playwright:
         found = find_browser(playwright)
         browser = await playwright.chromium.launch(

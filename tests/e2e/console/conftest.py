@@ -25,7 +25,7 @@ async def bench(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Bench
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def browser() -> AsyncIterator[Browser]:
-    """Run a browser. Without one its tests are skipped, but in continuous integration they fail."""
+    """Run a browser. If there is none, the tests are skipped; in continuous integration they fail."""
     try:
         async with browsing() as browser:
             yield browser
@@ -37,7 +37,7 @@ async def browser() -> AsyncIterator[Browser]:
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def console(browser: Browser, bench: Bench) -> AsyncIterator[Console]:
-    """Open a tab, in which the browser must report no error."""
+    """Open a tab; the browser must report no error in it."""
     async with Console.of(browser, bench.platform.addresses.host) as console:
         yield console
         assert console.complaints == []
@@ -45,7 +45,7 @@ async def console(browser: Browser, bench: Bench) -> AsyncIterator[Console]:
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def phone(browser: Browser, bench: Bench) -> AsyncIterator[Console]:
-    """Open a tab as wide as a phone, in which the browser must report no error."""
+    """Open a tab as wide as a phone; the browser must report no error in it."""
     async with Console.of(browser, bench.platform.addresses.host, width=390, height=844) as console:
         yield console
         assert console.complaints == []

@@ -1,4 +1,4 @@
-"""What an hour brought: orders paid, deliveries made, undone, recovered, stuck, and an open circuit."""
+"""The tasks of one hour: orders paid, deliveries completed, undone, recovered, stuck, and an open circuit."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from functions.workflows.orders.definition import ORDERS
 from tests.e2e.console.story import Story
 from tests.e2e.fleet.workflows import HOLDING, UNDOING
 
-#: The delivery of which a picture is made.
+#: The delivery that the screenshot of a task shows.
 STUCK = "delivery-7f3a9c41"
 
 _TASKS_AT_ONCE = 8
@@ -28,14 +28,14 @@ _NO_DRONE = "drone answered 422"
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """Where stories are told, as of `now`."""
+    """Collects the tasks of the hour before `now`."""
 
     now: datetime
     chance: random.Random
     stories: list[Story] = field(default_factory=list)
 
     def begin(self, workflow: Workflow, name: str, ago: float, *, reply_to: str | None = None) -> Story:
-        """Submit an order, so many seconds ago; a name without a number gets one."""
+        """Submit an order, `ago` seconds before `now`; a name without a number gets one."""
         task = name if "-" in name else f"{name}-{self.chance.getrandbits(32):08x}"
         at = self.now - timedelta(seconds=ago)
         self.stories.append(Story.begin(workflow, task, at, reply_to=reply_to))
@@ -46,7 +46,7 @@ type Scene = Callable[[Stage, random.Random], Awaitable[None]]
 
 
 async def order_paid(stage: Stage, chance: random.Random) -> None:
-    """Most of what happens."""
+    """Add an order that is paid, as most are."""
     story = stage.begin(ORDERS, "order", chance.uniform(30, 3_540))
     took = chance.lognormvariate(0, 0.6)
     await story.claimed(0.1)
@@ -55,7 +55,7 @@ async def order_paid(stage: Stage, chance: random.Random) -> None:
 
 
 async def order_refused(stage: Stage, chance: random.Random) -> None:
-    """Its payment is refused for good, and it waits for an operator."""
+    """Its payment is refused permanently, and it is held for an operator."""
     story = stage.begin(ORDERS, "order", chance.uniform(300, 3_000), reply_to="notices-demo")
     await story.claimed(0.1)
     await story.begun("payment", 0.2, within=60)
@@ -63,14 +63,14 @@ async def order_refused(stage: Stage, chance: random.Random) -> None:
 
 
 async def delivery_made(stage: Stage, chance: random.Random) -> None:
-    """Five services in turn, two of them side by side."""
+    """Five services, two of them in parallel."""
     story = stage.begin(HOLDING, "delivery", chance.uniform(30, 3_500))
     await _packed(story)
     await _flown(story, 1.2, chance.lognormvariate(0.3, 0.5))
 
 
 async def delivery_recovered(stage: Stage, chance: random.Random) -> None:
-    """Its drone's answer was lost; the Supervisor had it run again."""
+    """Lose the drone service's response; the Supervisor recovers the task."""
     story = stage.begin(HOLDING, "delivery", chance.uniform(600, 3_000))
     await _packed(story)
     await story.begun("drone", 1.2)
@@ -80,7 +80,7 @@ async def delivery_recovered(stage: Stage, chance: random.Random) -> None:
 
 
 async def delivery_undone(stage: Stage, chance: random.Random) -> None:
-    """No drone can fly, and what was done is undone."""
+    """No drone is available, and the completed steps are undone."""
     story = stage.begin(UNDOING, "delivery", chance.uniform(60, 3_400))
     await _packed(story)
     await story.begun("drone", 1.2)
@@ -92,7 +92,7 @@ async def delivery_undone(stage: Stage, chance: random.Random) -> None:
 
 
 async def delivery_stuck(stage: Stage, _chance: random.Random) -> None:
-    """Lost once, refused, resubmitted in vain: it waits for an operator."""
+    """Recovered once, refused, resubmitted, refused again: it is held for an operator."""
     story = stage.begin(HOLDING, STUCK, 240, reply_to="notices-demo")
     await _packed(story)
     await story.begun("drone", 1.2)
@@ -100,14 +100,14 @@ async def delivery_stuck(stage: Stage, _chance: random.Random) -> None:
     await story.claimed(27)
     await story.begun("drone", 27.2)
     await story.refused("drone", 30.9, _NO_DRONE)
-    await story.resubmitted(118, "fleet says a larger drone is free again, ticket 4711")
+    await story.resubmitted(118, "larger drone available again, ticket 4711")
     await story.claimed(118.4)
     await story.begun("drone", 118.6)
     await story.refused("drone", 127.3, _NO_DRONE)
 
 
 async def delivery_given_up(stage: Stage, chance: random.Random) -> None:
-    """Its drone never answered, through all recoveries."""
+    """Get no response from the drone service, until all recoveries are used up."""
     story = stage.begin(HOLDING, "delivery", chance.uniform(300, 3_000))
     await _packed(story)
     await story.begun("drone", 1.2)
@@ -118,7 +118,7 @@ async def delivery_given_up(stage: Stage, chance: random.Random) -> None:
 
 
 async def delivery_in_recovery(stage: Stage, chance: random.Random) -> None:
-    """Its Scheduler was lost, and the Supervisor has taken it from there."""
+    """Its Scheduler was lost, and the Supervisor has recovered the task."""
     story = stage.begin(HOLDING, "delivery", chance.uniform(28, 32))
     await _packed(story)
     await story.begun("drone", 1.2)
@@ -126,7 +126,7 @@ async def delivery_in_recovery(stage: Stage, chance: random.Random) -> None:
 
 
 async def order_under_way(stage: Stage, chance: random.Random) -> None:
-    """Its payment takes a while."""
+    """Its payment is in progress."""
     story = stage.begin(ORDERS, "order", chance.uniform(2, 9))
     await story.claimed(0.1)
     await story.begun("payment", 0.2, within=600)
@@ -145,16 +145,16 @@ _CAST: tuple[tuple[Scene, int], ...] = (
 )
 
 
-async def play(table: TableClient, shards: int, now: datetime) -> None:
-    """Fill a table with the hour before `now`; each task is written at once, as it is in the end."""
-    chance = random.Random(4711)  # noqa: S311 - for pictures
-    doors = asyncio.Semaphore(_TASKS_AT_ONCE)
+async def write_hour(table: TableClient, shards: int, now: datetime) -> None:
+    """Fill a table with the tasks of the hour before `now`; each is written once, in its final state."""
+    chance = random.Random(4711)  # noqa: S311 - for screenshots
+    slots = asyncio.Semaphore(_TASKS_AT_ONCE)
 
     async def played(scene: Scene, seed: float) -> None:
         own = random.Random(seed)  # noqa: S311 - as above
         stage = Stage(now, own)
         await scene(stage, own)
-        async with doors:
+        async with slots:
             for story in stage.stories:
                 await story.write(table, shards)
 

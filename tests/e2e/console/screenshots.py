@@ -1,6 +1,6 @@
-"""`make screenshots`: pictures of the console for the documentation, in light and in dark.
+"""`make screenshots`: screenshots of the console for the documentation, in light and in dark mode.
 
-The platform runs as it does in tests; an hour's tasks are written to its state store beforehand.
+The platform runs as in tests; the tasks of one hour are written to its state store first.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from playwright.async_api import Browser
 from functions.store.tables import TASKS_TABLE
 from tests.e2e.console.bench import SHARDS, Console, Scheme, running
 from tests.e2e.console.browser import browsing
-from tests.e2e.console.scenes import STUCK, play
+from tests.e2e.console.scenes import STUCK, write_hour
 from tests.e2e.recovery.bench import Bench
 
 FOLDER = Path(__file__).parents[3] / "docs" / "images"
@@ -29,12 +29,12 @@ _VIEWS = {"overview": "", "list": "#/tasks", "task": f"#/tasks/{STUCK}"}
 
 
 async def screenshots(folder: Path) -> Sequence[Path]:
-    """Take all pictures. Raises `ValueError` for one that is too large for a document."""
+    """Take all screenshots. Raises `ValueError` for one that is too large for a document."""
     with tempfile.TemporaryDirectory() as data:
         async with running(Path(data)) as bench, browsing() as browser:
             connection = bench.settings["StateStore"]
             async with TableServiceClient.from_connection_string(connection) as service:
-                await play(service.get_table_client(TASKS_TABLE), SHARDS, datetime.now(UTC))
+                await write_hour(service.get_table_client(TASKS_TABLE), SHARDS, datetime.now(UTC))
             return [
                 await _taken(bench, browser, folder, name, scheme)
                 for scheme in get_args(Scheme.__value__)
@@ -54,7 +54,7 @@ async def _taken(bench: Bench, browser: Browser, folder: Path, name: str, scheme
 
 
 def main() -> None:
-    """Take the pictures, and print their names."""
+    """Take the screenshots, and print their names."""
     FOLDER.mkdir(parents=True, exist_ok=True)
     for path in asyncio.run(screenshots(FOLDER)):
         print(f"{path.name}: {path.stat().st_size // 1024} KB")  # noqa: T201 - a command's output

@@ -1,6 +1,6 @@
-"""An hour in the life of the application, for pictures: told to the state store by the pattern's own rules.
+"""Tasks for the screenshots, written to the state store by the pattern's own rules.
 
-Every record is what the application would have written at that time; nothing is drawn by hand.
+Every record is what the application would have written at that time; none is made by hand.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class _Ours(TypedDict):
 
 
 class Story:
-    """One task, told step by step; times are in seconds after its submission."""
+    """One task, built event by event; times are in seconds after its submission."""
 
     def __init__(self, record: TaskRecord) -> None:
         self._record = record
@@ -69,7 +69,7 @@ class Story:
         return cls(admit(order, workflow, pick_up_by=at + timedelta(seconds=_START_WITHIN)))
 
     async def write(self, table: TableClient, shards: int) -> None:
-        """Write the rows in one transaction, so that no Supervisor sees an older state of the task."""
+        """Write the rows in one transaction, so that no Supervisor sees an earlier state of the task."""
         record, task = self._record, self._record.order.task
         rows = [
             task_entity(record.task, uuid.uuid4().hex),
@@ -83,42 +83,42 @@ class Story:
         await table.submit_transaction(("create", {"PartitionKey": shard, **row}) for row in rows)
 
     async def claimed(self, at: float) -> None:
-        """Have a Scheduler take the task."""
-        await self._tell(at, Claimed(**self._ours(), start_by=self._start_by(at)))
+        """Let a Scheduler claim the task."""
+        await self._apply(at, Claimed(**self._ours(), start_by=self._start_by(at)))
 
     async def begun(self, step: str, at: float, *, within: float = 20) -> None:
-        """Begin a step."""
+        """Start a step."""
         complete_by = self._at(at + within)
-        await self._tell(at, StepStarted(**self._ours(), step=StepName(step), complete_by=complete_by))
+        await self._apply(at, StepStarted(**self._ours(), step=StepName(step), complete_by=complete_by))
 
     async def done(self, step: str, at: float) -> None:
         """Complete a step."""
         ended = StepCompleted(**self._ours(), step=StepName(step), result=b"{}", start_by=self._start_by(at))
-        await self._tell(at, ended)
+        await self._apply(at, ended)
 
     async def refused(self, step: str, at: float, error: str) -> None:
-        """Have a step refused for good."""
+        """Let a service refuse a step permanently."""
         ended = StepFailed(**self._ours(), step=StepName(step), error=error, start_by=self._start_by(at))
-        await self._tell(at, ended)
+        await self._apply(at, ended)
 
     async def skipped(self, step: str, at: float) -> None:
-        """Leave out a step."""
+        """Skip a step."""
         ended = StepSkipped(**self._ours(), step=StepName(step), start_by=self._start_by(at))
-        await self._tell(at, ended)
+        await self._apply(at, ended)
 
     async def recovered(self, at: float) -> None:
-        """Have the Supervisor find it overdue."""
-        await self._tell(at, Recovered(epoch=self._epoch, start_by=self._start_by(at)))
+        """Let the Supervisor recover the overdue task."""
+        await self._apply(at, Recovered(epoch=self._epoch, start_by=self._start_by(at)))
 
     async def given_up(self, at: float, reason: str) -> None:
-        """Have the Supervisor hold it for an operator."""
+        """Let the Supervisor hold the task for an operator."""
         event = GivenUp(epoch=self._epoch, reason=reason, hold=True, start_by=self._start_by(at))
-        await self._tell(at, event)
+        await self._apply(at, event)
 
     async def resubmitted(self, at: float, reason: str) -> None:
-        """Have an operator run it again."""
+        """Let an operator resubmit the task."""
         event = Resubmitted(epoch=self._epoch, who="operator", reason=reason, start_by=self._start_by(at))
-        await self._tell(at, event)
+        await self._apply(at, event)
 
     @property
     def _epoch(self) -> Epoch:
@@ -131,10 +131,10 @@ class Story:
         return self._at(at + _START_WITHIN)
 
     def _ours(self) -> _Ours:
-        """Give what each of a Scheduler's events says of itself."""
+        """Return the fields that all of a Scheduler's events share."""
         return {"epoch": self._epoch, "scheduler": scheduler_id(self._record.order.task, self._epoch)}
 
-    async def _tell(self, at: float, event: Event) -> None:
+    async def _apply(self, at: float, event: Event) -> None:
         outcome = apply(self._record, event, self._at(at))
         assert not isinstance(outcome, Refused), f"{event} was refused: {outcome.reason}"
         self._announcements += announcements(self._record, outcome)

@@ -1,4 +1,4 @@
-"""What an operator does in the console: find what is stuck, see why, put it right."""
+"""What an operator does in the console: find the task that is stuck, see why, and fix it."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from playwright.async_api import Page, expect
 from tests.e2e.console.bench import Console
 from tests.e2e.fleet.bench import submit
 from tests.e2e.recovery.bench import Bench
-from tests.e2e.recovery.remote import Turn
+from tests.e2e.recovery.remote import Behaviour
 
 pytestmark = [pytest.mark.process, pytest.mark.asyncio(loop_scope="session")]
 
 
 async def _refused(bench: Bench, task: str) -> None:
-    """Have a delivery in `Error`: no drone, until somebody asks again."""
-    bench.remote.script(f"{task}/drone/do", Turn.REFUSES, Turn.ANSWERS)
+    """Bring a delivery into `Error`: its drone is refused once, and confirmed at the next attempt."""
+    bench.remote.script(f"{task}/drone/do", Behaviour.REFUSES, Behaviour.ANSWERS)
     await submit(bench, task)
     await bench.until_state(task, "Error")
 
 
-async def _put_right(page: Page, task: str) -> None:
-    """Find the task from the overview on, look at it, and resubmit it."""
+async def _resubmit(page: Page, task: str) -> None:
+    """Find the task from the overview, open it, and resubmit it."""
     await page.get_by_role("link", name="In Error").click()
     await page.get_by_role("link", name=task, exact=True).click()
     await expect(page.get_by_role("heading", level=1, name=task)).to_be_visible()
@@ -41,26 +41,26 @@ async def _put_right(page: Page, task: str) -> None:
     await expect(history).to_contain_text("the fleet is back")
 
 
-async def test_operator_finds_an_order_in_error_and_sees_it_through(bench: Bench, console: Console) -> None:
-    """From the overview to `Processed`, with graph and timeline on the way."""
+async def test_operator_finds_a_task_in_error_and_resubmits_it(bench: Bench, console: Console) -> None:
+    """From the overview to `Processed`, by way of graph and timeline."""
     await _refused(bench, "stuck")
     await console.open()
-    await _put_right(console.page, "stuck")
+    await _resubmit(console.page, "stuck")
 
 
 async def test_the_same_can_be_done_on_a_phone(bench: Bench, phone: Console) -> None:
-    """390 pixels wide, where no page is wider than the window."""
+    """At 390 pixels, no page is wider than the window."""
     await _refused(bench, "pocket")
     await phone.open()
     assert await phone.overflow() <= 0
-    await _put_right(phone.page, "pocket")
+    await _resubmit(phone.page, "pocket")
     assert await phone.overflow() <= 0
     await phone.open("#/tasks?state=Processed")
     assert await phone.overflow() <= 0
 
 
-async def test_undo_tells_what_it_undoes_and_does_it(bench: Bench, console: Console) -> None:
-    """In the reverse order of dispatch; then the task is `Compensated`."""
+async def test_undo_lists_the_steps_and_undoes_them(bench: Bench, console: Console) -> None:
+    """It lists the steps in reverse order of dispatch; then the task is `Compensated`."""
     await _refused(bench, "unwanted")
     await console.open("#/tasks/unwanted")
     await console.page.get_by_role("button", name="Undo").click()
@@ -74,8 +74,8 @@ async def test_undo_tells_what_it_undoes_and_does_it(bench: Bench, console: Cons
     assert bench.remote.effects("unwanted")[-2:] == ["drone/undo", "package/undo"]
 
 
-async def test_operator_who_comes_second_is_told(bench: Bench, console: Console) -> None:
-    """409 is explained, and the dialog stays until it is read."""
+async def test_second_of_two_operators_is_refused_with_the_reason(bench: Bench, console: Console) -> None:
+    """The 409 is explained, and the dialog stays open until the operator closes it."""
     await _refused(bench, "contested")
     await console.open("#/tasks/contested")
     await console.page.get_by_role("button", name="Resubmit").click()
@@ -86,12 +86,12 @@ async def test_operator_who_comes_second_is_told(bench: Bench, console: Console)
     await expect(dialog.get_by_role("alert")).to_contain_text("Not done: the task has changed.")
     await dialog.get_by_role("button", name="Close").click()
     await expect(console.page.get_by_role("definition").filter(has_text="Compensated")).to_be_visible()
-    console.complaints.clear()  # Chromium calls every refusal an error
+    console.complaints.clear()  # Chromium reports every 4xx as an error
 
 
-async def test_acceptance_is_said_no_longer_than_it_is_true(bench: Bench, console: Console) -> None:
-    """A task that came back into `Error` does not "go on"."""
-    bench.remote.script("again/drone/do", Turn.REFUSES, Turn.REFUSES)
+async def test_acceptance_is_shown_only_while_it_is_true(bench: Bench, console: Console) -> None:
+    """A task that is in `Error` again does not "go on"."""
+    bench.remote.script("again/drone/do", Behaviour.REFUSES, Behaviour.REFUSES)
     await submit(bench, "again")
     await bench.until_state("again", "Error")
     await console.open("#/tasks/again")
@@ -104,8 +104,8 @@ async def test_acceptance_is_said_no_longer_than_it_is_true(bench: Bench, consol
     await expect(page.get_by_text("it goes on in epoch 2")).to_have_count(0)
 
 
-async def test_question_does_not_outlive_its_task_on_the_screen(bench: Bench, console: Console) -> None:
-    """Going back closes the dialog, so that nobody resubmits what is not to be seen any more."""
+async def test_dialog_closes_when_its_task_is_left(bench: Bench, console: Console) -> None:
+    """Going back closes the dialog, so that nobody acts on a task that is no longer shown."""
     await _refused(bench, "left")
     await console.open()
     await console.open("#/tasks/left")
@@ -116,9 +116,9 @@ async def test_question_does_not_outlive_its_task_on_the_screen(bench: Bench, co
     await expect(console.page.get_by_role("dialog")).to_have_count(0)
 
 
-async def test_recovery_is_seen_on_the_timeline(bench: Bench, console: Console) -> None:
-    """Each epoch with its steps and their complete-by times; and where the Supervisor took the task."""
-    bench.remote.script("lost/drone/do", Turn.HANGS, Turn.ANSWERS)
+async def test_recovery_is_shown_on_the_timeline(bench: Bench, console: Console) -> None:
+    """Each epoch with its steps and their complete-by times, and the time of the recovery."""
+    bench.remote.script("lost/drone/do", Behaviour.HANGS, Behaviour.ANSWERS)
     await submit(bench, "lost")
     await bench.until_state("lost", "Processed")
     await console.open("#/tasks/lost")
@@ -132,8 +132,8 @@ async def test_recovery_is_seen_on_the_timeline(bench: Bench, console: Console) 
     await expect(console.page.locator(".history")).to_contain_text("recovered by supervisor")
 
 
-async def test_all_can_be_done_by_keyboard(bench: Bench, console: Console) -> None:
-    """From the skip link to the dialog and back, with the focus always to be seen."""
+async def test_everything_can_be_done_by_keyboard(bench: Bench, console: Console) -> None:
+    """From the skip link to the dialog and back, with the focus always visible."""
     await _refused(bench, "keys")
     await console.open()
     page = console.page
@@ -161,17 +161,17 @@ async def test_all_can_be_done_by_keyboard(bench: Bench, console: Console) -> No
 
 
 async def _tab_to(page: Page, text: str) -> None:
-    """Press the tabulator until what has this text has the focus."""
+    """Press Tab until the element with this text has the focus."""
     await page.get_by_text(text, exact=True).last.wait_for()
     for _ in range(30):
         await page.keyboard.press("Tab")
         if await page.evaluate("document.activeElement.textContent") == text:
             return
-    raise AssertionError(f"the keyboard never gets to {text}")
+    raise AssertionError(f"the Tab key never reaches {text}")
 
 
-async def test_list_is_narrowed_by_its_filters(bench: Bench, console: Console) -> None:
-    """Each change is an address of its own, so that going back works."""
+async def test_filters_narrow_the_list(bench: Bench, console: Console) -> None:
+    """Each change has its own address, so that going back works."""
     await _refused(bench, "sought-1")
     await submit(bench, "sought-2")
     await bench.until_state("sought-2", "Processed")

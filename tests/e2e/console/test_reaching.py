@@ -1,4 +1,4 @@
-"""How the console reaches its data: with a key, and honest about data that does not come."""
+"""How the console gets its data: with a key, and with a clear message when data is unavailable."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from tests.e2e.recovery.bench import Bench
 pytestmark = [pytest.mark.process, pytest.mark.asyncio(loop_scope="session")]
 
 
-async def test_key_is_taken_out_of_the_address_and_sent_along(console: Console) -> None:
-    """In a header; and it is still there when the page is loaded again."""
+async def test_key_is_removed_from_the_address_and_sent_in_a_header(console: Console) -> None:
+    """It is sent in a header, and kept when the page is reloaded."""
     sent: list[str | None] = []
     console.page.on(
         "request",
@@ -30,8 +30,8 @@ async def test_key_is_taken_out_of_the_address_and_sent_along(console: Console) 
     assert len(sent) >= 2
 
 
-async def test_key_is_asked_for_when_the_interface_wants_one(bench: Bench, console: Console) -> None:
-    """Once it is given, the view comes; of a wrong one it is said that it is wrong."""
+async def test_key_is_asked_for_when_the_api_requires_one(bench: Bench, console: Console) -> None:
+    """With a valid key the view is shown; a wrong key is reported as wrong."""
 
     async def guarded(route: Route) -> None:
         if route.request.headers.get("x-functions-key") == "right":
@@ -46,11 +46,11 @@ async def test_key_is_asked_for_when_the_interface_wants_one(bench: Bench, conso
         await console.page.get_by_role("textbox", name="Key").fill(given)
         await console.page.keyboard.press("Enter")
     await expect(console.page.get_by_role("heading", name="The last hour")).to_be_visible()
-    console.complaints.clear()  # Chromium calls the 401 an error
+    console.complaints.clear()  # Chromium reports the 401 as an error
 
 
-async def test_who_is_not_signed_in_is_led_to_sign_in(console: Console) -> None:
-    """Where the application itself refuses, no key helps; afterwards the same view comes."""
+async def test_user_who_is_not_signed_in_is_sent_to_sign_in(console: Console) -> None:
+    """When the application itself returns 401, no key is asked for; after sign-in the same view is shown."""
     refusal = {"title": "Unauthorized", "status": 401, "detail": "Sign in first."}
     answers = [(401, refusal)]
 
@@ -68,11 +68,11 @@ async def test_who_is_not_signed_in_is_led_to_sign_in(console: Console) -> None:
     assert address == "/.auth/login/aad?post_login_redirect_uri=%2Fapi%2Fops%23%2Ftasks"
     await console.page.get_by_role("button", name="Try again").click()
     await expect(console.page.get_by_text("updated")).to_be_visible()
-    console.complaints.clear()  # Chromium calls the 401 an error
+    console.complaints.clear()  # Chromium reports the 401 as an error
 
 
-async def test_console_says_when_it_does_not_reach_its_data(console: Console) -> None:
-    """And what it shows is from before; when data comes again, it says so too."""
+async def test_console_says_when_its_data_is_unavailable(console: Console) -> None:
+    """It says that what it shows is old, and when the data is up to date again."""
     await console.open()
     await console.page.route("**/api/ops/overview", lambda route: route.abort())
     freshness = console.page.locator("#freshness")
@@ -82,11 +82,11 @@ async def test_console_says_when_it_does_not_reach_its_data(console: Console) ->
     await expect(console.page.get_by_role("heading", name="The last hour")).to_be_visible()
     await console.page.unroute("**/api/ops/overview")
     await expect(freshness).to_contain_text("updated")
-    console.complaints.clear()  # Chromium calls what is aborted an error
+    console.complaints.clear()  # Chromium reports aborted requests as errors
 
 
-async def test_who_does_not_answer_is_asked_more_and_more_seldom(console: Console) -> None:
-    """And everybody can see when the next try is."""
+async def test_polling_slows_down_while_nothing_answers(console: Console) -> None:
+    """The time until the next attempt is shown."""
     page = console.page
     await page.route("**/api/ops/overview", lambda route: route.abort())
     await page.clock.install()
@@ -95,11 +95,11 @@ async def test_who_does_not_answer_is_asked_more_and_more_seldom(console: Consol
     for pause in ("[34]", "[78]", "1[56]"):
         await expect(freshness).to_have_text(re.compile(f"next try in {pause} s"))
         await page.clock.run_for(16_000)
-    console.complaints.clear()  # Chromium calls what is aborted an error
+    console.complaints.clear()  # Chromium reports aborted requests as errors
 
 
-async def test_nothing_is_asked_for_while_nobody_looks(console: Console) -> None:
-    """A tab in the background rests; it asks at once when it is looked at again."""
+async def test_no_request_is_sent_while_the_tab_is_hidden(console: Console) -> None:
+    """A background tab sends no requests; it sends one at once when it is visible again."""
     page = console.page
     asked: list[str] = []
     page.on("request", lambda request: asked.append(request.url))
@@ -121,11 +121,11 @@ async def _hide(page: Page, *, hidden: bool) -> None:
     )
 
 
-async def test_task_that_is_not_there_is_said(console: Console) -> None:
-    """No empty page."""
+async def test_unknown_task_is_reported(console: Console) -> None:
+    """The page is not empty."""
     await console.open("#/tasks/nobody")
     await expect(console.page.get_by_text("No task is recorded under this id.")).to_be_visible()
-    console.complaints.clear()  # Chromium calls the 404 an error
+    console.complaints.clear()  # Chromium reports the 404 as an error
 
 
 @pytest.mark.parametrize(
@@ -136,14 +136,14 @@ async def test_task_that_is_not_there_is_said(console: Console) -> None:
     ],
 )
 async def test_page_with_nothing_to_show_says_why(console: Console, view: str, what: str) -> None:
-    """An address that was cut short, or is from elsewhere, leaves nobody before an empty page."""
+    """With a truncated or invalid address, the page shows the error."""
     await console.page.goto(f"{console.host}/api/ops#/{view}")
     await expect(console.page.get_by_role("main")).to_contain_text(f"Nothing to show yet: {what}")
-    console.complaints.clear()  # Chromium calls every refusal an error
+    console.complaints.clear()  # Chromium reports every 4xx as an error
 
 
-async def test_page_and_files_come_with_their_headers(bench: Bench) -> None:
-    """Through the host: the page, and a script of it."""
+async def test_page_and_files_have_security_headers(bench: Bench) -> None:
+    """Through the host: the page, and one of its scripts."""
     for path in ("", "/console/main.js"):
         async with bench.session.get(f"/api/ops{path}") as answer:
             assert answer.status == 200

@@ -1,4 +1,4 @@
-"""The tests' deliveries, which wait for an operator instead of undoing themselves, and orders."""
+"""The tests' deliveries, which are held for an operator instead of being undone, and orders."""
 
 from __future__ import annotations
 

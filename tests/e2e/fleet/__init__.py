@@ -1,3 +1,3 @@
-"""A workflow of five steps for tests of the whole application that need a rich one, with services of ours."""
+"""A workflow of five steps, with scripted services, for tests of the whole application."""
 
 from __future__ import annotations

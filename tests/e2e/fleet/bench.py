@@ -1,4 +1,4 @@
-"""The application with the tests' deliveries, whose five services are ours."""
+"""The application with the tests' deliveries, whose five services are scripted."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import Any
 from tests.e2e.fleet.services import STEPS, FleetServices
 from tests.e2e.recovery.bench import Bench, bench_with
 
-#: Seconds that a step may take: long enough for a busy machine, and the rhythm of the tests.
+#: Seconds that a step may take: long enough for a busy machine; recoveries follow at this interval.
 COMPLETE_WITHIN = 4
 
 APP = Path(__file__).parent / "app"
-#: A rhythm for tests: a sweep each second, and as long as need be.
+#: Times for tests: a sweep each second, short limits and waits.
 SETTINGS = {
     "SUPERVISOR_SCHEDULE": "* * * * * *",
     "SUPERVISOR_THRESHOLD": "1",
@@ -26,7 +26,7 @@ SETTINGS = {
     "STATE_SHARDS": "2",
 }
 
-#: What a test has delivered.
+#: What a test delivers.
 PARCEL: Mapping[str, Any] = {"account": "A-1042", "package": {"weight_kg": 2.5, "tag": "spare parts"}}
 
 
@@ -40,5 +40,5 @@ async def running(data: Path, settings: Mapping[str, str], *, app: Path = APP) -
 
 
 async def submit(bench: Bench, task: str) -> None:
-    """Have a package delivered."""
+    """Submit a delivery."""
     await bench.submit(task, "deliveries", PARCEL)

@@ -1,4 +1,4 @@
-"""A second instance of the application, as Azure runs several: on the same storage and broker."""
+"""A second instance of the application on the same storage and broker, as Azure runs several."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from tests.e2e.recovery.bench import Bench
 async def second_host(
     bench: Bench, data: Path, settings: Mapping[str, str]
 ) -> AsyncIterator[aiohttp.ClientSession]:
-    """Run another host beside that of a bench, and give its callers' session.
+    """Run another host beside that of a bench, and yield a session for calls to it.
 
-    It takes from the same queues and has the same tables, but its Schedulers are its own: the local
-    Durable engine lives in one process, where Azure's instances share a task hub.
+    It receives from the same queues and uses the same tables, but has its own Schedulers: the local
+    Durable engine runs in one process, whereas Azure's instances share a task hub.
     """
     options = PlatformOptions(ports=ANY_PORTS, data=data, app=APP, settings={**bench.settings, **settings})
     async with (

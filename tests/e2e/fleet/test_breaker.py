@@ -22,14 +22,14 @@ from tests.e2e.recovery.remote import Call
 pytestmark = [pytest.mark.process, pytest.mark.asyncio(loop_scope="module")]
 
 _TASKS = [f"delivery-{number}" for number in range(12)]
-#: Half-open intervals that are watched.
+#: How many half-open intervals the test observes.
 _INTERVALS = 4
-#: Long enough for a probe to be told in time on a busy machine; else another may follow at once.
+#: Long enough to record a probe's result in time on a busy machine; otherwise another may follow at once.
 _OPEN_FOR = timedelta(seconds=3)
-#: By then every instance has read that the breaker is open, and its last call before that has ended: the row
-#: is read once a second, and waited for at most a second.
+#: By then every instance has read that the circuit is open, and its last call before that has ended: the row
+#: is read once a second, with a timeout of one second.
 _KNOWN_AFTER = timedelta(seconds=3)
-#: The road by which the second host calls the drone service.
+#: The path prefix with which the second host calls the drone service.
 _SECOND = "second"
 _SETTINGS = {
     "BREAKER_FAILURES": "3",
@@ -41,17 +41,17 @@ _SETTINGS = {
 
 @dataclass(frozen=True, slots=True)
 class Hosts:
-    """Two instances of the application; the second calls the drone service by a road of its own."""
+    """Two instances of the application; the second calls the drone service with its own path prefix."""
 
     bench: Bench
     second: aiohttp.ClientSession
 
     def drone_calls(self) -> list[Call]:
-        """Give the calls to the drone service by both hosts."""
+        """Return the calls to the drone service by both hosts."""
         return [call for call in self.bench.remote.calls if call.step == "drone"]
 
     def drone_calls_from(self, time: datetime) -> list[Call]:
-        """Give those that came at `time` or later."""
+        """Return those received at `time` or later."""
         return [call for call in self.drone_calls() if call.at >= time]
 
 
@@ -59,13 +59,13 @@ class Hosts:
 async def hosts(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Hosts]:
     """Run two hosts on one storage and one broker."""
     async with running(tmp_path_factory.mktemp("first"), _SETTINGS) as bench:
-        road = {"DRONE_URL": f"{bench.remote.url}/{_SECOND}/drone"}
-        async with second_host(bench, tmp_path_factory.mktemp("second"), road) as second:
+        settings = {"DRONE_URL": f"{bench.remote.url}/{_SECOND}/drone"}
+        async with second_host(bench, tmp_path_factory.mktemp("second"), settings) as second:
             yield Hosts(bench, second)
 
 
 async def test_service_that_is_down_is_probed_by_one_instance_at_a_time(hosts: Hosts) -> None:
-    """Down, it gets one call in each interval from two hosts together; back, it gets all that was held up."""
+    """Down, it gets one call per interval from both hosts together; up again, it gets all delayed steps."""
     remote = hosts.bench.remote
     remote.down.add("drone")
     for task in _TASKS:
@@ -77,14 +77,14 @@ async def test_service_that_is_down_is_probed_by_one_instance_at_a_time(hosts: H
     await asyncio.gather(*(_assert_processed(hosts.bench, task) for task in _TASKS))
     for session in (hosts.bench.session, hosts.second):
         assert (await _until_circuit(session, "closed"))["failures"] == 0
-    assert {call.road for call in hosts.drone_calls()} == {"", _SECOND}
+    assert {call.prefix for call in hosts.drone_calls()} == {"", _SECOND}
 
 
 async def _assert_probes_only(hosts: Hosts, since: datetime) -> None:
-    """Check the calls from `since` on: many attempts at the step, and few calls, apart from each other.
+    """Check the calls from `since` on: many attempts at the step, few calls, and an interval between them.
 
-    A probe is claimed by a compare-and-swap, and its failure keeps the next from starting for the whole
-    interval. So any two calls lie at least the interval apart, with no allowance.
+    A probe is claimed by a compare-and-swap, and its failure delays the next one for the whole
+    interval. So any two calls are at least the interval apart, with no tolerance.
     """
     await until(lambda: bool(hosts.drone_calls_from(since)))
     attempts_before = await _attempts(hosts.bench)
@@ -96,20 +96,20 @@ async def _assert_probes_only(hosts: Hosts, since: datetime) -> None:
 
 
 async def _assert_processed(bench: Bench, task: str) -> None:
-    """Check that a delivery is made by itself in the end, each of its bookings once."""
+    """Check that a delivery is completed without an operator, each of its bookings once."""
     found = await bench.until_state(task, "Processed")
     assert set(events(found)) == {"submitted", "recovered"}
     assert sorted(bench.remote.effects(task)) == DONE_ONCE
 
 
 async def _attempts(bench: Bench) -> int:
-    """Count the attempts of Schedulers to get a drone: each epoch is one."""
+    """Count the attempts at the drone step: one per epoch."""
     found = [await bench.look_at(task) for task in _TASKS]
     return sum(task["epoch"] for task in found if task)
 
 
 async def _until_circuit(session: aiohttp.ClientSession, state: str) -> dict[str, Any]:
-    """Look at the overview until the circuit of the drone service is in `state`."""
+    """Poll the overview until the circuit of the drone service is in `state`."""
     async with asyncio.timeout(PATIENCE):
         while (breaker := await _breaker(session)) is None or breaker["state"] != state:
             await asyncio.sleep(0.1)

@@ -1,4 +1,4 @@
-"""Deliveries as tests need them: one step, two side by side, two more; three can be undone."""
+"""Deliveries for tests: one step, two in parallel, two more; three can be undone."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from functions.workflows.registration import Registration
 
 
 class Parcel(BaseModel):
-    """Whatever a test has delivered."""
+    """What a test delivers."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -26,20 +26,20 @@ class Parcel(BaseModel):
 
 
 class Label(BaseModel):
-    """What a package is known by."""
+    """The tracking number of a package."""
 
     tracking_number: str
 
 
 class LabelAgent(RestAgent):
-    """Reads what its service confirmed, as an Agent of a workflow's own may."""
+    """Reads what its service confirmed, as an Agent of a workflow can."""
 
     def __init__(self, service: RemoteService) -> None:
         super().__init__(service)
         self._packages = service
 
     async def do(self, call: AgentCall) -> Json:
-        """Label the package, and give its number."""
+        """Label the package, and return its number."""
         await super().do(call)
         return read_answer(Label, await self._packages.get(call.task, call.complete_by)).model_dump()
 
@@ -74,7 +74,7 @@ UNDOING = Workflow(
     ),
 )
 
-#: Waits for an operator instead of undoing itself.
+#: Is held for an operator instead of being undone.
 HOLDING = replace(UNDOING, on_failure=Remedy.HOLD, on_exhausted=Remedy.HOLD)
 
 AGENTS = {"package": LabelAgent}

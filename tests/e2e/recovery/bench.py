@@ -1,4 +1,4 @@
-"""One platform with the tests' workflows: callers, operators and the remote service in one hand."""
+"""One platform with the tests' workflows, its callers, its operators and the remote service."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from local.platform import ANY_PORTS, ROOT, Platform, PlatformOptions
 from tests.e2e.recovery.remote import RemoteService
 from tests.e2e.recovery.workflows import CARGO, STEPS
 
-#: Seconds after which what a test waits for will never come, on any machine.
+#: Seconds that a test waits at most: more than any machine needs.
 PATIENCE = 60.0
 
 _APP = Path(__file__).parent / "app"
@@ -35,7 +35,7 @@ type Task = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Bench:
-    """What tests act with; `settings` are the application's."""
+    """The platform and all that surrounds it; `settings` are the application's."""
 
     settings: Mapping[str, str]
     platform: Platform
@@ -43,7 +43,7 @@ class Bench:
     remote: RemoteService
 
     async def submit(self, task: str, resource: str = "undone", content: Mapping[str, Any] = CARGO) -> None:
-        """Submit an order under an id of ours."""
+        """Submit an order under the given id."""
         async with self.session.put(f"/api/{resource}/{task}", json=content) as answer:
             assert answer.status == 202, await answer.text()
 
@@ -57,18 +57,18 @@ class Bench:
             return found
 
     async def until(self, task: str, wanted: Callable[[Task], bool]) -> Task:
-        """Look at a task until it is as wanted. Fails with how it stood at last."""
+        """Poll a task until a condition holds. Fails with the last state that was read."""
         found: Task | None = None
         try:
             async with asyncio.timeout(PATIENCE):
                 while (found := await self.look_at(task)) is None or not wanted(found):
                     await asyncio.sleep(_LOOK_EVERY)
         except TimeoutError:
-            raise AssertionError(f"waited in vain: {found}") from None
+            raise AssertionError(f"timed out: {found}") from None
         return found
 
     async def until_state(self, task: str, state: str) -> Task:
-        """Look at a task until it is in `state`."""
+        """Poll a task until it is in `state`."""
         return await self.until(task, lambda found: found["state"] == state)
 
     async def until_called(self, effect: str, times: int = 1) -> None:
@@ -76,12 +76,12 @@ class Bench:
         await until(lambda: self.remote.called(effect) >= times)
 
     async def until_alerted(self, task: str) -> None:
-        """Wait until the operator has heard of a task, and no further alert is on its way."""
+        """Wait until the operator has received an alert about a task, and none is still to be sent."""
         await until(lambda: bool(self.remote.alerts_about(task)))
         await self.until_empty("operator-alerts")
 
     async def until_empty(self, queue: str) -> None:
-        """Wait until nothing is in a queue, nor in the hands of a receiver of it."""
+        """Wait until a queue has no message, waiting or locked."""
         async with asyncio.timeout(PATIENCE):
             while await self._messages(queue):
                 await asyncio.sleep(_LOOK_EVERY)
@@ -92,15 +92,15 @@ class Bench:
             return int(figures["active"])
 
     async def act(self, task: str, action: str) -> int:
-        """Resubmit or undo a task as its operator, and give the status."""
+        """Resubmit or undo a task as its operator, and return the status."""
         url = f"/api/ops/tasks/{task}/{action}"
-        body, headers = {"reason": "the service is mended"}, {"X-Requested-With": "bench"}
+        body, headers = {"reason": "the service is fixed"}, {"X-Requested-With": "bench"}
         async with self.session.post(url, json=body, headers=headers) as answer:
             return answer.status
 
 
 async def until(true: Callable[[], bool]) -> None:
-    """Wait until something is true. Raises `TimeoutError`."""
+    """Wait until a condition holds. Raises `TimeoutError`."""
     async with asyncio.timeout(PATIENCE):
         while not true():
             await asyncio.sleep(_LOOK_EVERY)
@@ -108,7 +108,7 @@ async def until(true: Callable[[], bool]) -> None:
 
 @asynccontextmanager
 async def running(data: Path, settings: Mapping[str, str]) -> AsyncIterator[Bench]:
-    """Run a platform with the tests' workflows, whose remote service is ours."""
+    """Run a platform with the tests' workflows and their scripted remote service."""
     async with RemoteService().serving() as remote:
         chosen = {
             **_SETTINGS,
@@ -125,7 +125,7 @@ async def running(data: Path, settings: Mapping[str, str]) -> AsyncIterator[Benc
 async def bench_with(
     remote: RemoteService, data: Path, settings: Mapping[str, str], *, app: Path
 ) -> AsyncIterator[Bench]:
-    """Run a platform whose operator is heard of at a remote service of ours."""
+    """Run a platform that sends its alerts to the scripted remote service."""
     chosen = {**settings, "ALERT_WEBHOOK_URL": f"{remote.url}/alerts"}
     options = PlatformOptions(
         ports=ANY_PORTS, data=data, app=app, settings=chosen, queues=_QUEUES, in_memory_storage=True
@@ -147,11 +147,11 @@ def _connections(platform: Platform) -> dict[str, str]:
 
 
 def events(task: Task) -> list[str]:
-    """Name what happened to a task, from its submission on."""
+    """Return the names of a task's events, from its submission on."""
     return [entry["event"] for entry in task["history"]]
 
 
 def step(task: Task, name: str) -> dict[str, Any]:
-    """Give one step of a task."""
+    """Return one step of a task."""
     found: dict[str, Any] = next(each for each in task["steps"] if each["name"] == name)
     return found

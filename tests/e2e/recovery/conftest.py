@@ -1,4 +1,4 @@
-"""One supervised platform for all tests of a process that need no more."""
+"""One platform with a Supervisor for all tests of a process that need no other."""
 
 from __future__ import annotations
 

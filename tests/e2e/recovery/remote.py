@@ -1,4 +1,4 @@
-"""The remote service behind the steps: does what its script says, and keeps what it was asked."""
+"""The remote service of the steps: does what its script says, and records the calls."""
 
 from __future__ import annotations
 
@@ -14,44 +14,46 @@ from aiohttp import ClientSession, web
 
 from tests.fakes.web_server import served
 
-#: What a call asks for, by its method.
+#: What a call requests, by its method.
 _ASKED = {"PUT": "do", "DELETE": "undo", "GET": "show"}
 
 
-class Turn(Enum):
-    """How the service takes one call."""
+class Behaviour(Enum):
+    """How the service handles one call."""
 
-    #: It does what is asked, and says so.
+    #: It does what is requested, and answers.
     ANSWERS = "answers"
-    #: It does what is asked, and never says so.
+    #: It does what is requested, and never answers.
     FORGETS = "forgets"
-    #: It does what is asked, and the connection breaks before it says so.
+    #: It does what is requested, and drops the connection before it answers.
     BREAKS_OFF = "breaks off"
-    #: It does what is asked, and says that it refuses.
+    #: It does what is requested, and answers that it refuses.
     BLUNDERS = "blunders"
     #: It does nothing, and never answers.
     HANGS = "hangs"
-    #: It does what is asked, and says so when the test lets it.
+    #: It does what is requested, and answers when the test allows it.
     WAITS = "waits"
     #: It is down: 503.
     IS_DOWN = "is down"
-    #: It refuses for good: 422.
+    #: It refuses permanently: 422.
     REFUSES = "refuses"
 
 
-_DOES = frozenset({Turn.ANSWERS, Turn.FORGETS, Turn.BREAKS_OFF, Turn.BLUNDERS, Turn.WAITS})
+_DOES = frozenset(
+    {Behaviour.ANSWERS, Behaviour.FORGETS, Behaviour.BREAKS_OFF, Behaviour.BLUNDERS, Behaviour.WAITS}
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One call as it arrived: the effect it asked for, when (UTC), and by which road.
+    """One call as it arrived: the effect that it requested, the time (UTC), and the path prefix.
 
-    The address of a service can have a road in it, from which a test learns who called.
+    The address of a service can have a prefix in its path, which shows a test who called.
     """
 
     effect: str
     at: datetime
-    road: str
+    prefix: str
 
     @property
     def step(self) -> str:
@@ -60,9 +62,9 @@ class Call:
 
 
 class RemoteService:
-    """Serves the steps, the alert webhook, and a slow road to the sample payment service.
+    """Serves the steps, the alert webhook, and a proxy of the sample payment service.
 
-    What was undone has a tombstone. `down` names the steps whose service is down, whatever scripts say.
+    An undone step has a tombstone. `down` names the steps whose service is down, whatever the scripts say.
     """
 
     def __init__(self) -> None:
@@ -72,27 +74,27 @@ class RemoteService:
         self.done: list[str] = []
         self.alerts: list[dict[str, Any]] = []
         self.down: set[str] = set()
-        self._scripts: dict[str, list[Turn]] = {}
+        self._scripts: dict[str, list[Behaviour]] = {}
         self._released: dict[str, list[asyncio.Event]] = {}
 
-    def script(self, effect: str, *turns: Turn) -> None:
-        """Say how the next calls for an effect are taken; the last turn is that of all that follow."""
-        self._scripts[effect] = list(turns)
+    def script(self, effect: str, *behaviours: Behaviour) -> None:
+        """Set how the next calls for an effect are handled; the last behaviour applies to all later calls."""
+        self._scripts[effect] = list(behaviours)
 
     def called(self, effect: str) -> int:
         """Count the calls for an effect."""
         return sum(call.effect == effect for call in self.calls)
 
     def effects(self, task: str) -> list[str]:
-        """Name what was done for a task, in its order, each effect as often as it was done."""
+        """Return the effects on a task in order, each as often as it happened."""
         return [effect.removeprefix(f"{task}/") for effect in self.done if effect.startswith(f"{task}/")]
 
     def alerts_about(self, task: str) -> list[dict[str, Any]]:
-        """Give the alerts that reached the operator's webhook."""
+        """Return the alerts about a task that reached the operator's webhook."""
         return [alert for alert in self.alerts if alert["task"] == task]
 
     def release(self, effect: str, call: int) -> None:
-        """Let the service answer the `call`-th waiting call (from 0) for an effect."""
+        """Answer the `call`-th waiting call (from 0) for an effect."""
         self._released[effect][call].set()
 
     def waiting(self, effect: str) -> int:
@@ -106,7 +108,7 @@ class RemoteService:
         app.router.add_post("/alerts", self._alert)
         app.router.add_route("*", "/payments/{task}", self._pass_on)
         app.router.add_route("*", "/{step}/{task}", self._step)
-        app.router.add_route("*", "/{road}/{step}/{task}", self._step)
+        app.router.add_route("*", "/{prefix}/{step}/{task}", self._step)
         async with served(app) as self.url:
             yield self
 
@@ -115,7 +117,7 @@ class RemoteService:
         return web.Response()
 
     def shown(self, step: str, task: str) -> Mapping[str, Any] | None:
-        """Give what a step's service shows of a task; None when there is nothing, as here."""
+        """Return what a step's service shows of a task; None for nothing, as here."""
 
     async def _step(self, request: web.Request) -> web.Response:
         step, task = request.match_info["step"], request.match_info["task"]
@@ -123,9 +125,9 @@ class RemoteService:
         effect = f"{task}/{step}/{asked}"
         if request.headers.get("Idempotency-Key") != (None if asked == "show" else effect):
             return web.Response(status=400)
-        turn = self._take(effect, request.match_info.get("road", ""))
-        if turn not in _DOES:
-            return await self._answer(request, effect, turn, {})
+        behaviour = self._take(effect, request.match_info.get("prefix", ""))
+        if behaviour not in _DOES:
+            return await self._answer(request, effect, behaviour, {})
         if asked == "do" and f"{task}/{step}/undo" in self.done:
             return web.Response(status=410)
         if asked != "show" and effect not in self.done:
@@ -133,37 +135,37 @@ class RemoteService:
         content = self.shown(step, task) if asked == "show" else {}
         if content is None:
             return web.Response(status=404)
-        return await self._answer(request, effect, turn, content)
+        return await self._answer(request, effect, behaviour, content)
 
-    def _take(self, effect: str, road: str = "") -> Turn:
-        call = Call(effect, datetime.now(UTC), road)
+    def _take(self, effect: str, prefix: str = "") -> Behaviour:
+        call = Call(effect, datetime.now(UTC), prefix)
         self.calls.append(call)
         if call.step in self.down:
-            return Turn.IS_DOWN
-        script = self._scripts.get(effect, [Turn.ANSWERS])
+            return Behaviour.IS_DOWN
+        script = self._scripts.get(effect, [Behaviour.ANSWERS])
         return script.pop(0) if len(script) > 1 else script[0]
 
     async def _answer(
-        self, request: web.Request, effect: str, turn: Turn, content: Mapping[str, Any]
+        self, request: web.Request, effect: str, behaviour: Behaviour, content: Mapping[str, Any]
     ) -> web.Response:
-        match turn:
-            case Turn.IS_DOWN:
+        match behaviour:
+            case Behaviour.IS_DOWN:
                 return web.Response(status=503)
-            case Turn.REFUSES | Turn.BLUNDERS:
+            case Behaviour.REFUSES | Behaviour.BLUNDERS:
                 return web.Response(status=422)
-            case Turn.BREAKS_OFF:
+            case Behaviour.BREAKS_OFF:
                 assert request.transport
                 request.transport.abort()
-            case Turn.FORGETS | Turn.HANGS:
+            case Behaviour.FORGETS | Behaviour.HANGS:
                 await asyncio.Event().wait()
-            case Turn.WAITS:
+            case Behaviour.WAITS:
                 return web.json_response({"call": await self._until_released(effect)})
-            case Turn.ANSWERS:
+            case Behaviour.ANSWERS:
                 pass
         return web.json_response(content)
 
     async def _until_released(self, effect: str) -> int:
-        """Wait, and give the number of the call among those that waited (from 1)."""
+        """Wait, and return the number of the call among those that waited (from 1)."""
         released = asyncio.Event()
         waiting = self._released.setdefault(effect, [])
         waiting.append(released)
@@ -172,15 +174,15 @@ class RemoteService:
         return number
 
     async def _pass_on(self, request: web.Request) -> web.Response:
-        """Pass a request on to the sample payment service, unless its script keeps it on the way."""
+        """Forward a request to the sample payment service, unless its script holds it back."""
         effect = request.headers["Idempotency-Key"]
-        if self._take(effect) is Turn.HANGS:
+        if self._take(effect) is Behaviour.HANGS:
             await asyncio.Event().wait()
         status = await self.deliver(request.method, request.match_info["task"], await request.read())
         return web.Response(status=status)
 
     async def deliver(self, method: str, task: str, body: bytes) -> int:
-        """Bring a request to the sample payment service, and give the status that it answers."""
+        """Send a request to the sample payment service, and return the status of its response."""
         async with (
             ClientSession() as session,
             session.request(

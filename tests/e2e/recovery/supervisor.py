@@ -1,6 +1,6 @@
-"""A Supervisor in a process of its own, which sweeps once: `python -m tests.e2e.recovery.supervisor`.
+"""A Supervisor in a separate process, which sweeps once: `python -m tests.e2e.recovery.supervisor`.
 
-Its clock can be ahead, and it can die at the worst moment.
+Its clock can be ahead, and it can crash at the worst moment.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def main() -> None:
     parser.add_argument("--dies-before-sending", action="store_true")
     options = parser.parse_args()
     ahead = timedelta(seconds=options.clock_ahead)
-    setattr(SystemClock, "now", lambda _self: datetime.now(UTC) + ahead)  # noqa: B010 - mypy refuses the plain way
+    setattr(SystemClock, "now", lambda _self: datetime.now(UTC) + ahead)  # noqa: B010 - mypy refuses a plain assignment
     if options.dies_before_sending:
         setattr(QueuedSchedulerRequests, "request", _die)  # noqa: B010 - the same
     asyncio.run(_sweep_once())

@@ -1,4 +1,4 @@
-"""The operator's ways: run again from where it stopped, or undo."""
+"""The operator's actions: resubmit from where the task stopped, or undo."""
 
 from __future__ import annotations
 
@@ -7,32 +7,32 @@ import asyncio
 import pytest
 
 from tests.e2e.recovery.bench import Bench, events
-from tests.e2e.recovery.remote import Turn
+from tests.e2e.recovery.remote import Behaviour
 
 pytestmark = [pytest.mark.process, pytest.mark.asyncio(loop_scope="session")]
 
 
 async def _in_error(bench: Bench, task: str) -> None:
-    bench.remote.script(f"{task}/b/do", Turn.REFUSES, Turn.ANSWERS)
+    bench.remote.script(f"{task}/b/do", Behaviour.REFUSES, Behaviour.ANSWERS)
     await bench.submit(task, "held")
     found = await bench.until_state(task, "Error")
     assert found["last_error"] == "b: b answered 422"
 
 
 async def test_resubmitted_task_resumes_at_the_failed_step(bench: Bench) -> None:
-    """The operator mends the service and resubmits: what was done is not done again."""
-    await _in_error(bench, "mended")
-    assert await bench.act("mended", "resubmit") == 202
-    task = await bench.until_state("mended", "Processed")
-    assert bench.remote.called("mended/a/do") == 1
-    assert bench.remote.effects("mended") == ["a/do", "b/do", "c/do"]
+    """The operator fixes the service and resubmits: completed steps are not repeated."""
+    await _in_error(bench, "fixed")
+    assert await bench.act("fixed", "resubmit") == 202
+    task = await bench.until_state("fixed", "Processed")
+    assert bench.remote.called("fixed/a/do") == 1
+    assert bench.remote.effects("fixed") == ["a/do", "b/do", "c/do"]
     assert events(task) == ["submitted", "resubmitted"]
-    assert task["history"][-1]["reason"] == "the service is mended"
+    assert task["history"][-1]["reason"] == "the service is fixed"
     assert [each["state"] for each in task["history"][-1]["steps"]] == ["Completed", "Failed", "NotStarted"]
 
 
 async def test_operator_has_a_held_task_undone(bench: Bench) -> None:
-    """Also the step that was refused, whose earlier tries may have had an effect."""
+    """Also the step that was refused, whose earlier attempts may have had an effect."""
     await _in_error(bench, "cancelled")
     assert await bench.act("cancelled", "undo") == 202
     task = await bench.until_state("cancelled", "Compensated")
@@ -41,7 +41,7 @@ async def test_operator_has_a_held_task_undone(bench: Bench) -> None:
 
 
 async def test_of_two_operators_at_once_one_wins(bench: Bench) -> None:
-    """The other is told so, and one epoch is opened."""
+    """The other gets a 409, and one epoch is opened."""
     await _in_error(bench, "contested")
     answers = await asyncio.gather(bench.act("contested", "resubmit"), bench.act("contested", "undo"))
     assert sorted(answers) == [202, 409]

@@ -1,4 +1,4 @@
-"""What is lost is found by its complete-by time, and run again in the next epoch."""
+"""A lost task is found by its complete-by time, and run again in the next epoch."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from azure.servicebus.aio import ServiceBusClient
 
 from local.platform import PartName
 from tests.e2e.recovery.bench import Bench, events, step
-from tests.e2e.recovery.remote import Turn
+from tests.e2e.recovery.remote import Behaviour
 from tests.fakes.workflows import submission
 
 pytestmark = [pytest.mark.process, pytest.mark.asyncio(loop_scope="session")]
 
 
 async def test_hanging_agent_is_recovered_in_the_next_epoch(bench: Bench) -> None:
-    """The service did it and never said so: asked again under the same key, it does it once."""
-    bench.remote.script("hanging/b/do", Turn.FORGETS, Turn.ANSWERS)
+    """The service did the work and never answered: called again with the same key, it does it once."""
+    bench.remote.script("hanging/b/do", Behaviour.FORGETS, Behaviour.ANSWERS)
     await bench.submit("hanging")
     task = await bench.until_state("hanging", "Processed")
     assert (task["epoch"], task["failure_count"]) == (2, 1)
@@ -29,8 +29,8 @@ async def test_hanging_agent_is_recovered_in_the_next_epoch(bench: Bench) -> Non
 
 
 async def test_killed_scheduler_is_resumed_after_the_completed_steps(bench: Bench) -> None:
-    """`kill -9` in the middle of step b: a is not asked again, and each effect is there once."""
-    bench.remote.script("killed/b/do", Turn.HANGS, Turn.ANSWERS)
+    """`kill -9` during step b: a is not called again, and each effect happens once."""
+    bench.remote.script("killed/b/do", Behaviour.HANGS, Behaviour.ANSWERS)
     await bench.submit("killed")
     await bench.until_called("killed/b/do")
     await bench.platform.kill(PartName.HOST)
@@ -43,11 +43,11 @@ async def test_killed_scheduler_is_resumed_after_the_completed_steps(bench: Benc
 
 async def test_service_that_comes_back_after_an_extended_wait_is_used(bench: Bench) -> None:
     """Down for longer than the threshold's recoveries: the task waits, and is then `Processed`."""
-    bench.remote.script("outage/b/do", Turn.IS_DOWN)
+    bench.remote.script("outage/b/do", Behaviour.IS_DOWN)
     await bench.submit("outage")
     waiting = await bench.until("outage", lambda task: task["not_before"] is not None)
     assert waiting["failure_count"] == 2
-    bench.remote.script("outage/b/do", Turn.ANSWERS)
+    bench.remote.script("outage/b/do", Behaviour.ANSWERS)
     task = await bench.until_state("outage", "Processed")
     first = next(
         call.at
@@ -59,8 +59,8 @@ async def test_service_that_comes_back_after_an_extended_wait_is_used(bench: Ben
 
 
 async def test_task_whose_durable_instance_is_purged_is_recovered(bench: Bench) -> None:
-    """Whoever deletes a Scheduler behind our back delays the task, and no more."""
-    bench.remote.script("purged/b/do", Turn.HANGS, Turn.ANSWERS)
+    """Deleting a Scheduler from outside only delays the task."""
+    bench.remote.script("purged/b/do", Behaviour.HANGS, Behaviour.ANSWERS)
     await bench.submit("purged")
     await bench.until_called("purged/b/do")
     instance = "/runtime/webhooks/durabletask/instances/purged.1"
@@ -73,7 +73,7 @@ async def test_task_whose_durable_instance_is_purged_is_recovered(bench: Bench) 
 
 
 async def test_submission_delivered_three_times_is_one_task(bench: Bench) -> None:
-    """Whatever the queue's duplicate detection let through."""
+    """Even if the queue's duplicate detection misses the duplicates."""
     message = submission().model_copy(update={"task_id": "thrice", "workflow": "undone"})
     body = message.model_dump_json()
     connection = bench.platform.addresses.service_bus_connection

@@ -1,4 +1,4 @@
-"""Supervisors that crash, that compete, or whose clock is wrong: safety rests on epoch and ETag alone."""
+"""Supervisors that crash, compete, or have a wrong clock: epoch and ETag alone keep tasks safe."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ import pytest_asyncio
 
 from tests.e2e.caller import rows
 from tests.e2e.recovery.bench import PATIENCE, Bench, events, running, step, until
-from tests.e2e.recovery.remote import Turn
+from tests.e2e.recovery.remote import Behaviour
 from tests.e2e.recovery.supervisor import sweep
 from tests.e2e.recovery.workflows import STEPS
 
 pytestmark = [pytest.mark.process, pytest.mark.asyncio(loop_scope="module")]
 
-#: Seconds that a step may take: longer than any machine needs to start a Supervisor meanwhile.
+#: Seconds that a step may take: longer than any machine needs to start a Supervisor.
 _STEP_SECONDS = 300
-#: To a clock that is so far ahead, everything under way is overdue; and again, what was recovered by it.
+#: For a clock this far ahead, every step in progress is overdue; and further ahead, also what it recovered.
 _AHEAD = ("--clock-ahead", str(2 * _STEP_SECONDS))
 _FAR_AHEAD = ("--clock-ahead", str(4 * _STEP_SECONDS))
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def bench(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Bench]:
-    """Run a platform whose own Supervisor sweeps on New Year's Day only: here the tests have theirs."""
+    """Run a platform whose own Supervisor sweeps on New Year's Day only: the tests start their own."""
     settings = {
         "SUPERVISOR_SCHEDULE": "0 0 0 1 1 *",
         "SUPERVISOR_THRESHOLD": "3",
@@ -37,9 +37,9 @@ async def bench(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Bench
 
 
 async def test_reply_of_an_old_epoch_is_refused(bench: Bench) -> None:
-    """The Agent of epoch 1 answers in time by its own clock, but the task is epoch 2's by then."""
+    """The Agent of epoch 1 is in time by its own clock, but the task is in epoch 2 by then."""
     effect = "stale/b/do"
-    bench.remote.script(effect, Turn.WAITS)
+    bench.remote.script(effect, Behaviour.WAITS)
     await bench.submit("stale")
     await bench.until_called(effect)
     assert (await sweep(bench.settings, *_AHEAD)).recovered == 1
@@ -56,10 +56,10 @@ async def test_reply_of_an_old_epoch_is_refused(bench: Bench) -> None:
 
 
 async def test_supervisors_at_once_recover_a_task_once(bench: Bench) -> None:
-    """Three sweep the same five tasks side by side, and none is recovered twice."""
+    """Three sweep the same five tasks at once, and none is recovered twice."""
     tasks = [f"contested-{number}" for number in range(5)]
     for task in tasks:
-        bench.remote.script(f"{task}/b/do", Turn.HANGS, Turn.ANSWERS)
+        bench.remote.script(f"{task}/b/do", Behaviour.HANGS, Behaviour.ANSWERS)
         await bench.submit(task)
     for task in tasks:
         await bench.until_called(f"{task}/b/do")
@@ -73,8 +73,8 @@ async def test_supervisors_at_once_recover_a_task_once(bench: Bench) -> None:
 
 
 async def test_supervisor_killed_before_its_message_delays_the_task_only(bench: Bench) -> None:
-    """The recovery is recorded and nobody was asked: the next sweep finds the task overdue once more."""
-    bench.remote.script("orphan/b/do", Turn.HANGS, Turn.ANSWERS)
+    """The recovery is recorded, the request never sent: the next sweep finds the task overdue again."""
+    bench.remote.script("orphan/b/do", Behaviour.HANGS, Behaviour.ANSWERS)
     await bench.submit("orphan")
     await bench.until_called("orphan/b/do")
     assert (await sweep(bench.settings, *_AHEAD, "--dies-before-sending")).returncode == -signal.SIGKILL
@@ -87,7 +87,7 @@ async def test_supervisor_killed_before_its_message_delays_the_task_only(bench: 
 
 
 async def _outcome(bench: Bench, instance: str) -> str:
-    """Wait until a Scheduler instance has come to its end, and give what it came to."""
+    """Wait until a Scheduler instance has ended, and return its output."""
     url = f"/runtime/webhooks/durabletask/instances/{instance}"
     async with asyncio.timeout(PATIENCE):
         while True:

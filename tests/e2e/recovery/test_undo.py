@@ -1,4 +1,4 @@
-"""What can't be done is undone; what can't be undone is the operator's."""
+"""A task that cannot be completed is undone; one that cannot be undone is held for the operator."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ import pytest
 
 from tests.e2e.caller import ORDER
 from tests.e2e.recovery.bench import Bench, events, step
-from tests.e2e.recovery.remote import Turn
+from tests.e2e.recovery.remote import Behaviour
 
 pytestmark = [pytest.mark.process, pytest.mark.asyncio(loop_scope="session")]
 
 
 async def test_service_that_stays_down_is_given_up(bench: Bench) -> None:
-    """By policy the task is undone in reverse order, or held; either way the operator hears once."""
+    """By its remedy the task is undone in reverse order, or held; the operator gets one alert."""
     for task, resource in (("down", "undone"), ("down-held", "held")):
-        bench.remote.script(f"{task}/b/do", Turn.IS_DOWN)
+        bench.remote.script(f"{task}/b/do", Behaviour.IS_DOWN)
         await bench.submit(task, resource)
     undone = await bench.until_state("down", "Compensated")
     assert events(undone) == ["submitted", "recovered", "recovered", "exhausted"]
@@ -29,10 +29,10 @@ async def test_service_that_stays_down_is_given_up(bench: Bench) -> None:
         assert [alert["epoch"] for alert in bench.remote.alerts_about(task)] == [3]
 
 
-async def test_undo_that_fails_twice_is_done_at_the_third_time(bench: Bench) -> None:
-    """Undo is recovered as doing is, also after an extended wait."""
-    bench.remote.script("stubborn/c/do", Turn.REFUSES)
-    bench.remote.script("stubborn/b/undo", Turn.HANGS, Turn.FORGETS, Turn.ANSWERS)
+async def test_undo_that_fails_twice_succeeds_at_the_third_attempt(bench: Bench) -> None:
+    """Undo is recovered as do is, also after an extended wait."""
+    bench.remote.script("stubborn/c/do", Behaviour.REFUSES)
+    bench.remote.script("stubborn/b/undo", Behaviour.HANGS, Behaviour.FORGETS, Behaviour.ANSWERS)
     await bench.submit("stubborn")
     task = await bench.until_state("stubborn", "Compensated")
     assert events(task) == ["submitted", "refused", "recovered", "recovered"]
@@ -42,10 +42,10 @@ async def test_undo_that_fails_twice_is_done_at_the_third_time(bench: Bench) -> 
     assert bench.remote.alerts_about("stubborn") == []
 
 
-async def test_undo_that_fails_for_ever_is_an_error_that_names_the_step(bench: Bench) -> None:
-    """What is left undone is to be seen, and the operator hears of it once."""
-    bench.remote.script("stuck/c/do", Turn.REFUSES)
-    bench.remote.script("stuck/b/undo", Turn.IS_DOWN)
+async def test_undo_that_fails_permanently_is_an_error_that_names_the_step(bench: Bench) -> None:
+    """The task shows which steps are not undone, and the operator gets one alert."""
+    bench.remote.script("stuck/c/do", Behaviour.REFUSES)
+    bench.remote.script("stuck/b/undo", Behaviour.IS_DOWN)
     await bench.submit("stuck")
     task = await bench.until_state("stuck", "Error")
     assert task["last_error"] == "undo of b: still overdue after 2 recoveries"
@@ -55,8 +55,8 @@ async def test_undo_that_fails_for_ever_is_an_error_that_names_the_step(bench: B
 
 
 async def test_late_do_after_the_undo_is_refused_by_the_tombstone(bench: Bench) -> None:
-    """A payment that was long on its way arrives after its refund: no money is taken."""
-    bench.remote.script("late/payment/do", Turn.HANGS)
+    """A delayed payment arrives after its refund: no money is taken."""
+    bench.remote.script("late/payment/do", Behaviour.HANGS)
     async with bench.session.put("/api/orders/late", json=ORDER) as answer:
         assert answer.status == 202
     task = await bench.until_state("late", "Compensated")

@@ -1,4 +1,4 @@
-"""Three steps a → b → c, in a workflow that undoes itself and in one that waits for an operator."""
+"""Three steps a → b → c, in a workflow that is undone and in one that is held for an operator."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from functions.workflows.registration import Registration
 
 STEPS = ("a", "b", "c")
 
-#: Seconds that a step may take: long enough for a busy machine, and the rhythm of the tests.
+#: Seconds that a step may take: long enough for a busy machine; recoveries follow at this interval.
 COMPLETE_WITHIN = 3.0
 
-#: What is ordered in these tests.
+#: What these tests order.
 CARGO = {"weight": 3}
 
 
 class Cargo(BaseModel):
-    """A payload as small as can be."""
+    """A minimal payload."""
 
     model_config = ConfigDict(extra="forbid")
 

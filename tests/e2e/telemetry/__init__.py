@@ -1,3 +1,3 @@
-"""What the application tells of itself, end to end: spans, metrics and log records at an OTLP endpoint."""
+"""The application's telemetry, end to end: spans, metrics and log records at an OTLP endpoint."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""One platform whose telemetry is received here, for all traces that need no other."""
+"""One platform whose telemetry the tests receive, for all tests of traces that need no other."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.e2e.fleet.bench import running
 from tests.e2e.recovery.bench import Bench
 from tests.e2e.telemetry.receiver import Receiver
 
-#: Have spans and records sent soon (milliseconds).
+#: Export spans and records soon (milliseconds).
 EXPORT_SETTINGS = {
     "OTEL_BSP_SCHEDULE_DELAY": "200",
     "OTEL_BLRP_SCHEDULE_DELAY": "200",
@@ -28,7 +28,7 @@ async def receiver() -> AsyncIterator[Receiver]:
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def bench(tmp_path_factory: pytest.TempPathFactory, receiver: Receiver) -> AsyncIterator[Bench]:
-    """Run the product's application with services of ours."""
+    """Run the tests' deliveries with scripted services."""
     settings = {**EXPORT_SETTINGS, "OTEL_EXPORTER_OTLP_ENDPOINT": receiver.url}
     async with running(tmp_path_factory.mktemp("telemetry"), settings) as bench:
         yield bench

@@ -1,4 +1,4 @@
-"""An OTLP/HTTP endpoint that keeps what it gets."""
+"""An OTLP/HTTP endpoint that keeps what it receives."""
 
 from __future__ import annotations
 
@@ -43,9 +43,9 @@ class SeenRecord:
 
 @dataclass(slots=True)
 class Receiver:
-    """Keeps spans, log records and the metrics' names.
+    """Keeps spans, log records and names of metrics.
 
-    `scopes` names the libraries that made them; `raw` is every body as it came.
+    `scopes` names the libraries that made them; `raw` holds every body as it arrived.
     """
 
     url: str = ""
@@ -56,11 +56,11 @@ class Receiver:
     raw: list[bytes] = field(default_factory=list)
 
     def of_task(self, task: str) -> list[SeenSpan]:
-        """Give the spans that name a task."""
+        """Return the spans that name a task."""
         return [span for span in self.spans if span.facts.get("task.id") == task]
 
     def in_trace(self, trace: str) -> dict[str, SeenSpan]:
-        """Give the spans of a trace, by their ids."""
+        """Return the spans of a trace, by id."""
         return {span.id: span for span in self.spans if span.trace == trace}
 
     @asynccontextmanager

@@ -1,4 +1,4 @@
-"""What callers, services and settings have secret is in no log line, span, metric or exported record."""
+"""No log line, span, metric or exported record contains secrets of callers, services or settings."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from tests.e2e.caller import ORDER
 from tests.e2e.fleet.bench import APP, SETTINGS
 from tests.e2e.fleet.services import STEPS, FleetServices, asking
 from tests.e2e.recovery.bench import Bench, bench_with, until
-from tests.e2e.recovery.remote import Turn
+from tests.e2e.recovery.remote import Behaviour
 from tests.e2e.telemetry.conftest import EXPORT_SETTINGS
 from tests.e2e.telemetry.receiver import Receiver
 
 pytestmark = pytest.mark.process
 
-#: Each secret begins alike, and goes on with where it was planted.
+#: The prefix of each secret; the rest says where it was planted.
 _CANARY = "c4n4ry"
 _HEADERS = {
     "x-functions-key": f"{_CANARY}-function-key",
@@ -49,7 +49,7 @@ _SECRETS = {
 
 
 class _Services(FleetServices):
-    """Tells secrets in what it confirms, and once something that is no confirmation."""
+    """Puts secrets into its confirmations, and once returns something that is no confirmation."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -57,11 +57,11 @@ class _Services(FleetServices):
 
     @property
     def alerted(self) -> bool:
-        """Tell whether this alert has come before."""
+        """Return whether this alert has arrived before."""
         return sum(request.startswith(f"/{_CANARY}-address/alerts") for request in self.requests) > 1
 
     def shown(self, step: str, task: str) -> Mapping[str, Any] | None:
-        """Show what no log may hold."""
+        """Show what no log may contain."""
         if super().shown(step, task) is None:
             return None
         number = {_CANARY: f"{_CANARY}-confirmation"} if task == "confused" else f"{_CANARY}-number"
@@ -69,14 +69,14 @@ class _Services(FleetServices):
 
     async def _step(self, request: web.Request) -> web.Response:
         self.requests.append(f"{request.path_qs} {dict(request.headers)} {await request.text()}")
-        if request.method == "POST":  # the webhook, by its secret address
+        if request.method == "POST":  # the webhook, with its secret address
             return web.Response(status=200 if self.alerted else 503)
         return await super()._step(request)
 
 
 @asynccontextmanager
 async def _running(data: Path, receiver: Receiver) -> AsyncIterator[tuple[Bench, _Services]]:
-    """Run the product with secrets in its settings; the address of services and webhook holds one, too."""
+    """Run the product with secrets in its settings, and in the address of services and webhook."""
     async with _Services().serving() as services:
         assert isinstance(services, _Services)
         services.url += f"/{_CANARY}-address"
@@ -87,25 +87,27 @@ async def _running(data: Path, receiver: Receiver) -> AsyncIterator[tuple[Bench,
             yield bench, services
 
 
-async def test_secrets_leave_by_no_way(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    """Of a whole run: orders, deliveries, refusals, faults, recoveries, operators, and strange messages."""
+async def test_secrets_are_in_no_log_and_no_telemetry(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """In a whole run: orders, deliveries, refusals, faults, recoveries, operators, and invalid messages."""
     async with Receiver().serving() as receiver, _running(tmp_path, receiver) as (bench, services):
         bench.session.headers.update(_HEADERS)
-        await asyncio.gather(_good(bench), _troubled(bench), _refused(bench), _strange(bench))
+        await asyncio.gather(_good(bench), _troubled(bench), _refused(bench), _invalid(bench))
         await until(lambda: services.alerted)
-    told = capfd.readouterr()
-    assert [line for line in (told.out + told.err).splitlines() if _CANARY in line.lower()] == []
+    captured = capfd.readouterr()
+    assert [line for line in (captured.out + captured.err).splitlines() if _CANARY in line.lower()] == []
     assert [body for body in receiver.raw if _CANARY.encode() in body.lower()] == []
     received = "".join(services.requests)
     assert all(f"{_CANARY}-{planted}" in received for planted in ("tag", "drone-key", "address", "account"))
     assert {"submit", "recover", "resubmit"} <= {span.name for span in receiver.spans}
     texts = [record.text for record in receiver.records]
-    for begun in ("operator alert ", "message strange", "drone answered 503", "task hanging step drone"):
+    for begun in ("operator alert ", "message invalid", "drone answered 503", "task hanging step drone"):
         assert any(text.startswith(begun) for text in texts), begun
 
 
 async def _good(bench: Bench) -> None:
-    """Have orders, a batch and a delivery done."""
+    """Submit orders, a batch and a delivery that succeed."""
     order = {
         **ORDER,
         "customer": f"{_CANARY}-customer",
@@ -122,16 +124,16 @@ async def _good(bench: Bench) -> None:
 
 
 async def _troubled(bench: Bench) -> None:
-    """Have deliveries that meet faults, are recovered, undone, and looked after by an operator."""
+    """Submit deliveries that meet faults, are recovered, undone, and resubmitted by an operator."""
     scripts = {
-        asking("down", "drone"): (Turn.IS_DOWN, Turn.BREAKS_OFF, Turn.ANSWERS),
-        asking("hanging", "drone"): (Turn.HANGS, Turn.ANSWERS),
-        asking("refusing", "drone"): (Turn.REFUSES,),
-        asking("stuck", "drone"): (Turn.REFUSES,),
-        "stuck/package/undo": (Turn.REFUSES, Turn.ANSWERS),
+        asking("down", "drone"): (Behaviour.IS_DOWN, Behaviour.BREAKS_OFF, Behaviour.ANSWERS),
+        asking("hanging", "drone"): (Behaviour.HANGS, Behaviour.ANSWERS),
+        asking("refusing", "drone"): (Behaviour.REFUSES,),
+        asking("stuck", "drone"): (Behaviour.REFUSES,),
+        "stuck/package/undo": (Behaviour.REFUSES, Behaviour.ANSWERS),
     }
-    for effect, turns in scripts.items():
-        bench.remote.script(effect, *turns)
+    for effect, behaviours in scripts.items():
+        bench.remote.script(effect, *behaviours)
     ends = {
         "down": "Processed",
         "hanging": "Processed",
@@ -147,7 +149,7 @@ async def _troubled(bench: Bench) -> None:
 
 
 async def _refused(bench: Bench) -> None:
-    """Send what is refused: fields, bodies and paths that hold secrets."""
+    """Send what is refused: fields, bodies and paths with secrets."""
     wrong = [
         {**ORDER, "currency": f"{_CANARY}-currency"},
         {**ORDER, f"{_CANARY}-field": 1},
@@ -162,15 +164,15 @@ async def _refused(bench: Bench) -> None:
         assert answer.status == 404
 
 
-async def _strange(bench: Bench) -> None:
-    """Put messages on the queues that no part of the application has sent."""
-    content = {"task_id": "strange", "workflow": f"{_CANARY}-workflow", "payload": {_CANARY: _CANARY}}
+async def _invalid(bench: Bench) -> None:
+    """Send messages to the queues that no part of the application would send."""
+    content = {"task_id": "invalid", "workflow": f"{_CANARY}-workflow", "payload": {_CANARY: _CANARY}}
     properties: dict[str | bytes, Any] = {"traceparent": f"{_CANARY}-trace"}
     connection = bench.settings["ServiceBusConnection"]
     async with ServiceBusClient.from_connection_string(connection) as client:
         for queue in ("submissions", "agent-payment-requests", "agent-replies", "scheduler-requests"):
             message = ServiceBusMessage(
-                json.dumps(content), application_properties=properties, message_id="strange"
+                json.dumps(content), application_properties=properties, message_id="invalid"
             )
             async with client.get_queue_sender(queue) as sender:
                 await sender.send_messages(message)

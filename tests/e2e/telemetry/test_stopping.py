@@ -1,4 +1,4 @@
-"""A host that is stopped sends what it has, and stops in time though nobody takes it."""
+"""A host that is stopped exports its telemetry, and stops in time even if no collector accepts it."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from tests.e2e.telemetry.receiver import Receiver
 
 pytestmark = pytest.mark.process
 
-#: Seconds; left to itself, the SDK waits longer than this for a collector.
+#: Seconds; by default, the SDK waits longer than this for a collector.
 _SOON = 25
 
 
-async def test_what_is_not_sent_yet_is_sent_at_the_end(tmp_path: Path) -> None:
-    """Spans, log records and metrics wait for seconds before they are sent by themselves."""
+async def test_pending_telemetry_is_exported_when_the_host_stops(tmp_path: Path) -> None:
+    """Spans, log records and metrics are normally exported after a delay of seconds."""
     async with Receiver().serving() as receiver:
         never = dict.fromkeys(_DELAYS, "3600000")
         async with running(tmp_path, {**never, "OTEL_EXPORTER_OTLP_ENDPOINT": receiver.url}) as bench:
             await submit(bench, "last")
             await bench.until_state("last", "Processed")
             assert receiver.raw == []
-            # Not by the platform, which kills a host that a busy machine makes slow.
+            # Not by the platform, which kills a host that is slow on a busy machine.
             os.kill(bench.platform.pid(PartName.HOST), signal.SIGTERM)
             await until(lambda: bool(receiver.spans and receiver.records and receiver.metrics))
     assert {"submit", "claim", "step delivery"} <= {span.name for span in receiver.of_task("last")}
@@ -42,8 +42,8 @@ _DELAYS = ("OTEL_BSP_SCHEDULE_DELAY", "OTEL_BLRP_SCHEDULE_DELAY", "OTEL_METRIC_E
 
 
 @pytest.mark.parametrize("is_silent", [False, True], ids=["refuses", "is silent"])
-async def test_collector_that_is_away_keeps_nobody(tmp_path: Path, *, is_silent: bool) -> None:
-    """Whether it refuses connections or never answers, the host ends by itself, and does not wait for it."""
+async def test_unavailable_collector_does_not_delay_the_stop(tmp_path: Path, *, is_silent: bool) -> None:
+    """Whether it refuses connections or never answers, the host ends by itself without waiting for it."""
     with socket() as collector:
         collector.bind(("127.0.0.1", 0))
         collector.listen()

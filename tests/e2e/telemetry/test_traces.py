@@ -11,7 +11,7 @@ from tests.e2e.caller import ORDER
 from tests.e2e.fleet.bench import submit
 from tests.e2e.fleet.services import STEPS, asking
 from tests.e2e.recovery.bench import Bench, until
-from tests.e2e.recovery.remote import Turn
+from tests.e2e.recovery.remote import Behaviour
 from tests.e2e.telemetry.receiver import Receiver, SeenSpan
 
 pytestmark = [pytest.mark.process, pytest.mark.asyncio(loop_scope="session")]
@@ -22,7 +22,7 @@ _CALLERS_SPAN = "b7ad6b7169203331"
 
 
 async def test_delivery_is_one_trace(bench: Bench, receiver: Receiver) -> None:
-    """From the HTTP request to the calls of all five services, every span hangs below the request's."""
+    """From the HTTP request to the calls of all five services, every span descends from the request's."""
     await submit(bench, "traced")
     await bench.until_state("traced", "Processed")
     spans = await _trace_of(receiver, "traced", calls=6)
@@ -34,7 +34,7 @@ async def test_delivery_is_one_trace(bench: Bench, receiver: Receiver) -> None:
 
 
 async def test_callers_trace_goes_on(bench: Bench, receiver: Receiver) -> None:
-    """A caller that sends `traceparent` finds the order, through a queue Agent and back, in its own trace."""
+    """A caller that sends `traceparent` finds the order in its own trace, through a queue Agent and back."""
     headers = {"traceparent": f"00-{_CALLERS_TRACE}-{_CALLERS_SPAN}-01"}
     async with bench.session.put("/api/orders/callers", json=ORDER, headers=headers) as answer:
         assert answer.status == 202
@@ -47,8 +47,8 @@ async def test_callers_trace_goes_on(bench: Bench, receiver: Receiver) -> None:
 
 
 async def test_recovery_is_linked_to_what_it_recovers(bench: Bench, receiver: Receiver) -> None:
-    """The Supervisor's span links to the order's trace, and what ran again links to the Supervisor's span."""
-    bench.remote.script(asking("recovered", "drone"), Turn.HANGS, Turn.ANSWERS)
+    """The Supervisor's span links to the order's trace, and the next epoch's to the Supervisor's."""
+    bench.remote.script(asking("recovered", "drone"), Behaviour.HANGS, Behaviour.ANSWERS)
     await submit(bench, "recovered")
     await bench.until_state("recovered", "Processed")
     spans = await _trace_of(receiver, "recovered", calls=7)
@@ -80,8 +80,8 @@ async def test_each_order_of_a_batch_has_its_own_trace(bench: Bench, receiver: R
 
 
 async def test_log_records_name_task_step_and_trace(bench: Bench, receiver: Receiver) -> None:
-    """A line that an Agent logs is found by its task and step, and in the order's trace."""
-    bench.remote.script(asking("logged", "drone"), Turn.IS_DOWN, Turn.ANSWERS)
+    """An Agent's log line can be found by task and step, and in the order's trace."""
+    bench.remote.script(asking("logged", "drone"), Behaviour.IS_DOWN, Behaviour.ANSWERS)
     await submit(bench, "logged")
     await bench.until_state("logged", "Processed")
     await until(lambda: any(record.facts.get("task.id") == "logged" for record in receiver.records))
@@ -91,8 +91,8 @@ async def test_log_records_name_task_step_and_trace(bench: Bench, receiver: Rece
     assert record.trace == _submitted(receiver, "logged").trace
 
 
-async def test_metrics_arrive(bench: Bench, receiver: Receiver) -> None:
-    """What was counted is exported under the documented names."""
+async def test_metrics_are_exported(bench: Bench, receiver: Receiver) -> None:
+    """They are exported under the documented names."""
     await submit(bench, "counted")
     await bench.until_state("counted", "Processed")
     wanted = {
@@ -107,8 +107,8 @@ async def test_metrics_arrive(bench: Bench, receiver: Receiver) -> None:
     await until(lambda: wanted <= receiver.metrics)
 
 
-async def test_nobody_else_makes_telemetry(bench: Bench, receiver: Receiver) -> None:
-    """Libraries that bring their own tell paths, queries and exceptions' texts."""
+async def test_no_library_adds_telemetry_of_its_own(bench: Bench, receiver: Receiver) -> None:
+    """Libraries' own telemetry contains paths, queries and texts of exceptions."""
     async with bench.session.put("/api/orders/refused", json={}) as answer:
         assert answer.status == 422
     await submit(bench, "ours")
@@ -120,7 +120,7 @@ async def test_nobody_else_makes_telemetry(bench: Bench, receiver: Receiver) -> 
 async def _trace_of(
     receiver: Receiver, task: str, *, calls: int, also: str = "claim"
 ) -> Mapping[str, SeenSpan]:
-    """Give the trace in which a task was submitted, when at least so many calls have arrived, by span id."""
+    """Wait for at least `calls` calls, and return the trace in which a task was submitted, by span id."""
 
     def is_there() -> bool:
         submitted = [span for span in receiver.of_task(task) if span.name == "submit"]
@@ -136,7 +136,7 @@ async def _trace_of(
     try:
         await until(is_there)
     except TimeoutError:
-        raise AssertionError(f"waited in vain: {receiver.spans}") from None
+        raise AssertionError(f"timed out: {receiver.spans}") from None
     return receiver.in_trace(_submitted(receiver, task).trace)
 
 
@@ -154,7 +154,7 @@ def _calls(spans: Mapping[str, SeenSpan]) -> list[SeenSpan]:
 
 
 def _roots(spans: Mapping[str, SeenSpan]) -> list[SeenSpan]:
-    """Give the spans whose parent is not among them: a connected trace has one."""
+    """Return the spans whose parent is not among them: a connected trace has one."""
     return [span for span in spans.values() if span.parent not in spans]
 
 

@@ -1,3 +1,3 @@
-"""The sample workflows end to end, a folder each."""
+"""The sample workflows end to end, one folder each."""
 
 from __future__ import annotations

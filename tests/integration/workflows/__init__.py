@@ -1,3 +1,3 @@
-"""Tests of the sample workflows, a folder each."""
+"""Tests of the sample workflows, one folder each."""
 
 from __future__ import annotations

@@ -1,3 +1,3 @@
-"""The application with deliveries that wait for an operator when they are refused."""
+"""The application with deliveries that are held for an operator when they are refused."""
 
 from __future__ import annotations

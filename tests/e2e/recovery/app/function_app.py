@@ -1,4 +1,4 @@
-"""The composition root of the product, with workflows whose one remote service the tests script."""
+"""The composition root of the product, with workflows whose remote service the tests script."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from functions.settings import load_settings
 from functions.wiring import Wiring
 from tests.e2e.recovery.workflows import REGISTRATIONS
 
-# On a busy machine a hanging call would reach this limit before the test has acted, and its Agent would
-# call again. Here only complete-by ends a call, so that the calls for an effect are the epochs that made one.
+# On a busy machine a hanging call would reach this limit before the test has acted, and the Agent would
+# retry. Here only complete-by ends a call, so that there is one call for an effect in each epoch.
 remote._ATTEMPT_TIMEOUT = aiohttp.ClientTimeout(total=None)
 
 settings = load_settings()

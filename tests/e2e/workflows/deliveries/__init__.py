@@ -1,3 +1,3 @@
-"""The workflow `deliveries` end to end, under the faults of its services, its hosts and its messages."""
+"""The workflow `deliveries` end to end, with faults of services and hosts and with lost responses."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The product's own application, whose five services are ours."""
+"""The product's application with five scripted services."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from pathlib import Path
 from tests.e2e.recovery.bench import Bench, bench_with
 from tests.e2e.workflows.deliveries.services import STEPS, DeliveryServices
 
-#: Seconds that a step may take: long enough for a busy machine, and the rhythm of the tests.
+#: Seconds that a step may take: long enough for a busy machine; recoveries follow at this interval.
 COMPLETE_WITHIN = 4
 
 #: The folder of the product's `function_app.py`.
 APP = Path(__file__).parents[4]
-#: A rhythm for tests: a sweep each second, and as long as need be.
+#: Times for tests: a sweep each second, short limits and waits.
 SETTINGS = {
     "SUPERVISOR_SCHEDULE": "* * * * * *",
     "SUPERVISOR_THRESHOLD": "1",
@@ -37,7 +37,7 @@ async def running(data: Path, settings: Mapping[str, str]) -> AsyncIterator[Benc
 
 
 async def submit(bench: Bench, task: str) -> None:
-    """Have a package delivered so far away that a transport is needed, on an account named as the task."""
+    """Submit a delivery over a distance that needs a transport, on an account named after the task."""
     delivery = {
         "account": task,
         "package": {"weight_kg": 2.5, "size": "small", "tag": "spare parts"},

@@ -13,6 +13,6 @@ from tests.e2e.workflows.deliveries.bench import running
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def bench(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Bench]:
-    """Run the product's application with services of ours."""
+    """Run the product's application with scripted services."""
     async with running(tmp_path_factory.mktemp("deliveries"), {}) as bench:
         yield bench

@@ -1,4 +1,4 @@
-"""The five services behind the deliveries: they do what their scripts say, and keep what they were asked."""
+"""The five services of the deliveries: they do what their scripts say, and record the calls."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from tests.e2e.recovery.remote import RemoteService
 
 #: The steps, in an order in which they can be done.
 STEPS = ("account", "package", "transport", "drone", "delivery")
-#: Those that are undone, in the order in which that happens.
+#: The steps that can be undone, in the order of their undo.
 UNDONE = ("delivery", "drone", "package")
-#: The effects of a delivery that was made, sorted.
+#: The effects of a completed delivery, sorted.
 BOOKED_ONCE = ["delivery/do", "drone/do", "package/do", "transport/do"]
 
 _CONFIRMATIONS: Mapping[str, Mapping[str, Any]] = {
@@ -23,21 +23,21 @@ _CONFIRMATIONS: Mapping[str, Mapping[str, Any]] = {
 
 
 class DeliveryServices(RemoteService):
-    """Knows every account, and confirms what is booked under a task's id."""
+    """Has every account, and confirms what is booked under a task's id."""
 
     def shown(self, step: str, task: str) -> Mapping[str, Any] | None:
-        """Show an account, or what was confirmed of a booking that stands."""
+        """Return an account, or the confirmation of a booking that was not undone."""
         if step == "account":
             return {"suspended": False}
         return _CONFIRMATIONS[step] if step in booked(self, task) else None
 
 
 def booked(services: RemoteService, task: str) -> set[str]:
-    """Name the services at which something is booked for a task."""
+    """Return the services that have a booking for a task."""
     effects = services.effects(task)
     return {step for step in STEPS if f"{step}/do" in effects and f"{step}/undo" not in effects}
 
 
 def asking(task: str, step: str) -> str:
-    """Name the call by which a step is done; an account, which has the task's name here, is only shown."""
+    """Return the effect key of a step; an account, which has the task's name here, is only read."""
     return f"{task}/{step}/{'show' if step == 'account' else 'do'}"

@@ -1,4 +1,4 @@
-"""The course of a delivery: what is side by side, what comes after what, what is there once."""
+"""The course of a delivery: what runs in parallel, what waits for what, what happens once."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import pytest
 
 from tests.e2e.recovery.bench import Bench, step, until
-from tests.e2e.recovery.remote import Turn
+from tests.e2e.recovery.remote import Behaviour
 from tests.e2e.workflows.deliveries.bench import submit
 from tests.e2e.workflows.deliveries.services import asking
 
@@ -18,17 +18,17 @@ pytestmark = [pytest.mark.process, pytest.mark.asyncio(loop_scope="session")]
 async def test_package_and_transport_overlap_and_the_drone_waits_for_both(
     bench: Bench, first: str, second: str
 ) -> None:
-    """Both calls are under way at once; with one of them answered, no drone is asked for yet."""
+    """Both calls are in progress at once; when only one has been answered, the drone is not requested yet."""
     task, another = f"overlap-{first}", f"passes-{first}"
     calls = {name: asking(task, name) for name in (first, second)}
     for effect in calls.values():
-        bench.remote.script(effect, Turn.WAITS)
+        bench.remote.script(effect, Behaviour.WAITS)
     await submit(bench, task)
     await until(lambda: all(bench.remote.waiting(effect) == 1 for effect in calls.values()))
     bench.remote.release(calls[first], 0)
     await bench.until(task, lambda found: step(found, first)["state"] == "Completed")
     await submit(bench, another)
-    await bench.until_state(another, "Processed")  # so a drone would have been asked for by now
+    await bench.until_state(another, "Processed")  # so a drone would have been requested by now
     released_at = datetime.now(UTC)
     bench.remote.release(calls[second], 0)
     await bench.until_state(task, "Processed")
@@ -37,9 +37,9 @@ async def test_package_and_transport_overlap_and_the_drone_waits_for_both(
     assert asked_at[0] > released_at
 
 
-async def test_lost_answer_of_the_delivery_makes_no_second_one(bench: Bench) -> None:
-    """The delivery is scheduled and the connection breaks: asked again, there is one, and one drone."""
-    bench.remote.script("cut/delivery/do", Turn.BREAKS_OFF, Turn.ANSWERS)
+async def test_lost_response_of_the_delivery_makes_no_second_one(bench: Bench) -> None:
+    """The delivery is scheduled and the connection breaks: after the retry there is one of each booking."""
+    bench.remote.script("cut/delivery/do", Behaviour.BREAKS_OFF, Behaviour.ANSWERS)
     await submit(bench, "cut")
     task = await bench.until_state("cut", "Processed")
     assert (task["epoch"], task["failure_count"]) == (1, 0)

@@ -1,4 +1,4 @@
-"""What is undone of a delivery that can't be made, and what is left when that fails."""
+"""What is undone of a delivery that cannot be made, and what remains when the undo fails."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from tests.e2e.recovery.bench import Bench, events, step
-from tests.e2e.recovery.remote import Turn
+from tests.e2e.recovery.remote import Behaviour
 from tests.e2e.workflows.deliveries.bench import submit
 from tests.e2e.workflows.deliveries.services import STEPS, UNDONE, asking, booked
 
@@ -15,8 +15,8 @@ pytestmark = [pytest.mark.process, pytest.mark.asyncio(loop_scope="session")]
 
 
 async def test_undo_goes_in_reverse(bench: Bench) -> None:
-    """The delivery is refused, although it was scheduled: delivery, drone and package are undone, in turn."""
-    bench.remote.script("blunder/delivery/do", Turn.BLUNDERS)
+    """The delivery is refused although it was scheduled: delivery, drone and package are undone."""
+    bench.remote.script("blunder/delivery/do", Behaviour.BLUNDERS)
     await submit(bench, "blunder")
     task = await bench.until_state("blunder", "Compensated")
     assert events(task) == ["submitted", "refused"]
@@ -32,18 +32,18 @@ async def test_undo_goes_in_reverse(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize(
-    ("turn", "reason"),
-    [(Turn.REFUSES, "{} answered 422"), (Turn.IS_DOWN, "still overdue after 2 recoveries")],
+    ("behaviour", "reason"),
+    [(Behaviour.REFUSES, "{} answered 422"), (Behaviour.IS_DOWN, "still overdue after 2 recoveries")],
 )
-async def test_undo_that_fails_for_good_is_an_error_that_names_the_step(
-    bench: Bench, turn: Turn, reason: str
+async def test_undo_that_fails_permanently_is_an_error_that_names_the_step(
+    bench: Bench, behaviour: Behaviour, reason: str
 ) -> None:
-    """What comes after it stays as it was, for an operator, who hears of it once."""
+    """The steps that would be undone next stay as they were, and the operator gets one alert."""
 
     async def stuck_at(name: str) -> None:
-        task = f"{turn.name.lower()}-undo-{name}"
-        bench.remote.script(f"{task}/delivery/do", Turn.BLUNDERS)
-        bench.remote.script(f"{task}/{name}/undo", turn)
+        task = f"{behaviour.name.lower()}-undo-{name}"
+        bench.remote.script(f"{task}/delivery/do", Behaviour.BLUNDERS)
+        bench.remote.script(f"{task}/{name}/undo", behaviour)
         await submit(bench, task)
         found = await bench.until_state(task, "Error")
         assert found["last_error"] == f"undo of {name}: {reason.format(name)}"
@@ -60,13 +60,17 @@ async def test_undo_that_fails_for_good_is_an_error_that_names_the_step(
     await asyncio.gather(*map(stuck_at, UNDONE))
 
 
-@pytest.mark.parametrize(("turn", "event"), [(Turn.BLUNDERS, "refused"), (Turn.FORGETS, "exhausted")])
-async def test_nothing_is_undone_at_account_and_transport(bench: Bench, turn: Turn, event: str) -> None:
-    """An account was only looked at, and a quote binds nobody, whether it is known what came of it or not."""
+@pytest.mark.parametrize(
+    ("behaviour", "event"), [(Behaviour.BLUNDERS, "refused"), (Behaviour.FORGETS, "exhausted")]
+)
+async def test_nothing_is_undone_at_account_and_transport(
+    bench: Bench, behaviour: Behaviour, event: str
+) -> None:
+    """An account was only read, and a quote is not binding, whether or not the outcome is known."""
 
     async def given_up_at(name: str, *, undone: list[str], standing: set[str]) -> None:
         task = f"{event}-{name}"
-        bench.remote.script(asking(task, name), turn)
+        bench.remote.script(asking(task, name), behaviour)
         await submit(bench, task)
         found = await bench.until_state(task, "Compensated")
         assert events(found)[-1] == event
@@ -80,6 +84,6 @@ async def test_nothing_is_undone_at_account_and_transport(bench: Bench, turn: Tu
 
 
 def _undone_at(bench: Bench, task: str) -> list[str]:
-    """Name the services that were asked to undo something of a task, in their order."""
+    """Return the services that were called to undo something of a task, in order."""
     undos = {f"{task}/{name}/undo" for name in STEPS}
     return [call.step for call in bench.remote.calls if call.effect in undos]

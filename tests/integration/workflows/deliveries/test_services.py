@@ -1,4 +1,4 @@
-"""The sample services of a delivery: what they take and confirm, and that workflow and Agents fit them."""
+"""The sample services of a delivery: what they accept and confirm, and that the workflow matches them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ BOOKINGS: Mapping[StepName, tuple[str, type[BaseModel]]] = {
 }
 [EXAMPLE] = Delivery.model_json_schema()["examples"]
 
-#: What each service takes, and what it confirms.
+#: What each service accepts, and what it confirms.
 ORDERS: dict[str, dict[str, Any]] = {
     "packages": {"weight_kg": 2.5, "size": "small", "tag": "fragile"},
     "transports": {"weight_kg": 2.5, "distance_km": "41.2"},
@@ -64,7 +64,7 @@ async def client(service: TableServiceClient) -> AsgiClient:
 
 @pytest.mark.parametrize("name", ORDERS)
 async def test_booking_is_confirmed(name: str, client: AsgiClient) -> None:
-    """With what the service adds to the order, the same for a repeat."""
+    """With the values that the service adds, which are the same for a repeat."""
     path = f"/api/services/{name}/task-1"
     assert [(await client.put(path, ORDERS[name])).status for _ in range(2)] == [201, 204]
     assert (await client.get(path)).json == ORDERS[name] | CONFIRMED[name] | {"undone_at": None}
@@ -83,14 +83,14 @@ async def test_booking_is_confirmed(name: str, client: AsgiClient) -> None:
     ],
 )
 async def test_wrong_order_is_422(name: str, change: dict[str, object], client: AsgiClient) -> None:
-    """And nothing is made."""
+    """Nothing is made."""
     path = f"/api/services/{name}/task-1"
     assert (await client.put(path, ORDERS[name] | change)).status == 422
     assert (await client.get(path)).status == 404
 
 
 async def test_account_is_active_until_it_is_suspended(client: AsgiClient) -> None:
-    """Also one that nobody has put."""
+    """Also an account that was never created."""
     path = "/api/services/accounts/A-7"
     standings = [(await client.get(path)).json]
     for suspended in (True, False):
@@ -100,7 +100,7 @@ async def test_account_is_active_until_it_is_suspended(client: AsgiClient) -> No
 
 
 async def test_account_can_be_unreachable(client: AsgiClient) -> None:
-    """It has its fault switches, too."""
+    """It has fault switches, too."""
     await client.put("/api/services/accounts/faults/A-7", {"kind": "fail"})
     assert (await client.get("/api/services/accounts/A-7")).status == 503
 
@@ -116,10 +116,10 @@ async def _book(
 
 
 @pytest.mark.parametrize("skipped", [{TRANSPORT}, set()], ids=["within the area", "beyond it"])
-async def test_every_request_is_taken_and_every_answer_fits(
+async def test_every_request_is_accepted_and_every_response_is_valid(
     skipped: set[StepName], client: AsgiClient
 ) -> None:
-    """Each step with the results of those before it, in the order of the definition."""
+    """For each step, with the results of the steps before it, in the order of the definition."""
     delivery = Delivery.model_validate(EXAMPLE)
     results: dict[StepName, Json] = {}
     for step in (step for step in BOOKINGS if step not in skipped):
@@ -128,7 +128,7 @@ async def test_every_request_is_taken_and_every_answer_fits(
 
 
 async def test_package_that_no_drone_can_carry_is_refused(client: AsgiClient) -> None:
-    """A delivery that is compensated without any fault switch: ordered, labelled, and too heavy."""
+    """A delivery that is compensated without a fault switch: accepted, labelled, and too heavy."""
     package = EXAMPLE["package"] | {"weight_kg": 30.0}
     delivery = Delivery.model_validate(EXAMPLE | {"package": package})
     await _book(client, delivery, PACKAGE, {})

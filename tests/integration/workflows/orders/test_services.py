@@ -1,4 +1,4 @@
-"""The sample payment service takes what the workflow asks of it, and nothing else."""
+"""The sample payment service accepts the workflow's requests, and nothing else."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ async def client(service: TableServiceClient) -> AsgiClient:
 
 
 async def test_payment_is_made(client: AsgiClient) -> None:
-    """As it was ordered."""
+    """With the ordered amount."""
     assert (await client.put(PATH, PAYMENT_ORDER)).status == 201
     assert (await client.get(PATH)).json == PAYMENT_ORDER | {"undone_at": None}
 
 
-async def test_the_workflows_request_is_taken(client: AsgiClient) -> None:
-    """What the definition asks for is what the service takes."""
+async def test_the_workflows_request_is_accepted(client: AsgiClient) -> None:
+    """What the definition requests is what the service accepts."""
     [example] = OrderPayload.model_json_schema()["examples"]
     request = ORDERS.step(PAYMENT).request(OrderPayload.model_validate(example), {})
     assert (await client.put(PATH, request)).status == 201
@@ -42,6 +42,6 @@ async def test_the_workflows_request_is_taken(client: AsgiClient) -> None:
     "change", [{"amount": "0"}, {"amount": "free"}, {"currency": "euro"}, {"customer": ""}, {"tip": 1}]
 )
 async def test_wrong_payment_is_422(change: dict[str, object], client: AsgiClient) -> None:
-    """And nothing is paid."""
+    """Nothing is paid."""
     assert (await client.put(PATH, PAYMENT_ORDER | change)).status == 422
     assert (await client.get(PATH)).status == 404

@@ -1,4 +1,4 @@
-"""Nothing that comes from outside is ever markup; and no script but ours runs."""
+"""No text from outside is ever treated as markup, and no script but our own runs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from playwright.async_api import expect
 from tests.e2e.console.bench import Console
 from tests.e2e.fleet.bench import submit
 from tests.e2e.recovery.bench import Bench
-from tests.e2e.recovery.remote import Turn
+from tests.e2e.recovery.remote import Behaviour
 
 pytestmark = [pytest.mark.process, pytest.mark.asyncio(loop_scope="session")]
 
@@ -18,7 +18,7 @@ EVIL = '<img src=x onerror="window.broken=true"><script>window.broken=true</scri
 
 
 def _poisoned(content: Any, *, keep: frozenset[str]) -> Any:
-    """Put the evil text into every text, but those that are names or times of ours."""
+    """Replace every text except our own names and times with the malicious text."""
     if isinstance(content, dict):
         return {
             name: value if name in keep else _poisoned(value, keep=keep) for name, value in content.items()
@@ -28,7 +28,7 @@ def _poisoned(content: Any, *, keep: frozenset[str]) -> Any:
     return EVIL if isinstance(content, str) else content
 
 
-#: What is not free text: times, and the names that the console goes by.
+#: What is not free text: times, and the names that the console depends on.
 _OURS = frozenset(
     {"at", "since", "name", "needs", "prospects", "submitted_at", "updated_at", "due_at", "finished_at"}
     | {"started_at", "sent_at", "complete_by", "not_before", "oldest_at", "probe_at", "cursor"}
@@ -42,8 +42,8 @@ async def _nothing_ran(console: Console) -> None:
 
 
 async def test_reason_that_looks_like_markup_is_shown_as_text(bench: Bench, console: Console) -> None:
-    """It is kept as it was given, and shown as it is kept."""
-    bench.remote.script("evil/drone/do", Turn.REFUSES)
+    """It is stored as it was given, and shown as it was stored."""
+    bench.remote.script("evil/drone/do", Behaviour.REFUSES)
     await submit(bench, "evil")
     await bench.until_state("evil", "Error")
     await console.open("#/tasks/evil")
@@ -58,11 +58,11 @@ async def test_reason_that_looks_like_markup_is_shown_as_text(bench: Bench, cons
 @pytest.mark.parametrize(
     ("view", "path"), [("", "overview"), ("#/tasks", "tasks"), ("#/tasks/evil-1", "tasks/evil-1")]
 )
-async def test_no_text_of_any_answer_becomes_markup(
+async def test_no_text_of_any_response_becomes_markup(
     bench: Bench, console: Console, view: str, path: str
 ) -> None:
-    """Whatever the interface answers, in every view."""
-    bench.remote.script("evil-1/drone/do", Turn.REFUSES)
+    """Whatever the API returns, in every view."""
+    bench.remote.script("evil-1/drone/do", Behaviour.REFUSES)
     await submit(bench, "evil-1")
     await bench.until_state("evil-1", "Error")
     async with bench.session.get(f"/api/ops/{path}") as answer:
@@ -73,8 +73,8 @@ async def test_no_text_of_any_answer_becomes_markup(
     await _nothing_ran(console)
 
 
-async def test_scripts_that_are_not_ours_are_kept_out(console: Console) -> None:
-    """The browser refuses them by the policy that came with the page."""
+async def test_scripts_that_are_not_ours_are_blocked(console: Console) -> None:
+    """The browser blocks them by the page's Content-Security-Policy."""
     await console.open()
     await console.page.evaluate(
         "document.body.append(Object.assign(document.createElement('script'), {text: 'window.broken=true'}))"
