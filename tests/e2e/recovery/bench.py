@@ -18,13 +18,16 @@ from tests.e2e.recovery.workflows import CARGO, STEPS
 #: Seconds that a test waits at most: more than any machine needs.
 PATIENCE = 60.0
 
+#: The application's allowance for clocks that differ.
+SKEW_SECONDS = 0.5
+
 _APP = Path(__file__).parent / "app"
 _QUEUES = ROOT / "infra" / "queues.json"
 _LOOK_EVERY = 0.1
 _SETTINGS = {
     "SUPERVISOR_THRESHOLD": "1",
     "EXTENDED_WAITS": "2",
-    "SKEW_SECONDS": "0.5",
+    "SKEW_SECONDS": str(SKEW_SECONDS),
     "STEP_SECONDS": "orders.payment=2",
     "BREAKER_FAILURES": "100000",
     "STATE_SHARDS": "2",

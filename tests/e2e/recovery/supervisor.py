@@ -59,10 +59,11 @@ def main() -> None:
     """Sweep once, as the command line says."""
     parser = ArgumentParser()
     parser.add_argument("--clock-ahead", type=float, default=0, help="seconds")
+    parser.add_argument("--clock-stands-at", type=datetime.fromisoformat, help="a time in UTC")
     parser.add_argument("--dies-before-sending", action="store_true")
     options = parser.parse_args()
-    ahead = timedelta(seconds=options.clock_ahead)
-    setattr(SystemClock, "now", lambda _self: datetime.now(UTC) + ahead)  # noqa: B010 - mypy refuses a plain assignment
+    ahead, stands_at = timedelta(seconds=options.clock_ahead), options.clock_stands_at
+    setattr(SystemClock, "now", lambda _self: stands_at or datetime.now(UTC) + ahead)  # noqa: B010 - mypy refuses a plain assignment
     if options.dies_before_sending:
         setattr(QueuedSchedulerRequests, "request", _die)  # noqa: B010 - the same
     asyncio.run(_sweep_once())

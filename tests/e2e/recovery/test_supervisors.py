@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import signal
 from collections.abc import AsyncIterator
+from datetime import datetime, timedelta
 
 import pytest
 import pytest_asyncio
 
 from tests.e2e.caller import rows
-from tests.e2e.recovery.bench import PATIENCE, Bench, events, running, step, until
+from tests.e2e.recovery.bench import PATIENCE, SKEW_SECONDS, Bench, events, running, step, until
 from tests.e2e.recovery.remote import Behaviour
 from tests.e2e.recovery.supervisor import sweep
 from tests.e2e.recovery.workflows import STEPS
@@ -19,9 +20,11 @@ pytestmark = [pytest.mark.process, pytest.mark.asyncio(loop_scope="module")]
 
 #: Seconds that a step may take: longer than any machine needs to start a Supervisor.
 _STEP_SECONDS = 300
+#: Longer than a step, so that a task that was recovered is not overdue while it waits for its Scheduler.
+_PICK_UP_SECONDS = 400
 #: For a clock this far ahead, every step in progress is overdue; and further ahead, also what it recovered.
 _AHEAD = ("--clock-ahead", str(2 * _STEP_SECONDS))
-_FAR_AHEAD = ("--clock-ahead", str(4 * _STEP_SECONDS))
+_FAR_AHEAD = ("--clock-ahead", str(2 * (_STEP_SECONDS + _PICK_UP_SECONDS)))
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -30,6 +33,7 @@ async def bench(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Bench
     settings = {
         "SUPERVISOR_SCHEDULE": "0 0 0 1 1 *",
         "SUPERVISOR_THRESHOLD": "3",
+        "PICK_UP_SECONDS": str(_PICK_UP_SECONDS),
         "STEP_SECONDS": ",".join(f"undone.{name}={_STEP_SECONDS}" for name in STEPS),
     }
     async with running(tmp_path_factory.mktemp("unsupervised"), settings) as bench:
@@ -56,14 +60,21 @@ async def test_reply_of_an_old_epoch_is_refused(bench: Bench) -> None:
 
 
 async def test_supervisors_at_once_recover_a_task_once(bench: Bench) -> None:
-    """Three sweep the same five tasks at once, and none is recovered twice."""
+    """Three sweep the same five tasks at once, and none is recovered twice.
+
+    Their clocks stand at the time from which all five are overdue, and no step that starts later is, however
+    long the machine takes to start three processes.
+    """
     tasks = [f"contested-{number}" for number in range(5)]
     for task in tasks:
         bench.remote.script(f"{task}/b/do", Behaviour.HANGS, Behaviour.ANSWERS)
         await bench.submit(task)
     for task in tasks:
         await bench.until_called(f"{task}/b/do")
-    swept = await asyncio.gather(*(sweep(bench.settings, *_AHEAD) for _ in range(3)))
+    begun = [await bench.until(task, lambda each: step(each, "b")["state"] == "Running") for task in tasks]
+    latest = max(datetime.fromisoformat(step(each, "b")["complete_by"]) for each in begun)
+    clock = ("--clock-stands-at", (latest + timedelta(seconds=SKEW_SECONDS)).isoformat())
+    swept = await asyncio.gather(*(sweep(bench.settings, *clock) for _ in range(3)))
     assert sum(each.recovered for each in swept) == len(tasks)
     for task in tasks:
         found = await bench.until_state(task, "Processed")
