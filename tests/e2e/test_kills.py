@@ -20,7 +20,7 @@ async def test_killed_part_loses_no_order(tmp_path: Path, part: PartName) -> Non
     """`kill -9` while orders are accepted and processed, then a restart: 200 processed, 200 payments."""
     ids = [f"order-{number}" for number in range(_ORDERS)]
     async with running(tmp_path) as platform, Caller.of(platform) as caller:
-        submissions = [asyncio.create_task(caller.submit_at_last(order_id)) for order_id in ids]
+        submissions = [asyncio.create_task(caller.submit_with_retries(order_id)) for order_id in ids]
         await _until_some_are_processed(caller, ids)
         await platform.kill(part)
         await platform.start(part)
