@@ -1,4 +1,4 @@
-"""Keeps the changes that were announced."""
+"""Records announced changes."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from functions.pattern.records import TaskRecord
 
 
 class RecordingAnnouncer:
-    """Sends nothing, and remembers what was before and after each change."""
+    """Sends nothing, and records the state before and after each change."""
 
     def __init__(self) -> None:
         self.changes: list[tuple[TaskRecord | None, TaskRecord]] = []
 
     async def announce(self, before: TaskRecord | None, after: TaskRecord) -> None:
-        """Remember the change."""
+        """Record the change."""
         self.changes.append((before, after))

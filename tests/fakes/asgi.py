@@ -1,4 +1,4 @@
-"""Calls an ASGI application as a server does, with nothing between."""
+"""Calls an ASGI application directly, as a server does."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from starlette.types import ASGIApp, Message
 
 @dataclass(frozen=True, slots=True)
 class HttpAnswer:
-    """What the application answered."""
+    """The application's response."""
 
     status: int
     headers: Mapping[str, str]
@@ -20,7 +20,7 @@ class HttpAnswer:
 
     @property
     def json(self) -> Any:
-        """The body's content."""
+        """The parsed body."""
         return json.loads(self.body)
 
 
@@ -50,7 +50,7 @@ class AsgiClient:
     async def send(
         self, method: str, path: str, body: object = b"", *, content_type: str | None = "application/json"
     ) -> HttpAnswer:
-        """Send a request, its body in two pieces, and collect the answer."""
+        """Send a request with its body in two pieces, and collect the response."""
         content = body if isinstance(body, bytes) else json.dumps(body).encode()
         half = len(content) // 2
         pieces = [(content[:half], True), (content[half:], False)]

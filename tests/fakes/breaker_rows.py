@@ -10,7 +10,7 @@ from functions.pattern.store_ports import StoredBreaker, Swap
 
 
 class MemoryBreakerRows:
-    """Rows with a real compare-and-swap. They are away when there is a `failure`, or when `silent`."""
+    """Rows with a real compare-and-swap. They raise a `failure`, and never respond when `silent`."""
 
     def __init__(self) -> None:
         self.there: dict[str, StoredBreaker] = {}
@@ -20,13 +20,13 @@ class MemoryBreakerRows:
         self.silent = False
 
     async def read(self, service: str) -> StoredBreaker | None:
-        """Read a row; another caller may be faster meanwhile."""
+        """Read a row; another caller may change it during the read."""
         self.reads += 1
         await self._travel()
         return self.there.get(service)
 
     async def swap(self, record: BreakerRecord, version: str | None) -> Swap:
-        """Write a row when nobody has done so since."""
+        """Write a row if it has not changed since it was read."""
         await self._travel()
         there = self.there.get(record.service)
         if version != (None if there is None else there.version):

@@ -1,4 +1,4 @@
-"""Chance that leaves nothing to chance."""
+"""A random source with a known result."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from random import Random
 
 
 class Least(Random):
-    """Draws the least each time: of waits, the shortest."""
+    """Always returns the lowest value, so that waits are shortest."""
 
     def random(self) -> float:
-        """Give the least number that there is to draw."""
+        """Return the lowest number that can be drawn."""
         return 0.0

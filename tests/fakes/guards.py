@@ -1,4 +1,4 @@
-"""Guards of HTTP applications, and callers as the platform's sign-in describes them."""
+"""Guards of HTTP applications, and callers as identified by the platform's sign-in."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from functions.web.callers import PRINCIPAL_HEADER, Role, key_holder, signed_in
 from functions.web.caps import Caps
 from tests.fakes.clock import FakeClock
 
-#: Caps that no test reaches by chance.
+#: Limits that no test reaches accidentally.
 WIDE = Caps(per_minute=1_000_000, in_flight=1_000)
 
-#: Takes everybody for the same caller, whom the fakes' tasks belong to.
+#: Treats every request as from the one caller that owns the fakes' tasks.
 KEYS = Guard(key_holder("tester"), WIDE, FakeClock())
-#: Believes what the platform's sign-in says.
+#: Trusts the platform's sign-in.
 SIGN_IN = Guard(signed_in, WIDE, FakeClock())
 
 ANNA = "11111111-1111-4111-8111-111111111111"
@@ -25,21 +25,21 @@ _OBJECT_ID = "http://schemas.microsoft.com/identity/claims/objectidentifier"
 
 
 def principal(object_id: str, *roles: str) -> dict[str, str]:
-    """Give the header by which the platform names who has signed in."""
+    """Return the header in which the platform identifies the signed-in caller."""
     claims = [{"typ": _OBJECT_ID, "val": object_id}, *({"typ": "roles", "val": role} for role in roles)]
     return encoded({"auth_typ": "aad", "claims": claims, "name_typ": "name", "role_typ": "roles"})
 
 
 def encoded(content: object) -> dict[str, str]:
-    """Write anything into that header the way the platform does."""
+    """Return that header with any content, encoded as the platform does."""
     return {PRINCIPAL_HEADER: b64encode(json.dumps(content).encode()).decode()}
 
 
 def submitter(object_id: str) -> dict[str, str]:
-    """Sign in somebody who submits orders."""
+    """Return the header of a signed-in submitter."""
     return principal(object_id, Role.SUBMITTER)
 
 
 def operator(object_id: str) -> dict[str, str]:
-    """Sign in an operator."""
+    """Return the header of a signed-in operator."""
     return principal(object_id, Role.OPERATOR)

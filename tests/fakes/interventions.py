@@ -1,4 +1,4 @@
-"""What Supervisor and operators do to a task, and records that they left behind."""
+"""Events from Supervisor and operators, and the records that result."""
 
 from __future__ import annotations
 
@@ -14,45 +14,45 @@ SOLVED = "the service is back"
 
 
 def recovery(epoch: Epoch = FIRST, *, start_by: float = 300, not_before: datetime | None = None) -> Recovered:
-    """Make the event that the Supervisor gives the task to the next epoch."""
+    """Create the event with which the Supervisor recovers the task."""
     return Recovered(epoch=epoch, start_by=after(start_by), not_before=not_before)
 
 
 def giving_up(epoch: Epoch = FIRST, *, reason: str = "still overdue", hold: bool = False) -> GivenUp:
-    """Make the event that the Supervisor recovers the task no more."""
+    """Create the event with which the Supervisor gives up recovering the task."""
     return GivenUp(epoch=epoch, reason=reason, hold=hold, start_by=after(300))
 
 
 def resubmission(epoch: Epoch = FIRST) -> Resubmitted:
-    """Make the event that an operator has the task run again."""
+    """Create the event of an operator's resubmission."""
     return Resubmitted(epoch=epoch, who=OPERATOR, reason=SOLVED, start_by=after(300))
 
 
 def undo_request(epoch: Epoch = FIRST) -> UndoRequested:
-    """Make the event that an operator has the task undone."""
+    """Create the event of an operator's undo."""
     return UndoRequested(epoch=epoch, who=OPERATOR, reason="cancelled", start_by=after(300))
 
 
 def done(*steps: str, epoch: Epoch = FIRST) -> list[Event]:
-    """Make the events of steps that are carried out, or undone, one after the other."""
+    """Create the events of steps that are done or undone, one after the other."""
     return [event for step in steps for event in (started(step, epoch), completed(step, epoch))]
 
 
 def refused(step: str, epoch: Epoch = FIRST) -> list[Event]:
-    """Make the events of a step that its service refuses for good."""
+    """Create the events of a step that its service refuses permanently."""
     return [started(step, epoch), failed(step, epoch)]
 
 
 def overdue_at(record: TaskRecord) -> datetime:
-    """Give the moment from which the task is overdue, where clocks do not differ."""
+    """Return the time from which the task is overdue, without clock skew."""
     return record.task.complete_by or record.task.due_at
 
 
 def supervised(record: TaskRecord, event: Recovered | GivenUp) -> TaskRecord:
-    """Let the Supervisor act on the task once it is overdue."""
+    """Apply the Supervisor's action when the task is overdue."""
     return told(record, event, now=overdue_at(record))
 
 
 def recovered(record: TaskRecord) -> TaskRecord:
-    """Give the task to its next epoch, as the Supervisor does."""
+    """Recover the task, as the Supervisor does."""
     return supervised(record, recovery(record.task.epoch))

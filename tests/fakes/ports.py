@@ -1,4 +1,4 @@
-"""Ports of which a test gives those that it needs; any other one fails at its first use."""
+"""Ports for a test, which sets those that it needs; any other fails at its first use."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from tests.fakes.clock import FakeClock
 
 
 class _Missing:
-    """Stands for a port that the test has not given."""
+    """Stands in for a port that the test has not set."""
 
     def __init__(self, name: str) -> None:
         self._name = name
 
     def __getattr__(self, wanted: str) -> Any:
-        raise AssertionError(f"the test uses the port '{self._name}' ({wanted}), but gives none")
+        raise AssertionError(f"the test uses the port '{self._name}' ({wanted}), but has not set it")
 
 
 def fake_ports(**given: Any) -> Ports:
-    """Make ports out of those that are given, a clock of its own and ids at random."""
+    """Create ports from those given, with a separate clock and random ids."""
     missing: dict[str, Any] = {field.name: _Missing(field.name) for field in fields(Ports)}
     standing: dict[str, Any] = {"clock": FakeClock(), "new_id": lambda: uuid.uuid4().hex}
     return Ports(**{**missing, **standing, **given})

@@ -1,4 +1,4 @@
-"""What leaves the application, kept to be looked at: submissions, Scheduler starts, rejected messages."""
+"""Records what leaves the application: submissions, Scheduler starts, rejected messages."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from functions.pattern.records import Order
 
 
 class RecordedSubmissions:
-    """Keeps the orders that were submitted. With a `failure` set, it raises it, for some ids or for all."""
+    """Records submitted orders. With a `failure` set, it raises it, for some ids or for all."""
 
     def __init__(self) -> None:
         self.messages: list[SubmissionMessage] = []
@@ -22,14 +22,14 @@ class RecordedSubmissions:
         self.fails_for: set[TaskId] | None = None
 
     async def submit(self, message: SubmissionMessage, order: Order) -> None:  # noqa: ARG002 - the port's
-        """Keep the message, or raise what the test has set."""
+        """Record the message, or raise what the test has set."""
         if self.failure is not None and (self.fails_for is None or message.task_id in self.fails_for):
             raise self.failure
         self.messages.append(message)
 
 
 class RecordedSchedulers:
-    """Keeps which Scheduler instances were started, and woken by what; waking fails while `failing`."""
+    """Records started Scheduler instances and which events woke them; waking fails while `failing`."""
 
     def __init__(self) -> None:
         self.started: list[tuple[TaskId, Epoch]] = []
@@ -37,11 +37,11 @@ class RecordedSchedulers:
         self.failing = False
 
     async def start(self, task: TaskId, epoch: Epoch) -> None:
-        """Keep the start."""
+        """Record the start."""
         self.started.append((task, epoch))
 
     async def wake(self, task: TaskId, epoch: Epoch, step: StepName, progress: Mapping[str, Any]) -> None:
-        """Keep what the instance is sent, or raise as Durable Functions does."""
+        """Record the event sent to the instance, or raise as Durable Functions does."""
         if self.failing:
             raise TransientError("no Durable Functions")
         self.woken.append((task, epoch, step, progress))
@@ -49,7 +49,7 @@ class RecordedSchedulers:
 
 @dataclass(frozen=True, slots=True)
 class Rejection:
-    """One message that was rejected."""
+    """One rejected message."""
 
     queue: str
     message_id: str
@@ -58,15 +58,15 @@ class Rejection:
 
 
 class RecordedRejections:
-    """Keeps the messages that were rejected."""
+    """Records rejected messages."""
 
     def __init__(self) -> None:
         self.all: list[Rejection] = []
 
     async def reject(self, queue: str, message_id: str, body: bytes, reason: str) -> None:
-        """Keep the message and why it was rejected."""
+        """Record the message and the reason for its rejection."""
         self.all.append(Rejection(queue, message_id, body, reason))
 
     async def delete_before(self, before: datetime, most: int) -> int:
-        """Delete nothing: no test of this one looks at ages."""
+        """Delete nothing: tests with this double do not check ages."""
         raise NotImplementedError(before, most)

@@ -1,4 +1,4 @@
-"""A remote service that answers as it is told, on a port of its own."""
+"""A scripted remote service on its own port."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.fakes.web_server import served
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """One answer. `pieces` are sent one by one; one that `hangs` never comes."""
+    """One response. `pieces` are sent one by one; with `hangs` set, it is never sent."""
 
     status: int = 200
     pieces: tuple[bytes, ...] = (b'{"paid":true}',)
@@ -33,7 +33,7 @@ class Received:
 
 
 class RemoteServiceFake:
-    """Gives its answers in their order; the last one again and again."""
+    """Sends its responses in order, then repeats the last one."""
 
     def __init__(self) -> None:
         self.answers: list[Answer] = [Answer()]
@@ -63,5 +63,5 @@ class RemoteServiceFake:
         await response.prepare(request)
         for piece in answer.pieces:
             await response.write(piece)
-            await asyncio.sleep(0.005)  # so that the pieces travel apart
+            await asyncio.sleep(0.005)  # so that the pieces are sent separately
         return response

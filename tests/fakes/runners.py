@@ -1,4 +1,4 @@
-"""A runner of steps, with what it records its outcomes by, and the requests that it would send."""
+"""A runner of steps, with its recorder of outcomes, and the requests that it would send."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.fakes.ports import fake_ports
 
 @dataclass(slots=True)
 class RecordedRequests:
-    """Keeps what is sent to Agents behind queues; fails while `failing`."""
+    """Records what is sent to queue Agents; fails while `failing`."""
 
     sent: list[tuple[str, AgentRequest]] = field(default_factory=list)
     failing: bool = False
@@ -32,7 +32,7 @@ class RecordedRequests:
 
 @dataclass(slots=True)
 class RecordedReplies:
-    """Keeps what Agents reply; fails while `failing`."""
+    """Records Agents' replies; fails while `failing`."""
 
     sent: list[AgentReply] = field(default_factory=list)
     failing: bool = False
@@ -51,7 +51,7 @@ def make_runner(
     clock: Clock,
     requests: RecordedRequests | None = None,
 ) -> StepRunner:
-    """Make a runner; its tokens are `token-0000000001` and so on, and what follows starts in 30 seconds."""
+    """Create a runner with tokens `token-0000000001` and so on; the next step has 30 seconds to start."""
     numbers = count(1)
     ports = fake_ports(
         store=store,

@@ -11,7 +11,7 @@ from functions.pattern.transitions import apply
 
 
 class MemoryStateStore:
-    """Keeps tasks in memory. With a `failure` set, every call raises it, as a service that is down does."""
+    """Keeps tasks in memory. With a `failure` set, every call raises it, as if the service were down."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -21,7 +21,7 @@ class MemoryStateStore:
 
     async def admit(self, record: TaskRecord) -> Admitted:
         """Record a new task."""
-        self._fail_when_told()
+        self._fail_if_set()
         known = self._tasks.get(record.order.task)
         if known is None:
             return Admitted(Admission.RECORDED, self.put(record))
@@ -30,20 +30,20 @@ class MemoryStateStore:
 
     async def load(self, task: TaskId) -> Stored | None:
         """Read one task."""
-        self._fail_when_told()
+        self._fail_if_set()
         return self._tasks.get(task)
 
     async def recall(self, task: TaskId, epoch: Epoch) -> Stored | None:  # noqa: ARG002 - the port's signature
-        """Give the record as it is: this process is the only one there is."""
+        """Return the current record: there is no other process."""
         return await self.load(task)
 
     async def check(self) -> None:
         """Answer."""
-        self._fail_when_told()
+        self._fail_if_set()
 
     async def change(self, stored: Stored, event: Event) -> Stored | Refused:
-        """Apply `event` to what is recorded now, which is what a compare-and-swap comes to."""
-        self._fail_when_told()
+        """Apply `event` to the current record, which has the effect of a compare-and-swap."""
+        self._fail_if_set()
         now = self._tasks[stored.record.order.task]
         outcome = apply(now.record, event, self._clock.now())
         if isinstance(outcome, Refused):
@@ -51,22 +51,22 @@ class MemoryStateStore:
         return now if outcome is now.record else self.put(outcome)
 
     def put(self, record: TaskRecord) -> Stored:
-        """Let the store hold `record`, whatever it held before."""
+        """Store `record`, whatever was stored before."""
         self.writes += 1
         self._tasks[record.order.task] = Stored(record, str(self.writes))
         return self._tasks[record.order.task]
 
     def record(self, task: TaskId) -> TaskRecord:
-        """Look at what is recorded. Raises `KeyError` when there is no such task."""
+        """Return a record. Raises `KeyError` if there is no such task."""
         return self._tasks[task].record
 
     def records(self) -> list[TaskRecord]:
-        """Look at all that is recorded."""
+        """Return all records."""
         return [stored.record for stored in self._tasks.values()]
 
     def __len__(self) -> int:
         return len(self._tasks)
 
-    def _fail_when_told(self) -> None:
+    def _fail_if_set(self) -> None:
         if self.failure is not None:
             raise self.failure

@@ -1,4 +1,4 @@
-"""What the Supervisor works on beside store and index: policy, outbox, queues, heartbeat."""
+"""What the Supervisor uses besides store and index: policy, outbox, queues, heartbeat."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from functions.pattern.errors import TransientError
 from functions.pattern.identity import Epoch, TaskId
 from functions.pattern.supervision import SupervisionPolicy
 
-#: Two recoveries at once, one after a minute; clocks differ by five seconds at most.
+#: Two immediate recoveries, one after a minute; clock skew of at most five seconds.
 POLICY = SupervisionPolicy(
     threshold=2,
     extended_waits=(timedelta(minutes=1),),
@@ -21,7 +21,7 @@ POLICY = SupervisionPolicy(
 
 
 class MemoryOutbox:
-    """Announcements that wait, all in shard 0."""
+    """Announcements to be sent, all in shard 0."""
 
     def __init__(self, *waiting: Announcement) -> None:
         self.waiting = list(waiting)
@@ -33,7 +33,7 @@ class MemoryOutbox:
         return sorted((each for each in waiting if each.at < before), key=lambda each: each.at)[:most]
 
     async def mark_sent(self, announcement: Announcement) -> None:
-        """Remove one, and keep that it was sent."""
+        """Remove one, and record that it was sent."""
         self.sent.append(announcement)
         await self.give_up(announcement)
 
@@ -44,7 +44,7 @@ class MemoryOutbox:
 
 
 class Queues:
-    """Keeps what was told; a queue that is `gone` takes nothing."""
+    """Records what was sent; sending to a queue in `gone` fails."""
 
     def __init__(self) -> None:
         self.told: list[Announcement] = []
@@ -52,7 +52,7 @@ class Queues:
         self.attempts = 0
 
     async def send(self, announcement: Announcement) -> None:
-        """Keep the announcement, or raise as Service Bus does."""
+        """Record the announcement, or raise as Service Bus does."""
         self.attempts += 1
         if announcement.reply_to in self.gone:
             raise TransientError("Service Bus: MessagingEntityNotFoundError")
@@ -60,29 +60,29 @@ class Queues:
 
 
 class RecordedRequests:
-    """Keeps which Schedulers were asked for."""
+    """Records the requested Schedulers."""
 
     def __init__(self) -> None:
         self.asked: list[tuple[TaskId, Epoch]] = []
 
     async def request(self, task: TaskId, epoch: Epoch, not_before: datetime | None) -> None:  # noqa: ARG002 - the port's
-        """Keep the request."""
+        """Record the request."""
         self.asked.append((task, epoch))
 
 
 class RecordedHeartbeat:
-    """Keeps the heartbeats."""
+    """Records the heartbeats."""
 
     def __init__(self) -> None:
         self.beats: list[Mapping[str, Any]] = []
         self.failure: Exception | None = None
 
     async def beat(self, figures: Mapping[str, Any]) -> None:
-        """Keep it, or raise what the test has set."""
+        """Record the heartbeat, or raise what the test has set."""
         if self.failure is not None:
             raise self.failure
         self.beats.append(figures)
 
     async def latest(self) -> Mapping[str, Any] | None:
-        """Give the last one."""
+        """Return the last one."""
         return self.beats[-1] if self.beats else None

@@ -1,4 +1,4 @@
-"""The indexes over the tasks of a store in memory, kept as the state store keeps them."""
+"""The task indexes of a store in memory, as the state store maintains them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.fakes.store import MemoryStateStore
 
 
 class MemoryTaskIndex:
-    """Pages of index entries; a continuation is the key of the last one, so that entries may go meanwhile.
+    """Pages of index entries; a continuation is the key of the last entry, so that entries may be deleted.
 
     With a `failure` set, every page raises it.
     """
@@ -26,12 +26,12 @@ class MemoryTaskIndex:
         self._shards = shards
         self.requests = 0
         self.failure: Exception | None = None
-        #: Entries of tasks that are gone, or not as the index has them.
+        #: Entries of tasks that do not exist, or that differ from the index.
         self.wrong: dict[Index, list[IndexEntry]] = {index: [] for index in Index}
 
     @property
     def shards(self) -> int:
-        """Tell how many shards there are."""
+        """Return the number of shards."""
         return self._shards
 
     async def page(
@@ -44,7 +44,7 @@ class MemoryTaskIndex:
         after: str | None = None,
         most: int,
     ) -> IndexPage:
-        """Read a page of one shard. Raises `ValueError` when `after` is no continuation."""
+        """Read a page of one shard. Raises `ValueError` if `after` is no continuation."""
         self.requests += 1
         if self.failure is not None:
             raise self.failure

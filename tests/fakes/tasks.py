@@ -1,4 +1,4 @@
-"""A task on its way: events as Schedulers and Agents send them, and records after some of them."""
+"""A task in progress: events as Schedulers and Agents create them, and records after some of them."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ SECOND = Epoch(2)
 
 
 def after(seconds: float) -> datetime:
-    """Give the time `seconds` after the start."""
+    """Return the time `seconds` after the start."""
     return START + timedelta(seconds=seconds)
 
 
 def pending(workflow: Workflow = DIAMOND, task: TaskId = TASK) -> TaskRecord:
-    """Make a task that waits for its Scheduler, for 30 seconds at most."""
+    """Create a task that waits for its Scheduler for at most 30 seconds."""
     return admit(order(workflow, task), workflow, pick_up_by=after(30))
 
 
 def claimed(epoch: Epoch = FIRST, *, task: TaskId = TASK, start_by: float = 30) -> Claimed:
-    """Make the event that the Scheduler of `epoch` takes the task."""
+    """Create the event with which the Scheduler of `epoch` claims the task."""
     return Claimed(epoch=epoch, scheduler=scheduler_id(task, epoch), start_by=after(start_by))
 
 
@@ -47,7 +47,7 @@ def started(
     complete_by: float = 20,
     token: str | None = None,
 ) -> StepStarted:
-    """Make the event that an Agent is about to call its service."""
+    """Create the event of a step's start."""
     return StepStarted(
         epoch=epoch,
         scheduler=scheduler_id(task, epoch),
@@ -58,7 +58,7 @@ def started(
 
 
 def skipped(step: str, epoch: Epoch = FIRST, *, task: TaskId = TASK) -> StepSkipped:
-    """Make the event that the order does not need a step."""
+    """Create the event of a step that the order does not need."""
     return StepSkipped(
         epoch=epoch, scheduler=scheduler_id(task, epoch), step=StepName(step), start_by=after(30)
     )
@@ -73,7 +73,7 @@ def completed(
     start_by: float = 30,
     token: str | None = None,
 ) -> StepCompleted:
-    """Make the event that a service did its part."""
+    """Create the event of a completed step."""
     return StepCompleted(
         epoch=epoch,
         scheduler=scheduler_id(task, epoch),
@@ -92,7 +92,7 @@ def failed(
     error: str = "no money",
     token: str | None = None,
 ) -> StepFailed:
-    """Make the event that a service refused for good."""
+    """Create the event of a step that a service refused permanently."""
     return StepFailed(
         epoch=epoch,
         scheduler=scheduler_id(task, epoch),
@@ -104,7 +104,7 @@ def failed(
 
 
 def told(record: TaskRecord, *events: Event, now: datetime = START) -> TaskRecord:
-    """Apply events of which none may be refused."""
+    """Apply events, none of which may be refused."""
     for event in events:
         outcome = apply(record, event, now)
         assert not isinstance(outcome, Refused), f"{event} was refused: {outcome.reason}"

@@ -1,4 +1,4 @@
-"""Runs the web applications that stand in for others' services."""
+"""Runs web applications that stand in for remote services."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from aiohttp import web
 
 @asynccontextmanager
 async def served(app: web.Application) -> AsyncIterator[str]:
-    """Serve on a free port until the block ends; give the address."""
+    """Serve on a free port until the block ends; yield the address."""
     runner = web.AppRunner(app, shutdown_timeout=0.1)
     await runner.setup()
     try:

@@ -1,4 +1,4 @@
-"""Workflows of the shapes that tests need, and orders for them."""
+"""Workflows in the shapes that tests need, and orders for them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.fakes.clock import START
 
 
 class Parcel(BaseModel):
-    """A payload as small as can be."""
+    """A minimal payload."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -35,7 +35,7 @@ def step(
     when: Condition | None = None,
     via: Way = Way.ACTIVITY,
 ) -> Step:
-    """Make a step that is done by the agent of its own name."""
+    """Create a step whose Agent has the same name."""
     return Step(
         StepName(name),
         agent=name,
@@ -52,7 +52,7 @@ def step(
 def workflow(
     *steps: Step, name: str = "parcels", resource: str = "parcels", remedy: Remedy = Remedy.HOLD
 ) -> Workflow:
-    """Make a workflow of these steps; `remedy` is for refusals and for exhausted recoveries."""
+    """Create a workflow of these steps; `remedy` applies to refusals and to exhausted recoveries."""
     return Workflow(
         name=name, resource=resource, payload=Parcel, steps=steps, on_failure=remedy, on_exhausted=remedy
     )
@@ -65,7 +65,7 @@ DIAMOND = workflow(
 
 
 def trip(*, remedy: Remedy = Remedy.COMPENSATE, hotel_idempotent: bool = True) -> Workflow:
-    """Make a workflow of three steps, of which the first and the last can be undone."""
+    """Create a workflow of three steps, of which the first and the last can be undone."""
     return workflow(
         step("flight", undo=True),
         step("hotel", "flight", idempotent=hotel_idempotent),
@@ -82,12 +82,12 @@ TASK = TaskId("task-1")
 
 
 def order(of: Workflow = DIAMOND, task: TaskId = TASK, weight: int = 3) -> Order:
-    """Make an order as the submission makes it."""
+    """Create an order, as the submission does."""
     return order_of(submission(of, task, weight), of)
 
 
 def submission(of: Workflow = DIAMOND, task: TaskId = TASK, weight: int = 3) -> SubmissionMessage:
-    """Make the message that brings an order."""
+    """Create the message that contains an order."""
     return SubmissionMessage(
         task_id=task,
         workflow=of.name,

@@ -1,4 +1,4 @@
-"""Reads the project's documents: their blocks of code, and what their prose names."""
+"""Reads the project's documents: their code blocks and their prose."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 
-#: Folders with nothing of ours in them; so is every folder whose name begins with a dot, but `.github`.
+#: Folders without files of ours, like every folder whose name begins with a dot, except `.github`.
 _NOT_OURS = frozenset({"node_modules", "__pycache__", "build"})
 
 _BLOCK = re.compile(
@@ -27,17 +27,17 @@ class CodeBlock:
 
 
 def documents() -> list[Path]:
-    """Give the documents at the root and every document below `docs/`."""
+    """Return the documents at the root and every document below `docs/`."""
     return [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
 
 
 def markdown_files() -> list[Path]:
-    """Give every Markdown file of ours, the packages' among them."""
+    """Return every Markdown file of the project, packages included."""
     return sorted(path for path in our_files() if path.suffix == ".md")
 
 
 def our_files() -> set[Path]:
-    """Give every file of the project, but for what tools install or make."""
+    """Return every file of the project, except those that tools install or generate."""
     found = set[Path]()
     for folder, folders, files in ROOT.walk():
         folders[:] = [name for name in folders if name not in _NOT_OURS and not _is_hidden(name)]
@@ -46,20 +46,20 @@ def our_files() -> set[Path]:
 
 
 def code_blocks(document: str) -> list[CodeBlock]:
-    """Give a document's blocks of code, in their order; `document` is its path in the project."""
+    """Return a document's code blocks, in order; `document` is its path in the project."""
     text = (ROOT / document).read_text(encoding="utf-8")
     return [CodeBlock(found["language"], found["file"], found["text"]) for found in _BLOCK.finditer(text)]
 
 
 def shell_commands(document: str) -> list[str]:
-    """Give the commands of a document's shell blocks; a line that goes on with a backslash is one."""
+    """Return the commands in a document's shell blocks; lines joined by a backslash are one command."""
     blocks = [block.text for block in code_blocks(document) if block.language == "sh"]
     joined = "".join(blocks).replace("\\\n", "")
     return [line for line in joined.splitlines() if line]
 
 
 def prose(document: Path) -> str:
-    """Give a document's text without its blocks of code."""
+    """Return a document's text without its code blocks."""
     return re.sub(
         r"^[ ]*```.*?^[ ]*```$", "", document.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL
     )

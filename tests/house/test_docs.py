@@ -1,4 +1,4 @@
-"""What the documents name is there: files, folders, tests, and the places that links lead to."""
+"""What the documents name exists: files, folders, tests, and the targets of links."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ _QUOTED = re.compile(r"`([^`\n]+)`")
 _PATH = re.compile(r"[\w.-]+(/[\w.-]+)*/?")
 _FILE_TYPES = frozenset({"py", "md", "json", "toml", "yaml", "yml", "txt", "bicep", "html", "ini", "cfg"})
 _TEST = re.compile(r"test_\w+")
-#: A test, after the folder below `tests/`, or the file, that holds it.
+#: A test, preceded by its folder below `tests/` or its file.
 _PLACED_TEST = re.compile(r"`([\w/]+(?:\.py)?)` `(test_\w+|Test\w+)`")
 _LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 _ELSEWHERE = ("http://", "https://", "mailto:")
 _MOST_COLUMNS = 120
 
-#: Where a path that is named begins; documents on tests leave `tests/` out.
+#: What paths are relative to; documents on tests omit `tests/`.
 _BASES = (ROOT, ROOT / "tests")
-#: Workflows that a reader may remove; what documents say of their folders then leads nowhere.
+#: Workflows that a reader may remove; paths to their folders need not exist.
 _SAMPLES = ("orders", "deliveries")
-#: What a developer makes.
+#: What a developer creates.
 _MADE_LATER = frozenset({"local.settings.json"})
 
 DOCUMENTS = [pytest.param(path, id=str(path.relative_to(ROOT))) for path in documents()]
@@ -33,13 +33,13 @@ MARKDOWN_FILES = [pytest.param(path, id=str(path.relative_to(ROOT))) for path in
 
 @cache
 def _names() -> frozenset[str]:
-    """Give the name of every file and folder of ours."""
+    """Return the name of every file and folder of the project."""
     files = our_files()
     return frozenset({path.name for path in files} | {path.parent.name for path in files})
 
 
 def _is_path(quoted: str) -> bool:
-    """Tell a path from other things in code style: by its file type, or by a folder of ours."""
+    """Return whether text in code style is a path: it has a known file type, or starts with a folder here."""
     if not _PATH.fullmatch(quoted) or quoted.startswith("."):
         return False
     if quoted.rpartition(".")[2] in _FILE_TYPES:
@@ -62,7 +62,7 @@ def _is_removed(path: str) -> bool:
 
 @pytest.mark.parametrize("document", DOCUMENTS)
 def test_paths_exist(document: Path) -> None:
-    """From the root or from `tests/`, or by a bare name; what a tutorial has its reader make is exempt."""
+    """From the root or from `tests/`, or by file name only; files that a tutorial creates are exempt."""
     made = _MADE_LATER | {block.file for block in code_blocks(str(document.relative_to(ROOT)))}
     named = {quoted for quoted in _QUOTED.findall(prose(document)) if _is_path(quoted)} - made
     assert sorted(path for path in named if not _is_there(path)) == []
@@ -70,7 +70,7 @@ def test_paths_exist(document: Path) -> None:
 
 @pytest.mark.parametrize("document", DOCUMENTS)
 def test_tests_exist(document: Path) -> None:
-    """Every test that is named is there, and in the folder or file that is named before it."""
+    """Every test that is named exists, in the folder or file that is named before it."""
     text = prose(document)
     named = {quoted for quoted in _QUOTED.findall(text) if _TEST.fullmatch(quoted)}
     assert sorted(named - _tests_in("")) == []
@@ -79,7 +79,7 @@ def test_tests_exist(document: Path) -> None:
 
 @cache
 def _tests_in(place: str) -> frozenset[str]:
-    """Give the names of the tests in a folder or a file below `tests/`; in `""` are all."""
+    """Return the names of the tests in a folder or a file below `tests/`; of all tests for `""`."""
     path = ROOT / "tests" / place
     files = [path] if path.is_file() else path.rglob("test_*.py")
     texts = (file.read_text(encoding="utf-8") for file in files)
@@ -88,7 +88,7 @@ def _tests_in(place: str) -> frozenset[str]:
 
 @pytest.mark.parametrize("document", DOCUMENTS)
 def test_links_lead_somewhere(document: Path) -> None:
-    """To a file, and to a heading in it where one is named."""
+    """Links lead to a file, and to a heading in it if they name one."""
     links = [link for link in _LINK.findall(prose(document)) if not link.startswith(_ELSEWHERE)]
     assert [link for link in links if not _leads_somewhere(document, link)] == []
 
@@ -100,14 +100,14 @@ def _leads_somewhere(document: Path, link: str) -> bool:
 
 
 def _headings(document: Path) -> set[str]:
-    """Give the anchors of a document's headings, as GitHub makes them."""
+    """Return the anchors of a document's headings, as GitHub generates them."""
     titles = re.findall(r"^#+ (.+)$", prose(document), flags=re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
 
 
 @pytest.mark.parametrize("document", MARKDOWN_FILES)
-def test_lines_fit_a_window(document: Path) -> None:
-    """120 characters, but for rows of tables, links, and what is in blocks of code."""
+def test_lines_have_at_most_120_characters(document: Path) -> None:
+    """120 characters, except for table rows, links, and code blocks."""
     lines = [line for line in prose(document).splitlines() if not line.startswith("|")]
     bare = [re.sub(r"\]\([^)\s]+\)|https?://\S+", "", line) for line in lines]
     assert [line for line in bare if len(line) > _MOST_COLUMNS] == []

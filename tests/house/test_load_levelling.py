@@ -1,4 +1,4 @@
-"""`docs/load-levelling.md` explains every value of `host.json` that levels the load, and tells it right."""
+"""`docs/load-levelling.md` explains every value of `host.json` that levels the load, and is correct."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ _QUEUES: list[dict[str, Any]] = json.loads((ROOT / "infra/queues.json").read_tex
 
 
 def test_the_table_holds_every_value_and_no_other() -> None:
-    """A value that is changed in one of the two places fails here."""
+    """Both places have the same values."""
     rows = dict(re.findall(r"^\| `([\w.]+)` \| `([^`]+)` \|", _DOCUMENT, flags=re.MULTILINE))
     sections = {name: _HOST_JSON["extensions"][name] for name in ("serviceBus", "durableTask")}
     assert rows == dict(_leaves(sections))
 
 
 def test_every_name_in_the_text_is_a_value_of_host_json() -> None:
-    """No explanation outlives what it explains."""
+    """Nothing is explained that no longer exists."""
     known = {path.rpartition(".")[2] for path, _ in _leaves(_HOST_JSON)}
     named = set(
         re.findall(r"`((?:max|min|prefetch|partition|auto|hub|extended|function)[A-Z]\w+)`", _DOCUMENT)
@@ -33,7 +33,7 @@ def test_every_name_in_the_text_is_a_value_of_host_json() -> None:
 
 
 def test_times_in_the_text_are_those_of_the_code() -> None:
-    """Messages are given back while they are still locked."""
+    """Messages are abandoned while they are still locked."""
     assert f"{PATIENCE_SECONDS:g} s (`functions/messages/`)" in " ".join(_DOCUMENT.split())
     assert {queue["properties"]["lockDuration"] for queue in _QUEUES} == {"PT1M"}
     assert PATIENCE_SECONDS < 60
@@ -43,7 +43,7 @@ def test_times_in_the_text_are_those_of_the_code() -> None:
 
 
 async def test_every_call_finds_a_connection() -> None:
-    """No limit on calls is above the limit on connections."""
+    """No limit on calls is higher than the limit on connections."""
     async with http_session.__wrapped__() as session:
         assert session.connector is not None
         connections = session.connector.limit_per_host
@@ -53,7 +53,7 @@ async def test_every_call_finds_a_connection() -> None:
 
 
 def test_an_expired_payment_request_is_dropped() -> None:
-    """The Supervisor recovers its step; a dead letter would only raise a false alarm."""
+    """The Supervisor recovers its step; a dead letter would only raise a false alert."""
     [requests] = [queue for queue in _QUEUES if queue["name"] == "agent-payment-requests"]
     assert requests["properties"]["deadLetteringOnMessageExpiration"] is False
 

@@ -1,4 +1,4 @@
-"""One word for one thing: no two classes of one name, no two files that only their folders tell apart."""
+"""One name for one thing: no two classes with the same name."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 
-#: The application with what runs and breaks it here; each package is a program of its own.
+#: The application, and what runs and tests it here; each package is a separate program.
 RINGS = {
     "application": ("functions", "local", "tests/chaos"),
     "functions-local": ("packages/functions-local/src",),
@@ -20,7 +20,7 @@ RINGS = {
 
 @pytest.mark.parametrize("ring", RINGS)
 def test_no_two_classes_have_one_name(ring: str) -> None:
-    """A name that is read anywhere in a ring means one class."""
+    """A name means the same class everywhere in a ring."""
     places: defaultdict[str, list[str]] = defaultdict(list)
     for folder in RINGS[ring]:
         for path in sorted((ROOT / folder).rglob("*.py")):

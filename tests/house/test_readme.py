@@ -1,4 +1,4 @@
-"""What the README promises, and where that needs no process, it is tried here."""
+"""The README's promises, as far as they can be tested without a process."""
 
 from __future__ import annotations
 
@@ -15,31 +15,31 @@ _MOST_LINES = 150
 
 
 def test_it_is_one_page() -> None:
-    """What is for some readers only has a page of its own below `docs/`."""
+    """What only some readers need is on a separate page below `docs/`."""
     assert len(_README.splitlines()) <= _MOST_LINES
 
 
 def test_first_command_comes_early() -> None:
-    """A newcomer finds what to type without scrolling."""
+    """A newcomer finds the first command without scrolling."""
     assert "make run" in _README.splitlines()[:_FIRST_COMMAND_BY_LINE]
 
 
 def test_make_targets_exist() -> None:
-    """Every `make` that is named can be typed."""
+    """Every `make` target that is named can be run."""
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     named = set(re.findall(r"`make ([a-z-]+)`", _README))
-    assert named, "the README names no target at all"
+    assert named, "the README names no target"
     assert [target for target in sorted(named) if f"\n{target}:" not in makefile] == []
 
 
 @pytest.mark.parametrize("document", ["README.md", "docs/deploy.md"])
 def test_sample_order_is_valid_json(document: str) -> None:
-    """The order in the curl line can be pasted."""
+    """The order in the curl command can be pasted."""
     bodies = [body for line in shell_commands(document) for body in re.findall(r"-d '(.*)'", line)]
     assert [json.loads(body)["customer"] for body in bodies] == ["C-1042"]
 
 
 def test_every_document_can_be_found_from_here() -> None:
-    """The table at the end links to each page below `docs/`; decisions have their folder."""
+    """The table at the end links to each page below `docs/`; for decisions, to their folder."""
     pages = {f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md")}
     assert sorted(pages - set(re.findall(r"\]\((docs/[\w-]+\.md)", _README))) == []

@@ -1,4 +1,4 @@
-"""What `make check` refuses: imports that cross the rings, or that the pattern's core must not have."""
+"""`make check` refuses imports that cross the rings, and imports that the pattern's core must not have."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _SOURCES = ("packages/functions-local/src", "packages/servicebus-local/src")
 
 @pytest.fixture(scope="module")
 def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Copy all that the contracts are about."""
+    """Copy the files that the contracts cover."""
     folder = tmp_path_factory.mktemp("rings")
     leave_out = shutil.ignore_patterns("__pycache__", "static")
     for name in ("functions", "local", *_SOURCES):
@@ -39,8 +39,8 @@ def check(folder: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_house_keeps_its_contracts(copy: Path) -> None:
-    """The copy is as good as the original."""
+def test_unchanged_copy_keeps_the_contracts(copy: Path) -> None:
+    """The unchanged copy passes."""
     assert check(copy).returncode == 0
 
 
@@ -67,7 +67,7 @@ def test_house_keeps_its_contracts(copy: Path) -> None:
     ],
 )
 def test_import_that_crosses_a_ring_is_refused(copy: Path, place: str, imported: str) -> None:
-    """Also of a module that is added tomorrow; one outside of all layers is refused itself."""
+    """Also by a module that is added later; a module outside all layers is refused."""
     tomorrow = copy / "functions" / "tomorrow.py"
     planted = copy / place if place.endswith(".py") else copy / place / "planted.py"
     before = planted.read_text(encoding="utf-8") if planted.exists() else None

@@ -1,4 +1,4 @@
-"""The sources stay readable: no file grows past what a reader can hold."""
+"""The sources stay readable: no file is too long, and names are specific."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _SAYS_NOTHING = frozenset({"utils", "helpers", "manager", "common"})
 
 
 def test_no_file_is_too_long() -> None:
-    """No Python file of ours is longer than 300 lines."""
+    """No Python file of the project is longer than 300 lines."""
     files = [path for path in our_files() if path.suffix == ".py"]
     lines = {
         str(path.relative_to(ROOT)): len(path.read_text(encoding="utf-8").splitlines()) for path in files

@@ -1,4 +1,4 @@
-"""What the application reads, receives, sends and keeps, as its own code says it."""
+"""What the application reads, receives, sends and stores, according to its own code."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ REGISTRATIONS = load_registrations()
 _STEPS = [step for each in REGISTRATIONS for step in each.workflow.steps]
 STATE_TABLES = frozenset({TASKS_TABLE, REJECTED_TABLE})
 
-#: These hold keys; in Azure, an address and an identity stand in their place.
+#: They contain keys; in Azure, an address and an identity replace them.
 CONNECTION_STRINGS = frozenset({"StateStore", "ServiceBusConnection"})
 
-#: For telemetry on a developer's machine; in Azure, Application Insights takes it, and knows the app's name.
+#: For telemetry on a developer's machine; in Azure, Application Insights replaces them.
 TELEMETRY_ELSEWHERE = frozenset({"OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_SERVICE_NAME"})
 
-#: Messages with one of these ids come twice when a sender isn't sure (design.md §9).
+#: Queues to which a message is sent twice when a sender does not know the outcome.
 DUPLICATE_DETECTION = frozenset({SUBMISSIONS_QUEUE, SCHEDULER_REQUESTS_QUEUE, OPERATOR_ALERTS_QUEUE})
 
 _FUNCTION_APP = Path(__file__).parents[2] / "function_app.py"
@@ -52,7 +52,7 @@ _ENVIRONMENT = {
 
 @dataclass(frozen=True, slots=True)
 class SampledAgent:
-    """An Agent that calls a sample service: the settings with the service's address and key, and its path."""
+    """An Agent that calls a sample service: the settings with the address and key, and the service's path."""
 
     url_setting: str
     key_setting: str
@@ -60,12 +60,12 @@ class SampledAgent:
 
     @property
     def table(self) -> str:
-        """Name the service's table."""
+        """Return the name of the service's table."""
         return self.path.rpartition("/")[2].capitalize()
 
 
 def sampled_agents(sample: Mapping[str, str]) -> list[SampledAgent]:
-    """Find the Agents that call sample services in the sample settings, whatever workflows are registered."""
+    """Find the Agents that call sample services according to the sample settings."""
     paths = {name: urlsplit(value).path for name, value in sorted(sample.items())}
     return [
         SampledAgent(name, f"{name.removesuffix('_URL')}_KEY", path)
@@ -75,12 +75,12 @@ def sampled_agents(sample: Mapping[str, str]) -> list[SampledAgent]:
 
 
 def setting_names() -> dict[str, str]:
-    """Give the field of every setting that the application knows, by the setting's name."""
+    """Return the field of every known setting, by the setting's name."""
     return {str(field.validation_alias): name for name, field in Settings.model_fields.items()}
 
 
 def default_of(field: str) -> object:
-    """Give a setting's default."""
+    """Return a setting's default."""
     return Settings.model_fields[field].get_default(call_default_factory=True)
 
 
@@ -93,7 +93,7 @@ def start(values: Mapping[str, str], agents: Iterable[SampledAgent]) -> Settings
 
 @cache
 def functions() -> dict[str, tuple[dict[str, Any], ...]]:
-    """Give the bindings of each function, as the host gets them, by the function's name."""
+    """Return the bindings of each function, as the host gets them, by the function's name."""
     without_tables = patch.object(Wiring, "prepare")
     with patch.dict(os.environ, _ENVIRONMENT, clear=True), without_tables:
         app = run_path(str(_FUNCTION_APP))["app"]
@@ -104,12 +104,12 @@ def functions() -> dict[str, tuple[dict[str, Any], ...]]:
 
 
 def bindings() -> Iterator[dict[str, Any]]:
-    """Give the bindings of all functions."""
+    """Return the bindings of all functions."""
     return chain.from_iterable(functions().values())
 
 
 def samples_function() -> str:
-    """Name the function that serves the sample services."""
+    """Return the name of the function that serves the sample services."""
     (name,) = (
         name
         for name, its in functions().items()
@@ -119,22 +119,22 @@ def samples_function() -> str:
 
 
 def queues_received() -> set[str]:
-    """Name the queues that functions are triggered by, or by what died on them: it takes the same role."""
+    """Return the queues that trigger functions, also by their dead letters, which needs the same role."""
     return {str(each["queueName"]).split("/")[0] for each in bindings() if "queueName" in each}
 
 
 def queues_sent(reply_queues: set[str]) -> set[str]:
-    """Name the queues that the application sends to, when callers may name `reply_queues`."""
+    """Return the queues that the application sends to, when callers may name `reply_queues`."""
     queued = {step.agent for step in _STEPS if step.via is Way.QUEUE}
     own = {SUBMISSIONS_QUEUE, SCHEDULER_REQUESTS_QUEUE, OPERATOR_ALERTS_QUEUE, AGENT_REPLIES_QUEUE}
     return own | set(map(requests_queue, queued)) | reply_queues
 
 
 def connections() -> set[str]:
-    """Name the connections that functions are triggered over."""
+    """Return the names of the connections that triggers use."""
     return {str(each["connection"]) for each in bindings() if "connection" in each}
 
 
 def texts() -> Iterator[str]:
-    """Give every text in a binding; one like `%NAME%` stands for a setting."""
+    """Yield every string in a binding; one like `%NAME%` refers to a setting."""
     yield from (value for each in bindings() for value in each.values() if isinstance(value, str))

@@ -1,4 +1,4 @@
-"""Templates that break a policy: for each, the policy and the edit that breaks it."""
+"""Templates that violate a policy: for each, the policy and the edit that violates it."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _VAULT = "infra/modules/vault.bicep"
 
 @dataclass(frozen=True, slots=True)
 class Breach:
-    """An edit of one file, `old` to `new` everywhere in it, that `policy` must refuse."""
+    """An edit of one file, from `old` to `new` throughout, that `policy` must refuse."""
 
     policy: Policy
     file: str
@@ -49,7 +49,7 @@ class Breach:
         return f"{self.policy.__name__}: {edit.strip().splitlines()[0]}"
 
     def made(self, folder: Path) -> Infrastructure:
-        """Copy what is deployed from to `folder`, and break it."""
+        """Copy the templates to `folder`, and apply the edit."""
         copytree(REPOSITORY / "infra", folder / "infra")
         for name in ("azure.yaml", "host.json", "local.settings.sample.json"):
             copy(REPOSITORY / name, folder / name)
@@ -69,7 +69,7 @@ def _access() -> Iterator[Breach]:
     yield Breach(keys, _MONITORING, "disableLocalAuth: true", "disableLocalAuth: false")
     yield Breach(keys, _VAULT, "enableRbacAuthorization: true", "enableRbacAuthorization: false")
     yield Breach(keys, _APP, "allow: false", "allow: true")
-    yield Breach(access.passwords_are_off_for_both_doors, _APP, "name: 'scm'", "name: 'ftp'")
+    yield Breach(access.passwords_are_off_for_ftp_and_scm, _APP, "name: 'scm'", "name: 'ftp'")
     public = access.nothing_is_public_in_storage
     yield Breach(public, _STORAGE, "allowBlobPublicAccess: false", "allowBlobPublicAccess: true")
     yield Breach(public, _STORAGE, "publicAccess: 'None'", "publicAccess: 'Blob'")
@@ -81,7 +81,7 @@ def _access() -> Iterator[Breach]:
     yield Breach(narrow, _MONITORING, "    principalId: principalId", "    principalId: deployer().objectId")
     yield Breach(narrow, _BUS, "principalType: 'ServicePrincipal'", "principalType: 'User'")
     more = "roleIds: [roles.storageBlobDataOwner, roles.storageTableDataContributor]"
-    owner = access.owner_is_for_the_host_alone
+    owner = access.owner_is_for_the_host_only
     yield Breach(owner, _BACKING, "roleIds: [roles.storageTableDataContributor]", more)
     use, loop = access.queues_may_be_used_as_the_code_does, "for (each, index) in queues"
     yield Breach(use, _BUS, loop, "for (each, index) in [queues[0]]")
@@ -108,7 +108,7 @@ def _transport() -> Iterator[Breach]:
 
 
 def _secrets() -> Iterator[Breach]:
-    asked = secrets.keys_are_never_asked_for
+    asked = secrets.keys_are_never_read
     yield Breach(asked, _BUS, "'${namespace.name}.servicebus.windows.net'", "namespace.listKeys().primaryKey")
     shown = secrets.outputs_hold_no_secret
     yield Breach(
@@ -149,7 +149,7 @@ def _storage() -> Iterator[Breach]:
     tables = storage.tables_are_declared
     yield Breach(tables, _BACKING, "['Tasks', 'Rejected']", "['Tasks']")
     yield Breach(tables, _BACKING, "sampleServices ? sampleTables : []", "sampleTables")
-    replicated = storage.state_is_replicated_as_asked
+    replicated = storage.state_is_replicated_as_chosen
     yield Breach(replicated, _MAIN, "param redundancy string = 'ZRS'", "param redundancy string = 'LRS'")
     yield Breach(replicated, _BACKING, "name: names.stateStorage", "name: names.hostStorage")
 
@@ -170,14 +170,14 @@ def _settings() -> Iterator[Breach]:
     samples = settings.agents_call_the_samples
     yield Breach(samples, _APP_SETTINGS, "${servicesUrl}/drones", "${servicesUrl}/drone")
     yield Breach(samples, _APP_SETTINGS, "https://${app.properties", "http://${app.properties")
-    keys = settings.agents_show_the_key_of_the_samples
+    keys = settings.agents_send_the_key_of_the_samples
     yield Breach(keys, _APP_SETTINGS, "'keyvault'", "'blob'")
     yield Breach(keys, _APP_SETTINGS, "  DRONE_KEY: servicesKey\n", "")
     yield Breach(keys, _VAULT, "'function--services--agents'", "'function--service--agents'")
     yield Breach(keys, _VAULT, "secretUriWithVersion", "secretUri")
     versions, webhook = settings.references_to_secrets_name_a_version, "webhookUrl.?properties.secretUri"
     yield Breach(versions, _VAULT, f"{webhook}WithVersion", webhook)
-    callers = settings.callers_are_known_by_sign_in_alone
+    callers = settings.callers_are_identified_by_sign_in_only
     yield Breach(callers, _APP_SETTINGS, "signIn ? 'easyauth' : 'keys'", "'easyauth'")
     yield Breach(callers, _MAIN, "signIn: !empty(signInClientId)", "signIn: false")
     connections = settings.connections_are_set
@@ -208,7 +208,7 @@ def _form() -> Iterator[Breach]:
     used, variable = form.every_parameter_is_used, "var useScheduler ="
     yield Breach(used, _MAIN, variable, "var leftOver = 1\nvar useScheduler =")
     yield Breach(
-        form.versions_are_the_known_ones, _STORAGE, "storageAccounts@2025-06-01", "storageAccounts@2021-01-01"
+        form.versions_are_listed, _STORAGE, "storageAccounts@2025-06-01", "storageAccounts@2021-01-01"
     )
 
 
@@ -219,7 +219,7 @@ def _references() -> Iterator[Breach]:
     exported = references.imported_names_are_exported
     yield Breach(exported, _ROLES, "@export()\n", "")
     yield Breach(exported, _APPLICATION, "func settingsOf", "func settings")
-    get = references.modules_get_what_they_ask_for
+    get = references.modules_get_their_parameters
     yield Breach(get, _MAIN, "    sampleServices: sampleServices\n", "")
     yield Breach(get, _MAIN, "    instanceMemory: instanceMemory\n", "    memory: instanceMemory\n")
     exist = references.outputs_that_are_read_exist
@@ -228,13 +228,16 @@ def _references() -> Iterator[Breach]:
 
 
 def _platform() -> Iterator[Breach]:
-    flex, web = platform.flex_consumption_takes_every_property, "      http20Enabled: true\n"
+    flex, web = platform.flex_consumption_supports_every_property, "      http20Enabled: true\n"
     yield Breach(flex, _APP, web, f"{web}      ftpsState: 'Disabled'\n")
     start = "param budgetStart string = "
     yield Breach(platform.deployments_can_be_repeated, _MAIN, f"{start}''", f"{start}utcNow('yyyy-MM-01')")
     names = platform.deployments_have_names_of_their_own
     yield Breach(names, _MAIN, "name: 'budget'", "name: 'vault'")
-    one, endpoints = platform.private_endpoints_are_made_one_by_one, "infra/modules/private-endpoints.bicep"
+    one, endpoints = (
+        platform.private_endpoints_are_deployed_one_by_one,
+        "infra/modules/private-endpoints.bicep",
+    )
     yield Breach(one, endpoints, "@batchSize(1)\n", "")
     yield Breach(one, endpoints, "@batchSize(1)", "@batchSize(2)")
     finds = platform.azd_finds_what_it_looks_for

@@ -1,4 +1,4 @@
-"""The folder that is deployed from, read once, and what it deploys in each of some environments."""
+"""The templates, read once, and what they deploy in several environments."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.infra.bicep.values import Value, properties_of
 
 REPOSITORY = Path(__file__).parents[2]
 
-#: Stands for the secret wherever it goes.
+#: Stands for the secret wherever it is used.
 CANARY = "https://canary.example.com/secret"
 
 _NAMED: dict[str, Value] = {"environmentName": "test", "location": "westeurope"}
@@ -33,7 +33,7 @@ _EVERYTHING: dict[str, Value] = {
 
 @dataclass(frozen=True)
 class Environment:
-    """What one choice of parameters deploys."""
+    """What one set of parameters deploys."""
 
     name: str
     parameters: dict[str, Value]
@@ -41,23 +41,23 @@ class Environment:
 
     @cached_property
     def resources(self) -> tuple[Planned, ...]:
-        """Give every resource."""
+        """Return every resource."""
         return tuple(self.deployment.planned())
 
     def of(self, kind: str) -> list[Planned]:
-        """Give the resources of a type, such as `Microsoft.Web/sites`."""
+        """Return the resources of a type, such as `Microsoft.Web/sites`."""
         return [each for each in self.resources if each.type == kind]
 
     @property
     def settings(self) -> dict[str, Value]:
-        """Give the function app's settings."""
+        """Return the function app's settings."""
         found = [each for each in self.of("Microsoft.Web/sites/config") if each.at("name") == "appsettings"]
         return {name: value for each in found for name, value in properties_of(each.at("properties")).items()}
 
 
 @dataclass(frozen=True)
 class Infrastructure:
-    """All templates below `folder`, which is laid out as the repository is."""
+    """All templates below `folder`, which has the layout of the repository."""
 
     folder: Path
 
@@ -68,14 +68,14 @@ class Infrastructure:
 
     @cached_property
     def environments(self) -> list[Environment]:
-        """Plan what is deployed as it comes, with everything, and without sample services."""
+        """Plan three deployments: with the defaults, with every option, and without sample services."""
         main = self.folder / "infra" / "main.bicep"
         own_agents: dict[str, Value] = {}
         for agent in self.sampled_agents:
             own_agents[agent.url_setting] = "https://service.example.com/things"
             own_agents[agent.key_setting] = "@Microsoft.KeyVault(SecretUri=https://vault.example.com/key)"
         chosen: dict[str, dict[str, Value]] = {
-            "as it comes": _NAMED,
+            "defaults": _NAMED,
             "with everything": _NAMED | _EVERYTHING,
             "without samples": _NAMED | {"sampleServices": False, "agentSettings": own_agents},
         }
@@ -85,11 +85,11 @@ class Infrastructure:
 
     @cached_property
     def sampled_agents(self) -> list[SampledAgent]:
-        """Give the Agents that call sample services."""
+        """Return the Agents that call sample services."""
         return sampled_agents(self.json("local.settings.sample.json")["Values"])
 
     def each(self, kind: str) -> Iterator[Planned]:
-        """Give the resources of a type in all environments."""
+        """Yield the resources of a type in all environments."""
         for environment in self.environments:
             yield from environment.of(kind)
 

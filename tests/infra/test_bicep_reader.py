@@ -1,4 +1,4 @@
-"""The reader of templates that the policies stand on."""
+"""The reader of templates that the policies use."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ def _outputs(folder: Path, text: str, **parameters: Value) -> dict[str, Value]:
     ],
 )
 def test_expression_is_evaluated(tmp_path: Path, expression: str, value: Value) -> None:
-    """What needs no Azure has the value that Bicep gives it."""
+    """An expression that does not depend on Azure has the value that Bicep gives it."""
     assert _outputs(tmp_path, f"output it object = {expression}\n") == {"it": value}
 
 
 def test_parameters_reach_variables_and_functions(tmp_path: Path) -> None:
-    """A parameter has its argument, or else its default; functions of the file are called."""
+    """A parameter has its argument or its default; functions of the file are called."""
     text = """
 param first string
 param second string = 'default'
@@ -58,7 +58,7 @@ output it string = joined
 
 
 def test_what_only_azure_knows_stays_an_expression(tmp_path: Path) -> None:
-    """A property of a resource keeps its text, and the type that it is of."""
+    """A property of a resource keeps its text, and the type of its resource."""
     text = """
 resource account 'Microsoft.Storage/storageAccounts@2025-06-01' existing = {
   name: 'it'
@@ -102,15 +102,15 @@ def test_modules_are_planned_with_their_arguments(tmp_path: Path) -> None:
     assert deployment.outputs() == {"first": "a"}
 
 
-def test_module_whose_condition_fails_is_not_there(tmp_path: Path) -> None:
-    """Nothing of it is planned, and its outputs are null."""
+def test_module_whose_condition_fails_is_not_deployed(tmp_path: Path) -> None:
+    """None of its resources are planned, and its outputs are null."""
     (tmp_path / "inner.bicep").write_text(_INNER)
     deployment = _deployment(tmp_path, _MODULES, deep=False)
     assert (list(deployment.planned()), deployment.outputs()) == ([], {"first": "none"})
 
 
 def test_resource_whose_condition_fails_is_null(tmp_path: Path) -> None:
-    """What is safely read from it is null; from one that is there, it is what only Azure knows."""
+    """A safe access to it is null; to one that is deployed, it is unresolved."""
     text = """
 param there bool
 resource thing 'Microsoft.X/things@2020-01-01' = if (there) {
@@ -124,13 +124,13 @@ output uri string = thing.?properties.uri ?? ''
     }
 
 
-def test_condition_that_nobody_can_tell_is_an_error(tmp_path: Path) -> None:
-    """A plan that hangs on what only Azure knows is refused, not guessed."""
+def test_condition_that_depends_on_azure_is_an_error(tmp_path: Path) -> None:
+    """A plan that depends on what only Azure knows is refused, not guessed."""
     with pytest.raises(UnreadableError, match="unknown"):
         _outputs(tmp_path, "param unknown bool\noutput it string = unknown ? 'a' : 'b'\n")
 
 
 def test_file_that_is_not_bicep_is_an_error(tmp_path: Path) -> None:
-    """A part that the grammar does not know is named by its line, and never left out."""
+    """A part that the grammar does not know is reported with its line, never skipped."""
     with pytest.raises(SyntaxFaultError, match=r"main\.bicep, line 2"):
         _deployment(tmp_path, "param a string\nparam b = = 1\n")

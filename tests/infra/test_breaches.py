@@ -1,4 +1,4 @@
-"""Each policy refuses a template that breaks it: a policy that can't fail holds nothing."""
+"""Each policy refuses a template that violates it, so that no policy passes everything."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from tests.infra.policies import POLICIES
 
 @pytest.mark.parametrize("breach", BREACHES, ids=str)
 def test_broken_template_is_refused(breach: Breach, tmp_path: Path) -> None:
-    """The policy complains of a copy of the templates with one edit."""
+    """The policy reports a copy of the templates with one edit."""
     assert next(breach.policy(breach.made(tmp_path)), None) is not None
 
 
 def test_every_policy_is_shown_to_refuse_something() -> None:
-    """There is a breach of each policy."""
+    """There is a breach for each policy."""
     assert {breach.policy for breach in BREACHES} == set(POLICIES)

@@ -1,4 +1,4 @@
-"""The templates compile and lint without a word, where there is a Bicep compiler."""
+"""The templates compile and lint without messages, if there is a Bicep compiler."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def bicep() -> str:
     """Find the compiler on PATH."""
     found = shutil.which("bicep")
     if found is None:
-        pytest.skip("no Bicep compiler on PATH: the templates were parsed and judged, but not compiled")
+        pytest.skip("no Bicep compiler on PATH: the templates were parsed and checked, but not compiled")
     return found
 
 
@@ -28,8 +28,8 @@ def bicep() -> str:
     ("verb", "file"),
     [("build", "main.bicep"), ("lint", "main.bicep"), ("build-params", "main.bicepparam")],
 )
-def test_compiler_has_nothing_to_say(bicep: str, verb: str, file: str, tmp_path: Path) -> None:
-    """There is no error and no warning, of the compiler or of the linter with infra/bicepconfig.json."""
+def test_compiler_reports_nothing(bicep: str, verb: str, file: str, tmp_path: Path) -> None:
+    """No error and no warning, from the compiler or from the linter with infra/bicepconfig.json."""
     write = [] if verb == "lint" else ["--outfile", str(tmp_path / "out.json")]
     run = subprocess.run(
         [bicep, verb, str(REPOSITORY / "infra" / file), *write],

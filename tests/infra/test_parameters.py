@@ -1,4 +1,4 @@
-"""The parameter file that azd fills in, and the app roles that sign-in is set up with."""
+"""The parameter file that azd fills in, and the app roles for sign-in."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.infra.infrastructure import REPOSITORY, Infrastructure
 _FILE = REPOSITORY / "infra" / "main.bicepparam"
 
 
-#: The functions that parameter files use, when no environment variable is set.
+#: The functions in parameter files, as if no environment variable were set.
 _FUNCTIONS: dict[str, Value] = {
     **BUILTINS,
     "readEnvironmentVariable": lambda name, *default: default[0] if default else Unresolved(name),
@@ -27,13 +27,13 @@ _FUNCTIONS: dict[str, Value] = {
 
 @pytest.fixture(scope="module")
 def main() -> Template:
-    """Read the template that the file is for."""
+    """Read the template of the parameter file."""
     return read_template(REPOSITORY / "infra" / "main.bicep")
 
 
 @pytest.fixture(scope="module")
 def assigned(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Declaration]:
-    """Read the file; as the grammar knows only templates, its assignments are read as variables."""
+    """Read the file; its assignments are read as variables, because the grammar knows only templates."""
     text = re.sub(r"(?m)^param ", "var ", _FILE.read_text()).replace("using 'main.bicep'", "")
     path: Path = tmp_path_factory.mktemp("parameters") / "main.bicep"
     path.write_text(text)
@@ -41,14 +41,14 @@ def assigned(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Declaration]
 
 
 def test_file_names_parameters_of_the_template(main: Template, assigned: dict[str, Declaration]) -> None:
-    """Nothing is assigned that the template does not take."""
+    """Every assigned parameter exists in the template."""
     assert assigned.keys() <= main.parameters.keys()
 
 
 def test_parameters_without_a_default_are_read_from_azd(
     main: Template, assigned: dict[str, Declaration]
 ) -> None:
-    """What the template must be told comes from the variables that azd always sets."""
+    """Required parameters come from the variables that azd always sets."""
     needed = {name for name, declared in main.parameters.items() if declared.value is None}
     assert {name: _unset(assigned[name]) for name in needed} == {
         "environmentName": Unresolved("AZURE_ENV_NAME"),
@@ -56,7 +56,7 @@ def test_parameters_without_a_default_are_read_from_azd(
     }
 
 
-def test_what_nobody_set_has_the_default_of_the_template(
+def test_unset_parameters_have_the_default_of_the_template(
     main: Template, assigned: dict[str, Declaration]
 ) -> None:
     """Without any `azd env set`, the file deploys what the template does by itself."""

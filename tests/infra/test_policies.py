@@ -1,4 +1,4 @@
-"""The templates hold every policy."""
+"""The templates comply with every policy."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from tests.infra.policies import POLICIES, Policy
 
 @pytest.fixture(scope="module")
 def infrastructure() -> Infrastructure:
-    """Read the templates once; nobody changes them."""
+    """Read the templates once; no test changes them."""
     return Infrastructure(REPOSITORY)
 
 
 @pytest.mark.parametrize("policy", POLICIES, ids=lambda policy: policy.__name__)
-def test_templates_hold_the_policy(infrastructure: Infrastructure, policy: Policy) -> None:
-    """No template breaks the policy."""
+def test_templates_comply_with_the_policy(infrastructure: Infrastructure, policy: Policy) -> None:
+    """No template violates the policy."""
     assert list(policy(infrastructure)) == []

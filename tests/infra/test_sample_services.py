@@ -10,7 +10,7 @@ from tests.infra.infrastructure import REPOSITORY, Infrastructure
 
 
 def test_each_sample_service_is_called_by_an_agent_of_its_workflow() -> None:
-    """So that a workflow that brings sample services runs on this machine without any setting."""
+    """So that a workflow with sample services runs on this machine without any setting."""
     values = Infrastructure(REPOSITORY).json("local.settings.sample.json")["Values"]
     for registration in REGISTRATIONS:
         addresses = [values.get(url_setting(step.agent), "") for step in registration.workflow.steps]
@@ -19,6 +19,6 @@ def test_each_sample_service_is_called_by_an_agent_of_its_workflow() -> None:
 
 
 def test_each_sample_service_has_its_table() -> None:
-    """Declared for Azure, where the application's identity need not make tables."""
+    """Declared for Azure, where the application's identity need not create tables."""
     declared = {agent.table for agent in Infrastructure(REPOSITORY).sampled_agents}
     assert {service.table for service in sample_services(REGISTRATIONS)} <= declared

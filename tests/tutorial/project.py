@@ -22,12 +22,12 @@ _HEADING = "\n## "
 
 
 def shown() -> list[CodeBlock]:
-    """Give the tutorial's blocks of code."""
+    """Return the tutorial's code blocks."""
     return code_blocks(_TUTORIAL)
 
 
 class TripServices:
-    """The tutorial's stand-ins, in a process of their own, on a free port."""
+    """The tutorial's stand-in services, in a separate process, on a free port."""
 
     def __init__(self, folder: Path) -> None:
         [code] = [block.text for block in shown() if block.file == _SERVICES_FILE]
@@ -47,16 +47,16 @@ class TripServices:
 
     @property
     def printed(self) -> list[str]:
-        """Give the lines that its shell shows: the address, then each call with its answer."""
+        """Return the lines that its shell shows: the address, then each call with its response."""
         return self._printed.read_text(encoding="utf-8").splitlines()
 
     def calls_of(self, trip: str) -> list[str]:
-        """Give the calls for one trip."""
+        """Return the calls for one trip."""
         return [line for line in self.printed[1:] if f"/{trip} " in line]
 
 
 def follow_tutorial(folder: Path, services: str) -> None:
-    """Copy the application to `folder`, and write what the tutorial shows; `services` is their address."""
+    """Copy the application to `folder`, and add the tutorial's files; `services` is the services' address."""
     copied = shutil.ignore_patterns("__pycache__")
     shutil.copytree(ROOT / "functions", folder / "functions", ignore=copied)
     for name in _COPIED:
@@ -69,7 +69,7 @@ def follow_tutorial(folder: Path, services: str) -> None:
 
 
 def add_workflow(folder: Path) -> None:
-    """Write the tutorial's workflow and its line of the registry, whether or not they are there already."""
+    """Write the tutorial's workflow and its line in the registry, whether or not they exist already."""
     for block in shown():
         if block.file is not None and block.file.startswith(f"{WORKFLOW}/"):
             path = folder / block.file
@@ -82,7 +82,7 @@ def add_workflow(folder: Path) -> None:
 
 
 def scene(number: int) -> tuple[list[str], list[list[str]]]:
-    """Give a numbered section's `curl` lines, and the lines that each of its outputs shows."""
+    """Return the `curl` lines of a numbered section, and the lines of each of its outputs."""
     text = (ROOT / _TUTORIAL).read_text(encoding="utf-8")
     [section] = [part for part in text.split(_HEADING) if part.startswith(f"{number}. ")]
     blocks = [block for block in shown() if block.text in section]

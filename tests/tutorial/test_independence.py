@@ -1,4 +1,4 @@
-"""A workflow can be removed or added without a change anywhere else; the tests do not notice either."""
+"""A workflow can be removed or added without any other change; the tests pass either way."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from tests.tutorial.project import REGISTRY, add_workflow
 
 _REMOVED = "deliveries"
 _IGNORED = shutil.ignore_patterns(".*", "__pycache__", "node_modules")
-#: The tests that look at the whole application, or at every document.
+#: The tests that cover the whole application, or every document.
 _WHOLE = ("tests/security", "tests/infra", "tests/house/test_docs.py", "tests/unit/workflows")
 
 
 def _remove_workflow(folder: Path) -> None:
-    """Do what the tutorial says of removing a workflow."""
+    """Remove a workflow as the tutorial says."""
     for each in (folder / "functions", *(folder / "tests").iterdir()):
         shutil.rmtree(each / "workflows" / _REMOVED, ignore_errors=True)
     registry = folder / REGISTRY
@@ -32,7 +32,7 @@ def _remove_workflow(folder: Path) -> None:
 
 @pytest.mark.skipif(not (ROOT / "functions/workflows" / _REMOVED).exists(), reason=f"{_REMOVED} is removed")
 def test_nothing_else_imports_the_workflow() -> None:
-    """Neither the application nor the tests, but for the folders that go with it."""
+    """Neither the application nor the tests, except in the workflow's own folders."""
     files = [path for ring in ("functions", "local", "tests") for path in (ROOT / ring).rglob("*.py")]
     outside = [path for path in files if f"workflows/{_REMOVED}/" not in str(path)]
     imported = [path for path in outside if f"functions.workflows.{_REMOVED}" in path.read_text("utf-8")]
@@ -42,8 +42,8 @@ def test_nothing_else_imports_the_workflow() -> None:
 @pytest.mark.process
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("change", [_remove_workflow, add_workflow])
-def test_the_tests_stay_green(tmp_path: Path, change: Callable[[Path], None]) -> None:
-    """In a copy of the project, as far as they look at the whole of it."""
+def test_the_tests_still_pass(tmp_path: Path, change: Callable[[Path], None]) -> None:
+    """In a copy of the project: those tests that cover the whole of it."""
     copy = tmp_path / "project"
     shutil.copytree(ROOT, copy, ignore=_IGNORED)
     for name in (".funcignore", ".gitignore", ".ci", ".github"):

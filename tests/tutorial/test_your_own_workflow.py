@@ -1,4 +1,4 @@
-"""A reader follows the tutorial to the letter, and sees what it says."""
+"""A reader follows the tutorial exactly, and sees the output that it shows."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ _HOST = "http://127.0.0.1:7071"
 
 @dataclass(frozen=True, slots=True)
 class Reader:
-    """Types the tutorial's lines, and looks at what comes of them."""
+    """Runs the tutorial's commands, and checks the results."""
 
     platform: Platform
     services: TripServices
 
     async def types(self, command: str) -> str:
-        """Run a line of the tutorial, against the ports of this platform."""
+        """Run a command of the tutorial, with the ports of this platform."""
         words = shlex.split(command.replace(_HOST, self.platform.addresses.host))
         process = await asyncio.create_subprocess_exec(
             *words, "--silent", stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
@@ -42,7 +42,7 @@ class Reader:
         assert (await self.types(command)).startswith("HTTP/1.1 202 Accepted")
 
     async def sees(self, trip: str, state: str) -> dict[str, Any]:
-        """Look at a trip until it is in `state`."""
+        """Poll a trip until it is in `state`."""
         async with asyncio.timeout(PATIENCE):
             while True:
                 found: dict[str, Any] = json.loads(await self.types(f"curl {_HOST}/api/trips/{trip}"))
@@ -53,7 +53,7 @@ class Reader:
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def reader(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Reader]:
-    """Run the application that the tutorial makes, and its services."""
+    """Run the tutorial's application and its services."""
     app, elsewhere = tmp_path_factory.mktemp("app"), tmp_path_factory.mktemp("elsewhere")
     with TripServices(elsewhere) as services:
         async with asyncio.timeout(PATIENCE):
@@ -66,7 +66,7 @@ async def reader(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Read
 
 
 async def test_trip_is_booked(reader: Reader) -> None:
-    """`Processed`, after the calls that the tutorial shows; hotel and car in any order."""
+    """It is `Processed`, after the calls that the tutorial shows; hotel and car in any order."""
     [book, look, _], [calls, _] = scene(4)
     await reader.books(book)
     trip = await reader.sees(look.rpartition("/")[2], "Processed")
@@ -76,7 +76,7 @@ async def test_trip_is_booked(reader: Reader) -> None:
 
 
 async def test_trip_without_a_car_skips_it(reader: Reader) -> None:
-    """Its service is never asked."""
+    """The car service is never called."""
     [*_, book], [_, calls] = scene(4)
     await reader.books(book)
     trip = await reader.sees("oslo", "Processed")
@@ -84,8 +84,8 @@ async def test_trip_without_a_car_skips_it(reader: Reader) -> None:
     assert reader.services.calls_of("oslo") == calls
 
 
-async def test_refused_car_has_everything_undone(reader: Reader) -> None:
-    """What was dispatched, in reverse order, one at a time: `Compensated`, with the reason."""
+async def test_everything_is_undone_when_the_car_is_refused(reader: Reader) -> None:
+    """Every dispatched step, in reverse order, one at a time: `Compensated`, with the reason."""
     [book, look], [calls] = scene(5)
     await reader.books(book)
     trip = await reader.sees(look.rpartition("/")[2], "Compensated")
@@ -99,5 +99,5 @@ async def test_refused_car_has_everything_undone(reader: Reader) -> None:
 
 
 def _without_hotel(calls: list[str]) -> list[str]:
-    """Leave out the step whose turn may come before or after the refusal."""
+    """Omit the step that may run before or after the refusal."""
     return [line for line in calls if "/hotels/" not in line]

@@ -1,4 +1,4 @@
-"""Those of Bicep's functions that our templates use, as far as a test needs them."""
+"""The Bicep functions that our templates use, as far as the tests need them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.infra.bicep.values import Function, Unresolved, Value, shown
 
 
 def _of_known(function: Function) -> Function:
-    """Make a function's result unresolved as soon as one of its arguments is."""
+    """Make a function's result unresolved if one of its arguments is."""
 
     def called(*arguments: Value) -> Value:
         unresolved = [each for each in arguments if isinstance(each, Unresolved)]
@@ -20,7 +20,7 @@ def _of_known(function: Function) -> Function:
     return called
 
 
-#: The public cloud's addresses.
+#: Addresses of the public cloud.
 _ENVIRONMENT: Final[dict[str, Value]] = {
     "authentication": {"loginEndpoint": "https://login.microsoftonline.com/"},
     "portal": "https://portal.azure.com",

@@ -1,4 +1,4 @@
-"""Plans what a template deploys: every resource of it and of its modules, with the values that they get."""
+"""Plans what a template deploys: every resource of the template and its modules, with its values."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.infra.bicep.values import Function, Unresolved, Value, at, properties
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """A resource that would be deployed. `body` is all that stands in its braces."""
+    """A resource that would be deployed. `body` holds its properties."""
 
     template: Path
     symbol: str
@@ -25,11 +25,11 @@ class Planned:
 
     @property
     def title(self) -> str:
-        """Name the resource for the reader of a complaint."""
+        """Name the resource, for messages."""
         return f"{self.template.stem}: {self.symbol}"
 
     def at(self, *path: str) -> Value:
-        """Give a property of it, by its path."""
+        """Return a property of the resource, by its path."""
         return at(self.body, *path)
 
 
@@ -48,7 +48,7 @@ class Deployment:
         }
 
     def planned(self) -> Iterator[Planned]:
-        """Give every resource that is deployed, those of modules too."""
+        """Yield every resource that is deployed, those of modules included."""
         for resource in self.template.resources.values():
             if not resource.existing:
                 yield from self._resources(resource)
@@ -56,7 +56,7 @@ class Deployment:
             yield from deployment.planned()
 
     def deployments(self) -> Iterator[Deployment]:
-        """Give this one, and that of every module below it."""
+        """Yield this deployment, and that of every module below it."""
         yield self
         for deployment in self._inner():
             yield from deployment.deployments()
@@ -67,7 +67,7 @@ class Deployment:
         return {each.name: evaluate(each.value, self.value_of) for each in declared if each.value is not None}
 
     def value_of(self, name: str) -> Value:
-        """Give the value of a parameter, variable, function, import, resource or module."""
+        """Return the value of a parameter, variable, function, import, resource or module."""
         if name not in self._values:
             self._values[name] = self._looked_up(name)
         return self._values[name]

@@ -9,12 +9,12 @@ from tree_sitter import Node
 from tests.infra.bicep.template import named, text_of
 from tests.infra.bicep.values import Unresolved, Value, at, shown
 
-#: Gives what a name in an expression stands for: a value, or a function.
+#: Resolves a name in an expression to a value or a function.
 Names = Callable[[str], Value]
 
 
 class UnreadableError(Exception):
-    """A condition depends on what is not known here, so that nobody can say what is deployed."""
+    """A condition depends on an unknown value, so it is unknown what is deployed."""
 
 
 def evaluate(node: Node, names: Names) -> Value:
@@ -24,7 +24,7 @@ def evaluate(node: Node, names: Names) -> Value:
 
 
 def holds(node: Node, names: Names) -> bool:
-    """Evaluate a condition. Raises `UnreadableError` when it depends on what only Azure knows."""
+    """Evaluate a condition. Raises `UnreadableError` when it depends on values that only Azure knows."""
     value = evaluate(node, names)
     if isinstance(value, Unresolved):
         raise UnreadableError(f"'{text_of(node)}' is not known before the deployment")
@@ -32,12 +32,12 @@ def holds(node: Node, names: Names) -> bool:
 
 
 def inside(own: Mapping[str, Value], around: Names) -> Names:
-    """Give the names inside of a loop or a function: its own, and then those around it."""
+    """Return the scope inside a loop or a function: its own names, then the outer ones."""
     return lambda name: own[name] if name in own else around(name)
 
 
 def expand(node: Node, names: Names) -> Iterator[tuple[Node, Names]]:
-    """Give what a loop or a condition makes, each with the names that it sees. Raises `UnreadableError`."""
+    """Yield the bodies that a loop or a condition produces, each with its scope. Raises `UnreadableError`."""
     match node.type:
         case "for_statement":
             *head, collection, body = named(node)

@@ -1,4 +1,4 @@
-"""Reads a Bicep file into its declarations; expressions stay syntax until `expressions.py` evaluates them."""
+"""Parses a Bicep file into declarations; expressions stay syntax until `expressions.py` evaluates them."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from tree_sitter import Language, Node, Parser
 
 _BICEP = Language(tree_sitter_bicep.language())
 
-#: What stands for a declaration's type; a function's parameters do, before the type that it returns.
+#: The nodes that hold a declaration's type; for a function, its parameters come before its return type.
 _TYPES = {"parameters", "type"}
 
 
 class SyntaxFaultError(Exception):
-    """A file is not Bicep as the grammar knows it; the text says where."""
+    """A file is not valid Bicep for the grammar; the text says where."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class Declaration:
 
 @dataclass(frozen=True, slots=True)
 class Resource:
-    """A resource or a module. `source` is `type@version`, or a path; `body` may be a loop or a condition."""
+    """A resource or a module. `source` is `type@version` or a path; `body` may be a loop or a condition."""
 
     name: str
     source: str
@@ -42,7 +42,7 @@ class Resource:
 
 @dataclass(frozen=True, slots=True)
 class Import:
-    """What one file takes from another."""
+    """What one file imports from another."""
 
     names: tuple[str, ...]
     source: str
@@ -50,7 +50,7 @@ class Import:
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """A parsed file. Declarations are by name."""
+    """A parsed file, with declarations by name."""
 
     path: Path
     root: Node
@@ -66,7 +66,7 @@ class Template:
 
 @cache
 def read_template(path: Path) -> Template:
-    """Read a file, once. Raises `SyntaxFaultError` when any part of it is not understood."""
+    """Parse a file, with a cache. Raises `SyntaxFaultError` if any part of it cannot be parsed."""
     root = parse(path.read_bytes(), path.name)
 
     def of[Kind](kind: str, read: Callable[[Node], Kind]) -> dict[str, Kind]:
@@ -90,39 +90,39 @@ def read_template(path: Path) -> Template:
 
 @cache
 def parse(source: bytes, name: str) -> Node:
-    """Parse source text, each once; `name` is for the error only. Raises `SyntaxFaultError`."""
+    """Parse source text, with a cache; `name` is for the error only. Raises `SyntaxFaultError`."""
     root = Parser(_BICEP).parse(source).root_node
     for node in walk(root):
         if node.is_error or node.is_missing:
-            raise SyntaxFaultError(f"{name}, line {node.start_point.row + 1}: not understood")
+            raise SyntaxFaultError(f"{name}, line {node.start_point.row + 1}: cannot be parsed")
     return root
 
 
 def walk(node: Node) -> Iterator[Node]:
-    """Give a node and everything below it."""
+    """Yield a node and everything below it."""
     yield node
     for child in node.children:
         yield from walk(child)
 
 
 def text_of(node: Node | None) -> str:
-    """Give a node's source text, or nothing for no node."""
+    """Return a node's source text; empty for None."""
     return "" if node is None or node.text is None else node.text.decode()
 
 
 def named(node: Node) -> list[Node]:
-    """Give a node's children that mean something: no punctuation, no comments."""
+    """Return a node's children without punctuation and comments."""
     return [child for child in node.children if child.is_named and child.type != "comment"]
 
 
 def within(node: Node, name: str) -> bool:
-    """Tell whether a property stands in the object that is the value of the property `name`."""
+    """Return whether a property is in the object that is the value of the property `name`."""
     outer = node.parent.parent if node.parent else None
     return outer is not None and outer.type == "object_property" and text_of(named(outer)[0]) == name
 
 
 def decorators_of(node: Node) -> dict[str, tuple[Node, ...]]:
-    """Read what stands in front of a declaration, or of a property of a type."""
+    """Read the decorators of a declaration, or of a property of a type."""
     before = node.prev_named_sibling
     while before is not None and before.type == "comment":
         before = before.prev_named_sibling

@@ -1,4 +1,4 @@
-"""What an expression is worth, as far as it is known without Azure."""
+"""The value of an expression, as far as it is known without Azure."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ type Value = str | int | bool | list[Value] | dict[str, Value] | Unresolved | Fu
 
 @dataclass(frozen=True, slots=True)
 class Unresolved:
-    """What only Azure knows, or is not evaluated here.
+    """A value that only Azure knows, or that is not evaluated here.
 
-    `text` is the expression, or with `written` a text with `${expression}` in it. `resource_type` is that
-    of the resource that it is about.
+    `text` is the expression, or with `written` a string that contains `${expression}`. `resource_type` is
+    the type of the resource that it belongs to.
     """
 
     text: str
@@ -23,7 +23,7 @@ class Unresolved:
 
 
 def at(value: Value, *path: str) -> Value:
-    """Give a property of a property, and so on, or `None`. Below what is unresolved, everything is."""
+    """Return a nested property, or `None`. Properties of an unresolved value are unresolved."""
     for name in path:
         match value:
             case Unresolved(text, resource_type):
@@ -36,17 +36,17 @@ def at(value: Value, *path: str) -> Value:
 
 
 def items_of(value: Value) -> list[Value]:
-    """Give the items of a list, and none of anything else."""
+    """Return the items of a list; none for anything else."""
     return value if isinstance(value, list) else []
 
 
 def properties_of(value: Value) -> dict[str, Value]:
-    """Give the properties of an object, and none of anything else."""
+    """Return the properties of an object; none for anything else."""
     return value if isinstance(value, dict) else {}
 
 
 def shown(value: Value) -> str:
-    """Write a value into a text, as Bicep does."""
+    """Convert a value to a string, as Bicep does."""
     match value:
         case Unresolved(text, written=written):
             return text if written else f"${{{text}}}"

@@ -1,4 +1,4 @@
-"""Which packages of the registry the deployed code imports."""
+"""Which packages from PyPI the deployed code imports."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 
 
 def packages_imported(sources: Iterable[Path], *, ours: frozenset[str]) -> dict[str, str]:
-    """Name the package behind each module that is neither Python's nor ours, by the module's name."""
+    """Return the package of each module that is neither Python's nor ours, by the module's name."""
     modules = {module for source in sources for module in _modules(source)}
     foreign = {each for each in modules if each.partition(".")[0] not in sys.stdlib_module_names | ours}
     return {module: _package_of(module) for module in sorted(foreign)}
@@ -36,7 +36,7 @@ def _package_of(module: str) -> str:
 
 @cache
 def _owners() -> dict[str, str]:
-    """Name the package that each installed file is of, as requirements are written."""
+    """Return the package of each installed file, spelled as in requirements files."""
     owners: dict[str, str] = {}
     for each in distributions():
         folder, name = each.locate_file(""), each.name.lower().replace("_", "-")

@@ -1,4 +1,4 @@
-"""Makes the package that `azd deploy` makes: this folder as a zip file, without what `.funcignore` names."""
+"""Builds the package of `azd deploy`: this folder as a zip file, without what `.funcignore` names."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ ROOT = Path(__file__).parents[3]
 
 
 def packaged(root: Path = ROOT) -> Iterator[Path]:
-    """Give the files of the package, relative to the root; `.funcignore` has the syntax of `.gitignore`."""
+    """Return the files of the package, relative to the root; `.funcignore` has the syntax of `.gitignore`."""
     ignored = GitIgnoreSpec.from_lines((root / ".funcignore").read_text(encoding="utf-8").splitlines())
     for folder, folders, files in root.walk():
         here = folder.relative_to(root)

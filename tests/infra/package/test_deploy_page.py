@@ -1,4 +1,4 @@
-"""`docs/deploy.md` and the pipeline know what can be chosen, with the defaults that it has."""
+"""`docs/deploy.md` and the pipeline have every option of the deployment, with its default."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from tests.infra.package.package import ROOT
 _PAGE = (ROOT / "docs/deploy.md").read_text(encoding="utf-8")
 _PARAMETERS = (ROOT / "infra/main.bicepparam").read_text(encoding="utf-8")
 
-#: What can be chosen, and its default; the environment's name and region have none.
+#: The options and their defaults; the environment's name and region have none.
 _CHOICES = dict(re.findall(r"readEnvironmentVariable\('([A-Z_]+)', '(.*?)'\)", _PARAMETERS))
 
-#: It would be a secret in the pipeline, which has none.
+#: They would be secrets in the pipeline, which has none.
 _SECRETS = {"ALERT_WEBHOOK_URL"}
 
 
-def test_page_lists_what_can_be_chosen() -> None:
-    """With its default, or none."""
+def test_page_lists_every_option() -> None:
+    """Each with its default, if it has one."""
     listed = dict(re.findall(r"^\| `([A-Z_]+)` \| (\S+) \|", _PAGE, re.MULTILINE))
     assert listed == {name: f"`{default}`" if default else "none" for name, default in _CHOICES.items()}
 
 
-def test_pipeline_passes_on_what_can_be_chosen() -> None:
-    """Or it would set back to its default what somebody has chosen."""
+def test_pipeline_passes_on_every_option() -> None:
+    """Otherwise it would reset a chosen value to its default."""
     workflow = yaml.safe_load((ROOT / ".github/workflows/deploy.yml").read_text(encoding="utf-8"))
     passed = workflow["jobs"]["deploy"]["env"]
     wanted = {
@@ -39,7 +39,7 @@ def test_pipeline_passes_on_what_can_be_chosen() -> None:
 
 
 def test_page_counts_the_alerts_that_are_paid_for() -> None:
-    """Log alerts each, metric alerts once for each queue."""
+    """Each log alert, and each metric alert once per queue."""
     alerts = json.loads((ROOT / "infra/modules/watching/alerts.json").read_text(encoding="utf-8"))
     logs, metrics = len(alerts["log"]), len(alerts["metric"])
     assert f"every 5 minutes ({logs}) and metric alert series ({metrics} for each queue)" in _PAGE

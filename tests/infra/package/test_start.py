@@ -1,4 +1,4 @@
-"""The package starts by itself: unzipped into a folder of its own, it processes an order."""
+"""The package starts on its own: unzipped into a separate folder, it processes an order."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from local.platform import ANY_PORTS, Platform, PlatformOptions
 from tests.e2e.caller import Caller
 from tests.infra.package.package import ROOT, make_package
 
-#: Tells where the running application comes from.
+#: Records where the running application was imported from.
 _TELL = """
 from pathlib import Path
 import functions.wiring
@@ -27,15 +27,15 @@ _SERVED = ("/api/ops", "/api/ops/console/main.js", "/api/docs", "/api/docs/docs.
 
 @pytest.mark.process
 async def test_package_processes_an_order_and_serves_its_pages(tmp_path: Path) -> None:
-    """Everything that it needs from this project is in it."""
+    """It contains everything that it needs from this project."""
     make_package(tmp_path / "package.zip")
     app = tmp_path / "app"
     with zipfile.ZipFile(tmp_path / "package.zip") as archive:
         archive.extractall(app)
-    shutil.copy(ROOT / "local.settings.sample.json", app)  # Azure has the settings outside of the package
+    shutil.copy(ROOT / "local.settings.sample.json", app)  # in Azure, settings are not in the package
     with (app / "function_app.py").open("a", encoding="utf-8") as entry:
         entry.write(_TELL)
-    queues = ROOT / "infra" / "queues.json"  # Azure has them outside of the package, too
+    queues = ROOT / "infra" / "queues.json"  # nor are queues
     options = PlatformOptions(
         ports=ANY_PORTS, data=tmp_path / "data", app=app, queues=queues, in_memory_storage=True
     )

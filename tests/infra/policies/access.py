@@ -1,4 +1,4 @@
-"""Who gets in: no keys and no passwords, only identities, each with the least that it needs."""
+"""Access: no keys and no passwords, only identities, with the least privileges that they need."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _RECEIVER = "4f6d3b9b-027b-4f4c-9142-0e5a2a2247e0"
 _BLOB_OWNER = "b7e6dc6d-f1e8-4753-8033-0f276bb0955b"
 _IDENTITY = "Microsoft.ManagedIdentity/userAssignedIdentities"
 
-#: Each role that is granted, and the type of resource that it is granted on: no more than is needed.
+#: Each role that is granted, and the type of resource that it is granted on.
 #: The only owner is Storage Blob Data Owner, which the Functions host needs for its leases.
 _SCOPES = {
     _BLOB_OWNER: "Microsoft.Storage/storageAccounts",
@@ -28,7 +28,7 @@ _SCOPES = {
     "b86a8fe4-44ce-4948-aee5-eccb2c155cd7": "Microsoft.KeyVault/vaults",
 }
 
-#: Where a service says that it takes identities only.
+#: The properties that make a service accept identities only.
 _KEYS_OFF = {
     "Microsoft.Storage/storageAccounts": (("allowSharedKeyAccess",), False),
     "Microsoft.ServiceBus/namespaces": (("disableLocalAuth",), True),
@@ -47,8 +47,8 @@ def keys_and_passwords_are_off(infrastructure: Infrastructure) -> Iterator[str]:
                 yield f"{resource.title}: {'.'.join(path)} must be {wanted}"
 
 
-def passwords_are_off_for_both_doors(infrastructure: Infrastructure) -> Iterator[str]:
-    """Require it for FTP and for the deployment site; unsaid, both take passwords."""
+def passwords_are_off_for_ftp_and_scm(infrastructure: Infrastructure) -> Iterator[str]:
+    """Require it for FTP and for the deployment site; by default, both accept passwords."""
     for environment in infrastructure.environments:
         doors = environment.of("Microsoft.Web/sites/basicPublishingCredentialsPolicies")
         if {door.at("name") for door in doors} != {"ftp", "scm"}:
@@ -56,7 +56,7 @@ def passwords_are_off_for_both_doors(infrastructure: Infrastructure) -> Iterator
 
 
 def nothing_is_public_in_storage(infrastructure: Infrastructure) -> Iterator[str]:
-    """Require that no blob is read without a sign-in."""
+    """Require that no blob can be read anonymously."""
     for account in infrastructure.each("Microsoft.Storage/storageAccounts"):
         if account.at("properties", "allowBlobPublicAccess") is not False:
             yield f"{account.title}: allowBlobPublicAccess must be false"
@@ -66,7 +66,7 @@ def nothing_is_public_in_storage(infrastructure: Infrastructure) -> Iterator[str
 
 
 def roles_are_narrow(infrastructure: Infrastructure) -> Iterator[str]:
-    """Require of each role that it is known, on the narrowest resource that will do, and the app's."""
+    """Require each role to be listed, on the narrowest sufficient resource, and for the app's identity."""
     for assignment in infrastructure.each("Microsoft.Authorization/roleAssignments"):
         role, scope = role_of(assignment), assignment.at("scope")
         if role not in _SCOPES:
@@ -79,8 +79,8 @@ def roles_are_narrow(infrastructure: Infrastructure) -> Iterator[str]:
             yield f"{assignment.title}: without principalType ServicePrincipal, a new identity is not found"
 
 
-def owner_is_for_the_host_alone(infrastructure: Infrastructure) -> Iterator[str]:
-    """Require that there is one owner role in an environment: the host's on its own account."""
+def owner_is_for_the_host_only(infrastructure: Infrastructure) -> Iterator[str]:
+    """Require exactly one owner role in an environment: the host's, on its own account."""
     for environment in infrastructure.environments:
         owned = [each for each in assignments(environment) if role_of(each) == _BLOB_OWNER]
         if len(owned) != 1:
@@ -88,7 +88,7 @@ def owner_is_for_the_host_alone(infrastructure: Infrastructure) -> Iterator[str]
 
 
 def queues_may_be_used_as_the_code_does(infrastructure: Infrastructure) -> Iterator[str]:
-    """Require Sender and Receiver on the queues that the code sends to and receives from, and no other."""
+    """Require Sender and Receiver only on the queues that the code sends to and receives from."""
     for environment in infrastructure.environments:
         names = [str(queue.at("name")) for queue in environment.of("Microsoft.ServiceBus/namespaces/queues")]
         replies = {name for name in names if name.startswith("notices-")}
@@ -99,12 +99,12 @@ def queues_may_be_used_as_the_code_does(infrastructure: Infrastructure) -> Itera
 
 
 def assignments(environment: Environment) -> list[Planned]:
-    """Give the role assignments of an environment."""
+    """Return the role assignments of an environment."""
     return environment.of("Microsoft.Authorization/roleAssignments")
 
 
 def role_of(assignment: Planned) -> str:
-    """Give the id of the role that is assigned."""
+    """Return the id of the assigned role."""
     definition = assignment.at("properties", "roleDefinitionId")
     text = definition.text if isinstance(definition, Unresolved) else str(definition)
     found = re.search(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", text)

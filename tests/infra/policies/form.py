@@ -1,4 +1,4 @@
-"""The templates themselves: readable, complete, of known versions, and without a registry."""
+"""The form of the templates: readable, complete, with listed API versions, and without a registry."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.infra.infrastructure import Infrastructure
 
 _MOST_LINES = 200
 
-#: The versions that the project was written against; another one is a decision, not an accident.
+#: The API versions that the project was written for; a change must be deliberate.
 _VERSIONS = {
     "Microsoft.Authorization/roleAssignments": "2022-04-01",
     "Microsoft.Consumption/budgets": "2023-11-01",
@@ -47,7 +47,7 @@ _BOUNDS = {"minValue", "maxValue", "minLength", "maxLength", "allowed"}
 
 
 def everything_is_described(infrastructure: Infrastructure) -> Iterator[str]:
-    """Require that every parameter, output, and property of a type says what it is for."""
+    """Require a description of every parameter, output, and property of a type."""
     for template in infrastructure.templates:
         declared = [*template.parameters.values(), *template.outputs.values()]
         for each in declared:
@@ -58,7 +58,7 @@ def everything_is_described(infrastructure: Infrastructure) -> Iterator[str]:
 
 
 def numbers_are_bounded(infrastructure: Infrastructure) -> Iterator[str]:
-    """Require bounds of every number that can be chosen: a slip is refused before anything is made."""
+    """Require bounds for every number that can be set: a mistake is refused before anything is deployed."""
     for template in infrastructure.templates:
         for each in template.parameters.values():
             if text_of(each.type) == "int" and not _BOUNDS & each.decorators.keys():
@@ -66,7 +66,7 @@ def numbers_are_bounded(infrastructure: Infrastructure) -> Iterator[str]:
 
 
 def bounds_hold_in_modules(infrastructure: Infrastructure) -> Iterator[str]:
-    """Require that a module takes whatever its caller may be given and passes on (compiler: BCP329-335)."""
+    """Require that a module accepts every value that its caller can pass on (compiler: BCP329-335)."""
     for template in infrastructure.templates:
         for module in template.modules.values():
             path = (template.path.parent / module.source).resolve()
@@ -85,7 +85,7 @@ def files_are_short(infrastructure: Infrastructure) -> Iterator[str]:
 
 
 def modules_are_files_here(infrastructure: Infrastructure) -> Iterator[str]:
-    """Require that every module is a file of ours: nothing is fetched from a registry."""
+    """Require that every module is a file here: nothing is downloaded from a registry."""
     for template in infrastructure.templates:
         sources = [module.source for module in template.modules.values()]
         for source in [*sources, *(each.source for each in template.imports)]:
@@ -94,7 +94,7 @@ def modules_are_files_here(infrastructure: Infrastructure) -> Iterator[str]:
 
 
 def every_file_is_used(infrastructure: Infrastructure) -> Iterator[str]:
-    """Require that every template is used by another; main.bicep is used by azd."""
+    """Require that every template is used by another; azd uses main.bicep."""
     used = {infrastructure.folder / "infra" / "main.bicep"}
     for template in infrastructure.templates:
         sources = [module.source for module in template.modules.values()]
@@ -106,7 +106,7 @@ def every_file_is_used(infrastructure: Infrastructure) -> Iterator[str]:
 
 
 def every_parameter_is_used(infrastructure: Infrastructure) -> Iterator[str]:
-    """Require that every parameter and variable of a template stands in one of its expressions."""
+    """Require that every parameter and variable of a template is used in one of its expressions."""
     for template in infrastructure.templates:
         identifiers = [text_of(node) for node in walk(template.root) if node.type == "identifier"]
         exported = {each.name for each in template.variables.values() if "export" in each.decorators}
@@ -115,8 +115,8 @@ def every_parameter_is_used(infrastructure: Infrastructure) -> Iterator[str]:
                 yield f"{template.path.name}: {name} is not used"
 
 
-def versions_are_the_known_ones(infrastructure: Infrastructure) -> Iterator[str]:
-    """Require of every resource, existing ones too, the API version that is listed for its type."""
+def versions_are_listed(infrastructure: Infrastructure) -> Iterator[str]:
+    """Require that every resource, `existing` ones too, has the API version listed for its type."""
     for template in infrastructure.templates:
         for resource in template.resources.values():
             kind, version = resource.source.split("@")
@@ -126,7 +126,7 @@ def versions_are_the_known_ones(infrastructure: Infrastructure) -> Iterator[str]
 
 
 def _passed_on(template: Template, body: Node) -> Iterator[tuple[str, Declaration]]:
-    """Give the parameters that get one of the template's own as it is, by their names in the module."""
+    """Return the template's parameters that are passed on unchanged, by their names in the module."""
     for node in walk(body):
         if node.type == "object_property" and (parts := named(node))[1:]:
             given = template.parameters.get(text_of(parts[1]))
@@ -143,7 +143,7 @@ def _outside(given: Declaration, taken: Declaration) -> Iterator[str]:
 
 
 def _type_properties(template: Template) -> Iterator[str]:
-    """Name the properties of types that have no description."""
+    """Yield the names of types' properties that have no description."""
     for declaration in template.root.children:
         if declaration.type == "type_declaration":
             for node in walk(declaration):

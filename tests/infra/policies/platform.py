@@ -1,4 +1,4 @@
-"""What the platform asks of templates, and says no earlier than when they are deployed."""
+"""What the platform requires of templates, but reports only when they are deployed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.infra.bicep.template import decorators_of, named, text_of, walk, with
 from tests.infra.bicep.values import properties_of
 from tests.infra.infrastructure import Infrastructure
 
-#: Properties of `siteConfig` that are errors on Flex Consumption: `functionAppConfig` says these, or nobody.
+#: Properties of `siteConfig` that are errors on Flex Consumption; some have moved to `functionAppConfig`.
 _FLEX_REFUSES = {
     "alwaysOn",
     "ftpsState",
@@ -24,22 +24,22 @@ _FLEX_REFUSES = {
 }
 
 
-def flex_consumption_takes_every_property(infrastructure: Infrastructure) -> Iterator[str]:
-    """Require of the app nothing that the plan has no use for: it refuses the whole app (ARM error 51021)."""
+def flex_consumption_supports_every_property(infrastructure: Infrastructure) -> Iterator[str]:
+    """Require that the app has no property that the plan does not support (ARM error 51021)."""
     for app in infrastructure.each("Microsoft.Web/sites"):
         for name in _FLEX_REFUSES & properties_of(app.at("properties", "siteConfig")).keys():
             yield f"{app.title}: {name} is refused on Flex Consumption"
 
 
 def deployments_can_be_repeated(infrastructure: Infrastructure) -> Iterator[str]:
-    """Require that nothing hangs on today's date: a budget whose start moves on is refused."""
+    """Require that nothing depends on the current date: a budget whose start changes is refused."""
     for template in infrastructure.templates:
         if any(text_of(node) == "utcNow" for node in walk(template.root)):
             yield f"{template.path.name}: utcNow gives another value with each deployment"
 
 
 def deployments_have_names_of_their_own(infrastructure: Infrastructure) -> Iterator[str]:
-    """Require that no two modules are deployed under one name: the second would replace the first."""
+    """Require different deployment names for all modules: the second of two would replace the first."""
     names = [
         text_of(named(node)[1])
         for template in infrastructure.templates
@@ -51,8 +51,8 @@ def deployments_have_names_of_their_own(infrastructure: Infrastructure) -> Itera
         yield f"{name} is the name of {names.count(name)} modules"
 
 
-def private_endpoints_are_made_one_by_one(infrastructure: Infrastructure) -> Iterator[str]:
-    """Require `@batchSize(1)`: two at once end in ARM error StorageAccountOperationInProgress."""
+def private_endpoints_are_deployed_one_by_one(infrastructure: Infrastructure) -> Iterator[str]:
+    """Require `@batchSize(1)`: two at once fail with ARM error StorageAccountOperationInProgress."""
     for template in infrastructure.templates:
         for resource in template.resources.values():
             if not resource.source.startswith("Microsoft.Network/privateEndpoints@"):
@@ -60,11 +60,11 @@ def private_endpoints_are_made_one_by_one(infrastructure: Infrastructure) -> Ite
             declared = resource.body.parent
             size = decorators_of(declared).get("batchSize", ()) if declared is not None else ()
             if [text_of(number) for number in size] != ["1"]:
-                yield f"{template.path.name}: {resource.name} must be made one by one"
+                yield f"{template.path.name}: {resource.name} must be deployed one by one"
 
 
 def azd_finds_what_it_looks_for(infrastructure: Infrastructure) -> Iterator[str]:
-    """Require the tags by which azd knows its resource group, and the app as the service of azure.yaml."""
+    """Require the tags by which azd finds its resource group, and the app as the service of azure.yaml."""
     services = yaml.safe_load((infrastructure.folder / "azure.yaml").read_text())["services"]
     for name, service in services.items():
         if service != {"project": ".", "language": "python", "host": "function"}:

@@ -1,4 +1,4 @@
-"""What a compiler would find: names that nothing declares, and modules not called as they ask for."""
+"""What a compiler would find: undeclared names, and modules called with the wrong parameters."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tree_sitter import Node
 from tests.infra.bicep.template import Resource, Template, named, read_template, text_of, walk
 from tests.infra.infrastructure import Infrastructure
 
-#: Those of Bicep's functions that the templates call.
+#: The Bicep functions that the templates call.
 _FUNCTIONS = {
     "concat",
     "empty",
@@ -36,7 +36,7 @@ _FUNCTIONS = {
 
 
 def names_are_declared(infrastructure: Infrastructure) -> Iterator[str]:
-    """Require that each name in an expression is the file's own, is imported, or is a function of Bicep."""
+    """Require that each name in an expression is declared in the file, imported, or a Bicep function."""
     for template in infrastructure.templates:
         imported = {name for each in template.imports for name in each.names}
         known = imported | template.parameters.keys() | template.variables.keys() | template.functions.keys()
@@ -46,7 +46,7 @@ def names_are_declared(infrastructure: Infrastructure) -> Iterator[str]:
 
 
 def imported_names_are_exported(infrastructure: Infrastructure) -> Iterator[str]:
-    """Require that what one file takes from another is there, and marked `@export()`."""
+    """Require that every imported name exists, and is marked `@export()`."""
     for template in infrastructure.templates:
         for taken in template.imports:
             source = read_template((template.path.parent / taken.source).resolve())
@@ -55,8 +55,8 @@ def imported_names_are_exported(infrastructure: Infrastructure) -> Iterator[str]
                     yield f"{template.path.name}: {taken.source} exports no {name}"
 
 
-def modules_get_what_they_ask_for(infrastructure: Infrastructure) -> Iterator[str]:
-    """Require that a module gets each parameter that has no default, and none that it does not have."""
+def modules_get_their_parameters(infrastructure: Infrastructure) -> Iterator[str]:
+    """Require that a module gets every parameter without a default, and no unknown one."""
     for template, module, inner in _calls(infrastructure):
         given = set(_arguments(module))
         asked = {name for name, declared in inner.parameters.items() if declared.value is None}
@@ -67,14 +67,14 @@ def modules_get_what_they_ask_for(infrastructure: Infrastructure) -> Iterator[st
 
 
 def outputs_that_are_read_exist(infrastructure: Infrastructure) -> Iterator[str]:
-    """Require of each output that is read from a module that the module has it."""
+    """Require that each output that is read from a module exists."""
     for template, module, inner in _calls(infrastructure):
         for name in sorted(set(_outputs_read(template, module)) - inner.outputs.keys()):
             yield f"{template.path.name}: {module.name} has no output {name}"
 
 
 def _calls(infrastructure: Infrastructure) -> Iterator[tuple[Template, Resource, Template]]:
-    """Give each module with the template that calls it, and the one that it is."""
+    """Yield each module with the template that calls it and its own template."""
     for template in infrastructure.templates:
         for module in template.modules.values():
             path = (template.path.parent / module.source).resolve()
@@ -109,7 +109,7 @@ def _free_names(template: Template) -> Iterator[str]:
 
 
 def _used(node: Node, bound: frozenset[str]) -> Iterator[str]:
-    """Give the names in an expression but those in `bound`: of loops, functions and lambdas around it."""
+    """Yield the names in an expression except those in `bound`: of enclosing loops, functions and lambdas."""
     parts = named(node)
     match node.type:
         case "identifier":

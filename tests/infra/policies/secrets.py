@@ -1,4 +1,4 @@
-"""Secrets go into the vault, the alert webhook's address to the action group too, and are shown nowhere."""
+"""Secrets are stored in the vault, the webhook's address also in the action group, and nowhere else."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from tests.infra.bicep.template import text_of, walk
 from tests.infra.bicep.values import Unresolved, Value
 from tests.infra.infrastructure import CANARY, Infrastructure
 
-#: What gives a key, a password or a connection string that holds one.
+#: Functions that return a key, a password or a connection string that contains one.
 _GIVES_SECRETS = re.compile(r"^list[A-Z]\w*$|^getSecret$")
 
 _SOUNDS_SECRET = re.compile(r"password|pwd|secret|accountkey|acctkey", re.IGNORECASE)
 
-#: The alert webhook's address, and the key of the sample services, wherever they are passed on.
+#: The alert webhook's address and the key of the sample services, wherever they are passed on.
 _SECRET = (CANARY, "newGuid()")
 
-#: Where they may stand: it is what these are for.
+#: The resources that may contain them.
 _KEEPS_SECRETS = {"Microsoft.KeyVault/vaults/secrets", "Microsoft.Insights/actionGroups"}
 
 
-def keys_are_never_asked_for(infrastructure: Infrastructure) -> Iterator[str]:
-    """Require that no template calls `listKeys` or the like, so that no key can get anywhere."""
+def keys_are_never_read(infrastructure: Infrastructure) -> Iterator[str]:
+    """Require that no template calls `listKeys` or a similar function, so that no key can leak."""
     for template in infrastructure.templates:
         for node in walk(template.root):
             name = text_of(node).split(".")[-1]
@@ -32,7 +32,7 @@ def keys_are_never_asked_for(infrastructure: Infrastructure) -> Iterator[str]:
 
 
 def outputs_hold_no_secret(infrastructure: Infrastructure) -> Iterator[str]:
-    """Require that no output of any template holds a secret: the deployment's record shows outputs."""
+    """Require that no output of any template contains a secret: the deployment history shows outputs."""
     for environment in infrastructure.environments:
         for deployment in environment.deployment.deployments():
             for name, value in deployment.outputs().items():
@@ -41,7 +41,7 @@ def outputs_hold_no_secret(infrastructure: Infrastructure) -> Iterator[str]:
 
 
 def outputs_use_no_secure_parameter(infrastructure: Infrastructure) -> Iterator[str]:
-    """Require that no output so much as mentions one (linter: outputs-should-not-contain-secrets)."""
+    """Require that no output even mentions one (linter: outputs-should-not-contain-secrets)."""
     for template in infrastructure.templates:
         secure = {each.name for each in template.parameters.values() if "secure" in each.decorators}
         for output in template.outputs.values():
@@ -51,7 +51,7 @@ def outputs_use_no_secure_parameter(infrastructure: Infrastructure) -> Iterator[
 
 
 def settings_hold_no_secret(infrastructure: Infrastructure) -> Iterator[str]:
-    """Require that only vault and action group hold a secret; the app's settings refer to the vault."""
+    """Require that only vault and action group contain a secret; the app's settings refer to the vault."""
     for environment in infrastructure.environments:
         for resource in environment.resources:
             if resource.type not in _KEEPS_SECRETS and _holds_secret(resource.body):
@@ -63,7 +63,7 @@ def settings_hold_no_secret(infrastructure: Infrastructure) -> Iterator[str]:
 
 
 def secrets_are_secure_parameters(infrastructure: Infrastructure) -> Iterator[str]:
-    """Require `@secure()` of each parameter that a secret is passed in: the record shows the others."""
+    """Require `@secure()` for each parameter that receives a secret: the history shows all others."""
     for environment in infrastructure.environments:
         for deployment in environment.deployment.deployments():
             for name, declared in deployment.template.parameters.items():
@@ -72,7 +72,7 @@ def secrets_are_secure_parameters(infrastructure: Infrastructure) -> Iterator[st
 
 
 def parameters_that_sound_secret_are_secure(infrastructure: Infrastructure) -> Iterator[str]:
-    """Require `@secure()` of every parameter that is called a secret (linter: secure-secrets-in-params)."""
+    """Require `@secure()` for every parameter whose name says secret (linter: secure-secrets-in-params)."""
     for template in infrastructure.templates:
         for each in template.parameters.values():
             if _SOUNDS_SECRET.search(each.name) and "secure" not in each.decorators:

@@ -1,4 +1,4 @@
-"""The app's settings and host.json against what the code reads, in both directions."""
+"""The app's settings and host.json match what the code reads, in both directions."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ _HOST = {
 }
 _DURABLE_CONNECTION = "DURABLE_TASK_SCHEDULER_CONNECTION_STRING"
 
-#: A setting of this form stands for a value of host.json, at the path that follows.
+#: A setting with this prefix overrides a value of host.json, at the path that follows.
 _OVERRIDE = "AzureFunctionsJobHost__"
 
-#: Fields of the settings that may differ from their defaults: how services are reached, and callers known.
+#: Fields of the settings that may differ from their defaults: addresses of services, authentication.
 _GIVEN = {
     "sample_services",
     "state_store_uri",
@@ -46,7 +46,7 @@ _GIVEN = {
 
 
 def every_known_setting_is_set(infrastructure: Infrastructure) -> Iterator[str]:
-    """Require all that the code reads but connection strings, and all that the host needs."""
+    """Require every setting that the code reads, except connection strings, and all that the host needs."""
     for environment in infrastructure.environments:
         wanted = _known(infrastructure, environment) - application.TELEMETRY_ELSEWHERE
         for name in sorted(wanted - environment.settings.keys()):
@@ -54,15 +54,15 @@ def every_known_setting_is_set(infrastructure: Infrastructure) -> Iterator[str]:
 
 
 def no_unknown_setting_is_set(infrastructure: Infrastructure) -> Iterator[str]:
-    """Require that nothing is set that nobody reads, and no connection string."""
+    """Require that every setting is read, and that none is a connection string."""
     for environment in infrastructure.environments:
         for name in sorted(environment.settings.keys() - _known(infrastructure, environment)):
             if not name.startswith(_OVERRIDE):
-                yield f"{environment.name}: setting {name} is read by nobody, or holds a key"
+                yield f"{environment.name}: setting {name} is not read, or contains a key"
 
 
 def application_starts_with_its_settings(infrastructure: Infrastructure) -> Iterator[str]:
-    """Require that the code accepts its settings, and that those that nobody chose have its defaults."""
+    """Require that the code accepts its settings, and that those that were not chosen have its defaults."""
     for environment in infrastructure.environments:
         try:
             values = {name: _text(value) for name, value in environment.settings.items()}
@@ -77,7 +77,7 @@ def application_starts_with_its_settings(infrastructure: Infrastructure) -> Iter
 
 
 def agents_call_the_samples(infrastructure: Infrastructure) -> Iterator[str]:
-    """Require that with the samples each Agent calls the path that it calls locally, at the app itself."""
+    """Require that with sample services each Agent calls the same path as locally, at the app itself."""
     for environment in infrastructure.environments:
         if not environment.parameters.get("sampleServices", True):
             continue
@@ -87,8 +87,8 @@ def agents_call_the_samples(infrastructure: Infrastructure) -> Iterator[str]:
                 yield f"{environment.name}: {agent.url_setting} must lead to {agent.path} of the app itself"
 
 
-def agents_show_the_key_of_the_samples(infrastructure: Infrastructure) -> Iterator[str]:
-    """Require that the host keeps keys in the vault, and that Agents show the one of the samples."""
+def agents_send_the_key_of_the_samples(infrastructure: Infrastructure) -> Iterator[str]:
+    """Require that the host keeps its keys in the vault, and that Agents send that of the sample services."""
     prefix = f"function--{application.samples_function()}--"
     for environment in infrastructure.environments:
         if environment.settings.get("AzureWebJobsSecretStorageType") != "keyvault":
@@ -104,7 +104,7 @@ def agents_show_the_key_of_the_samples(infrastructure: Infrastructure) -> Iterat
 
 
 def references_to_secrets_name_a_version(infrastructure: Infrastructure) -> Iterator[str]:
-    """Require that a setting changes with its secret: else the platform keeps the old one for a day."""
+    """Require that a setting changes with its secret: otherwise the platform keeps the old one for a day."""
     for environment in infrastructure.environments:
         for name, value in environment.settings.items():
             text = _text_of(value)
@@ -112,8 +112,8 @@ def references_to_secrets_name_a_version(infrastructure: Infrastructure) -> Iter
                 yield f"{environment.name}: {name} must refer to a version of its secret"
 
 
-def callers_are_known_by_sign_in_alone(infrastructure: Infrastructure) -> Iterator[str]:
-    """Require AUTH_MODE easyauth where sign-in is on, and nowhere else: headers could be forged."""
+def callers_are_identified_by_sign_in_only(infrastructure: Infrastructure) -> Iterator[str]:
+    """Require AUTH_MODE easyauth only where sign-in is on: elsewhere the header could be forged."""
     for environment in infrastructure.environments:
         configs = {config.at("name") for config in environment.of("Microsoft.Web/sites/config")}
         wanted = "easyauth" if "authsettingsV2" in configs else "keys"
@@ -122,7 +122,7 @@ def callers_are_known_by_sign_in_alone(infrastructure: Infrastructure) -> Iterat
 
 
 def connections_are_set(infrastructure: Infrastructure) -> Iterator[str]:
-    """Require that each connection that a trigger names is set by identity, and each that is set is used."""
+    """Require that each trigger's connection is set, by identity, and that each one that is set is used."""
     used = application.connections() | {"AzureWebJobsStorage", "StateStore"}
     for environment in infrastructure.environments:
         parts = [name.split("__") for name in environment.settings if "__" in name]
@@ -132,7 +132,7 @@ def connections_are_set(infrastructure: Infrastructure) -> Iterator[str]:
 
 
 def references_are_set(infrastructure: Infrastructure) -> Iterator[str]:
-    """Require that what host.json or a trigger names as `%NAME%` is a setting."""
+    """Require that each `%NAME%` in host.json or a trigger is a setting."""
     texts = [*_strings(infrastructure.json("host.json")), *application.texts()]
     names = {name for text in texts for name in re.findall(r"%(\w+)%", text)}
     for environment in infrastructure.environments:
@@ -141,7 +141,7 @@ def references_are_set(infrastructure: Infrastructure) -> Iterator[str]:
 
 
 def host_json_fits_the_durable_backend(infrastructure: Infrastructure) -> Iterator[str]:
-    """Require that host.json says storage, and that for the scheduler settings stand in for its values."""
+    """Require Azure Storage in host.json, and settings that override it for the Durable Task Scheduler."""
     durable = infrastructure.json("host.json")["extensions"]["durableTask"]
     for environment in infrastructure.environments:
         overrides = {name for name in environment.settings if name.startswith(_OVERRIDE)}
@@ -183,7 +183,7 @@ def _text_of(value: Value) -> str:
 
 
 def _text(value: Value) -> str:
-    """Write a setting as Azure would; what only Azure knows, or the vault holds, is an address."""
+    """Return a setting as Azure would; values from Azure or the vault are replaced by an address."""
     match value:
         case Unresolved(text, written=True) if not text.startswith("@Microsoft.KeyVault("):
             return re.sub(r"\$\{[^}]*}", "known.example.com", text)

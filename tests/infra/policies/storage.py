@@ -1,4 +1,4 @@
-"""Queues and tables: all that the application uses is declared, as it uses it."""
+"""Queues and tables: everything that the application uses is declared."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _TABLES = "Microsoft.Storage/storageAccounts/tableServices/tables"
 
 
 def every_listed_queue_is_declared(infrastructure: Infrastructure) -> Iterator[str]:
-    """Require the queues of infra/queues.json, with what that file says of each."""
+    """Require the queues of infra/queues.json, with the properties given there."""
     listed = {each["name"]: each["properties"] for each in infrastructure.json("infra/queues.json")["queues"]}
     for environment in infrastructure.environments:
         queues = environment.of("Microsoft.ServiceBus/namespaces/queues")
@@ -23,7 +23,7 @@ def every_listed_queue_is_declared(infrastructure: Infrastructure) -> Iterator[s
 
 
 def queues_detect_duplicates(infrastructure: Infrastructure) -> Iterator[str]:
-    """Require that queues on which a message may be sent twice drop the second, within ten minutes."""
+    """Require duplicate detection within ten minutes on queues to which a message can be sent twice."""
     for environment in infrastructure.environments:
         queues = environment.of("Microsoft.ServiceBus/namespaces/queues")
         detecting = {
@@ -37,7 +37,7 @@ def queues_detect_duplicates(infrastructure: Infrastructure) -> Iterator[str]:
 
 
 def queues_bound_their_messages(infrastructure: Infrastructure) -> Iterator[str]:
-    """Require that a message is locked, delivered and kept within limits that each queue gives."""
+    """Require that each queue limits a message's lock, number of deliveries and time to live."""
     for queue in infrastructure.each("Microsoft.ServiceBus/namespaces/queues"):
         for name in ("lockDuration", "maxDeliveryCount", "defaultMessageTimeToLive"):
             if not queue.at("properties", name):
@@ -45,7 +45,7 @@ def queues_bound_their_messages(infrastructure: Infrastructure) -> Iterator[str]
 
 
 def tables_are_declared(infrastructure: Infrastructure) -> Iterator[str]:
-    """Require the application's tables, and the samples' only where the samples are."""
+    """Require the application's tables, and those of the sample services only where they are deployed."""
     samples = {FAULTS_TABLE, *(agent.table for agent in infrastructure.sampled_agents)}
     for environment in infrastructure.environments:
         wanted = STATE_TABLES | (samples if environment.parameters.get("sampleServices", True) else set())
@@ -54,8 +54,8 @@ def tables_are_declared(infrastructure: Infrastructure) -> Iterator[str]:
             yield f"{environment.name}: tables {sorted(declared ^ wanted)} differ from the code's"
 
 
-def state_is_replicated_as_asked(infrastructure: Infrastructure) -> Iterator[str]:
-    """Require that the state store is replicated as the parameter says; as it comes, over zones."""
+def state_is_replicated_as_chosen(infrastructure: Infrastructure) -> Iterator[str]:
+    """Require the state store's replication that the parameter says; by default, zone-redundant."""
     for environment in infrastructure.environments:
         accounts = environment.of("Microsoft.Storage/storageAccounts")
         skus = {str(account.at("sku", "name")) for account in accounts}

@@ -1,4 +1,4 @@
-"""How services are reached: by TLS only, and where a private network is asked for, through nothing else."""
+"""Transport: TLS only, and, if a private network is chosen, no other access."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from tests.infra.bicep.values import Value, at, items_of
 from tests.infra.infrastructure import Environment, Infrastructure
 
-#: What a resource must say, by its type and the property's path.
+#: The required values, by type of resource and path of the property.
 _WANTED: dict[str, dict[tuple[str, ...], Value]] = {
     "Microsoft.Storage/storageAccounts": {
         ("minimumTlsVersion",): "TLS1_2",
@@ -23,7 +23,7 @@ _WANTED: dict[str, dict[tuple[str, ...], Value]] = {
     },
 }
 
-#: What can be closed to the internet, and the services that private endpoints then lead to.
+#: The resources that can be closed to the internet, and the services that need private endpoints then.
 _CLOSED = {
     "Microsoft.Storage/storageAccounts",
     "Microsoft.ServiceBus/namespaces",
@@ -32,12 +32,12 @@ _CLOSED = {
 }
 _GROUPS = {"blob", "queue", "table", "namespace", "scheduler", "vault"}
 
-#: The samples are open, as a stranger's service on the internet would be.
+#: The sample services are public, as a third party's service would be.
 _OPEN_PATHS = {"/api/health", "/api/services/*"}
 
 
 def transport_is_encrypted(infrastructure: Infrastructure) -> Iterator[str]:
-    """Require HTTPS and TLS 1.2 or newer, and no remote debugging, no other site's scripts."""
+    """Require HTTPS and TLS 1.2 or newer, no remote debugging, and no CORS."""
     for kind, wanted in _WANTED.items():
         for resource in infrastructure.each(kind):
             for path, value in wanted.items():
@@ -46,14 +46,14 @@ def transport_is_encrypted(infrastructure: Infrastructure) -> Iterator[str]:
 
 
 def private_network_closes_the_rest(infrastructure: Infrastructure) -> Iterator[str]:
-    """Require that with a private network all behind the app is closed, and has a private endpoint."""
+    """Require that with a private network every service behind the app is closed, with a private endpoint."""
     for environment in infrastructure.environments:
         if environment.parameters.get("privateNetwork"):
             yield from _open(environment)
 
 
 def sign_in_guards_all_but_health(infrastructure: Infrastructure) -> Iterator[str]:
-    """Require that without a token there is only 401, but for health and the samples."""
+    """Require 401 for requests without a token, except to health and the sample services."""
     for environment in infrastructure.environments:
         for config in environment.of("Microsoft.Web/sites/config"):
             if config.at("name") != "authsettingsV2":

@@ -1,4 +1,4 @@
-"""What watches an environment, as the templates plan it."""
+"""The monitoring of an environment, as the templates plan it."""
 
 from __future__ import annotations
 
@@ -32,5 +32,5 @@ def watching() -> Deployment:
 
 @pytest.fixture(scope="package")
 def plan(watching: Deployment) -> list[Planned]:
-    """Give every resource that it makes."""
+    """Return every resource that it deploys."""
     return list(watching.planned())

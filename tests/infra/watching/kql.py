@@ -1,4 +1,4 @@
-"""Reads what a query takes for granted of the log: how lines begin, and which facts their JSON holds."""
+"""Reads what a query expects of the log: how lines begin, and which fields their JSON has."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ _FACT = re.compile(r"\b(?:Facts|Figures)\.(\w+)")
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """A query file. `head` begins each line that it reads, None when it reads no lines of ours.
+    """A query file. `head` is the start of each line that it reads, None when it reads none of our lines.
 
-    `changes` are the ways in which a breaker's line goes on; `facts` the names that it asks JSON for.
+    `changes` are the possible continuations of a breaker's line; `facts` the JSON fields that it reads.
     """
 
     text: str
@@ -26,7 +26,7 @@ class Query:
     facts: frozenset[str]
 
     def gives(self, column: str) -> bool:
-        """Tell whether the query's last operator names a column."""
+        """Return whether the query's last operator names a column."""
         return re.search(rf"\b{column}\b", self.text.rpartition("\n| ")[2]) is not None
 
 
@@ -43,5 +43,5 @@ def read_query(name: str) -> Query:
 
 
 def query_names() -> list[str]:
-    """Name every query file."""
+    """Return the name of every query file."""
     return sorted(path.stem for path in FOLDER.glob("*.kql"))

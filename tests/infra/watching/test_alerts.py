@@ -1,4 +1,4 @@
-"""The alerts that are planned: what each is about, and that each reaches the operators."""
+"""The planned alerts: what each detects, and that each reaches the operators."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.infra.watching.resources import (
     of_type,
 )
 
-#: Each thing that an operator must be told, and the metric or the column of a query that tells it.
+#: Each condition that an operator must know of, and the metric or the query column that shows it.
 _MEASURED = {
     "dead-letters": ("DeadletteredMessages", "Minimum", "GreaterThan", 0),
     "backlog": ("ActiveMessages", "Minimum", "GreaterThan", 100),
@@ -36,7 +36,7 @@ _MEASURED = {
 
 
 def test_everything_that_matters_has_an_alert(plan: list[Planned]) -> None:
-    """No more and no less; each with the condition under which it fires."""
+    """Exactly these, each with the condition under which it fires."""
     planned = {}
     for name, alert in alerts(plan).items():
         each = criterion(alert)
@@ -45,20 +45,20 @@ def test_everything_that_matters_has_an_alert(plan: list[Planned]) -> None:
     assert planned == _MEASURED
 
 
-def test_every_alert_tells_the_one_action_group(plan: list[Planned]) -> None:
-    """Whoever is added there hears of all."""
+def test_every_alert_notifies_the_one_action_group(plan: list[Planned]) -> None:
+    """A receiver that is added there gets all alerts."""
     [group] = of_type(plan, ACTION_GROUP)
-    told = Unresolved(f"{group.symbol}.id", ACTION_GROUP)
+    group_id = Unresolved(f"{group.symbol}.id", ACTION_GROUP)
     assert [alert.at("properties", "actions") for alert in of_type(plan, METRIC_ALERT)] == [
-        [{"actionGroupId": told}]
+        [{"actionGroupId": group_id}]
     ] * 2
     assert {str(alert.at("properties", "actions", "actionGroups")) for alert in of_type(plan, LOG_ALERT)} == {
-        str([told])
+        str([group_id])
     }
 
 
 def test_action_group_mails_and_posts(plan: list[Planned]) -> None:
-    """Everybody whom the parameters name, in Azure's common alert schema."""
+    """To every receiver in the parameters, in Azure's common alert schema."""
     [group] = of_type(plan, ACTION_GROUP)
     assert group.at("properties", "emailReceivers") == [
         {"name": "email-0", "emailAddress": "olga@example.com", "useCommonAlertSchema": True},
@@ -70,21 +70,21 @@ def test_action_group_mails_and_posts(plan: list[Planned]) -> None:
 
 
 @pytest.mark.parametrize("name", ["dead-letters", "backlog"])
-def test_every_queue_is_watched(plan: list[Planned], name: str) -> None:
-    """All of `infra/queues.json`, each by itself."""
+def test_every_queue_is_monitored(plan: list[Planned], name: str) -> None:
+    """Every queue in `infra/queues.json`, separately."""
     queues = json.loads((ROOT / "infra/queues.json").read_text(encoding="utf-8"))["queues"]
     assert dimensions(alerts(plan)[name]) == {"EntityName": [queue["name"] for queue in queues]}
 
 
 def test_overdue_means_three_sweeps() -> None:
-    """The threshold follows the schedule that is the default: every so many seconds."""
+    """The threshold is derived from the default schedule."""
     schedule = Settings.model_fields["supervisor_schedule"].default
     seconds = int(schedule.removeprefix("*/").split()[0])
     assert _MEASURED["overdue-tasks"][3] == 3 * seconds
 
 
-def test_an_error_is_told_by_one_alert(plan: list[Planned]) -> None:
-    """Either a task was on its way, or it was being undone."""
+def test_an_error_raises_one_alert(plan: list[Planned]) -> None:
+    """The task was either carried out or undone."""
     asked = {name: dimensions(alerts(plan)[name]) for name in ("tasks-in-error", "failed-compensation")}
     assert asked == {
         "tasks-in-error": {"Workflow": ["*"], "Direction": ["do"]},
@@ -93,21 +93,21 @@ def test_an_error_is_told_by_one_alert(plan: list[Planned]) -> None:
 
 
 def test_each_service_and_queue_has_its_own_alert(plan: list[Planned]) -> None:
-    """While one is told of, another that follows is told of too."""
+    """While one alert is active, another service or queue still raises its own."""
     found = alerts(plan)
     assert dimensions(found["open-breaker"]) == {"Service": ["*"], "State": ["open"]}
     assert dimensions(found["message-lost"]) == {"Queue": ["*"]}
     assert dimensions(found["old-messages"]) == {"Queue": ["*"]}
 
 
-def test_windows_reach_over_late_rows(plan: list[Planned]) -> None:
-    """Telemetry arrives minutes late, so a log alert looks back further than its last look."""
+def test_windows_include_late_rows(plan: list[Planned]) -> None:
+    """Telemetry arrives minutes late, so a log alert's window is longer than its interval."""
     for name, alert in alerts(plan).items():
         if alert.type == LOG_ALERT:
             assert alert.at("properties", "evaluationFrequency") == "PT5M", name
             assert alert.at("properties", "windowSize") in {"PT10M", "PT15M"}, name
 
 
-def test_alerts_end_by_themselves(plan: list[Planned]) -> None:
-    """An operator closes nothing."""
+def test_alerts_resolve_automatically(plan: list[Planned]) -> None:
+    """Operators need not close them."""
     assert {alert.at("properties", "autoMitigate") for alert in alerts(plan).values()} == {True}

@@ -1,4 +1,4 @@
-"""The queries read the lines that the application really logs: each is produced here by the code itself."""
+"""The queries read the lines that the application logs: here the code itself produces each one."""
 
 from __future__ import annotations
 
@@ -42,14 +42,14 @@ def _facts(line: str) -> dict[str, Any]:
 
 
 async def _alert_line(before: TaskRecord, after: TaskRecord, caplog: pytest.LogCaptureFixture) -> str:
-    """Give the line that a change of a task has the operators' function log."""
+    """Return the line that the operators' function logs for a change of a task."""
     [alert] = [each for each in announcements(before, after) if each.kind is AnnouncementKind.ALERT]
     await Alerts(None).alert_task(announcement_message(alert).model_dump_json().encode())
     return caplog.messages[-1]
 
 
 async def test_task_in_error_is_found(caplog: pytest.LogCaptureFixture) -> None:
-    """By the first words, the state and the names of the facts."""
+    """By the first words, the state and the names of the fields."""
     query = read_query("tasks-in-error")
     before = pending(trip(remedy=Remedy.HOLD))
     line = await _alert_line(before, supervised(before, giving_up()), caplog)
@@ -60,7 +60,7 @@ async def test_task_in_error_is_found(caplog: pytest.LogCaptureFixture) -> None:
     assert _facts(line)["state"] == ProcessState.ERROR
 
 
-async def test_failed_undo_is_told_from_other_errors(caplog: pytest.LogCaptureFixture) -> None:
+async def test_failed_undo_is_distinguished_from_other_errors(caplog: pytest.LogCaptureFixture) -> None:
     """By the beginning of the reason."""
     prefix = "undo of "
     assert f'Reason startswith "{prefix}"' in read_query("tasks-in-error").text
@@ -74,7 +74,7 @@ async def test_failed_undo_is_told_from_other_errors(caplog: pytest.LogCaptureFi
 
 
 async def test_lost_message_is_found(caplog: pytest.LogCaptureFixture) -> None:
-    """It is an error; the warning that its alert was not posted begins alike and is not counted."""
+    """The line is an error; the warning about an unsent alert begins the same, and is not counted."""
     query = read_query("lost-messages")
     ports = fake_ports(store=MemoryStateStore(FakeClock()), rejected=RecordedRejections())
     reader = DeadLetters(ports, Alerts(None))
@@ -88,7 +88,7 @@ async def test_lost_message_is_found(caplog: pytest.LogCaptureFixture) -> None:
 
 
 async def test_sweep_is_found_with_its_figures(caplog: pytest.LogCaptureFixture) -> None:
-    """A quiet sweep too, for it is the Supervisor's sign of life."""
+    """Also a sweep that did nothing: it shows that the Supervisor is alive."""
     query = read_query("sweeps")
     bench = Bench()
     await report_sweep(bench.supervisor)
@@ -103,7 +103,7 @@ async def test_sweep_is_found_with_its_figures(caplog: pytest.LogCaptureFixture)
 
 
 async def test_waiting_messages_are_found_with_their_age(caplog: pytest.LogCaptureFixture) -> None:
-    """And with the queue that they wait in."""
+    """And with their queue."""
 
     class Queues:
         async def depths(self) -> list[QueueDepth]:
@@ -117,20 +117,20 @@ async def test_waiting_messages_are_found_with_their_age(caplog: pytest.LogCaptu
 
 
 async def test_failed_sweep_is_no_sign_of_life(caplog: pytest.LogCaptureFixture) -> None:
-    """So that a Supervisor that fails again and again counts as silent."""
+    """A Supervisor that keeps failing counts as silent."""
 
     class Broken:
         async def run(self) -> None:
             raise OSError
 
-    await report_sweep(Broken())  # type: ignore[arg-type] # all of a sweep that is asked for
+    await report_sweep(Broken())  # type: ignore[arg-type] # the only method that is called
     head = read_query("sweeps").head
     assert head
     assert not caplog.messages[-1].startswith(head)
 
 
 async def test_breaker_is_found_open_and_closed(caplog: pytest.LogCaptureFixture) -> None:
-    """The service stands between the first words and what has changed."""
+    """The service is named between the first words and the change."""
     query = read_query("breakers")
     instances = Instances()
     breaker = await instances.open_breaker()
@@ -143,7 +143,7 @@ async def test_breaker_is_found_open_and_closed(caplog: pytest.LogCaptureFixture
         assert line.startswith(f"{query.head}drone: {change}")
 
 
-def test_every_query_of_lines_is_held_against_the_code() -> None:
-    """One that is new needs a test here."""
+def test_every_query_of_lines_is_checked_against_the_code() -> None:
+    """A new query needs a test here."""
     held = {"tasks-in-error", "lost-messages", "sweeps", "breakers", "waiting-messages"}
     assert {name for name in query_names() if "AppTraces" in read_query(name).text} == held

@@ -1,4 +1,4 @@
-"""The queries read metrics that the application really has."""
+"""The queries read metrics that the application has."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _OF_METRICS = [name for name in query_names() if "AppMetrics" in read_query(name
 
 
 def _instruments() -> set[str]:
-    """Name what `instruments.py` makes: the first argument of each `create_…`."""
+    """Return the names of the instruments in `instruments.py`: the first argument of each `create_…`."""
     source = (ROOT / "functions/telemetry/instruments.py").read_bytes()
     return {
         node.args[0].value
@@ -29,8 +29,8 @@ def _instruments() -> set[str]:
 
 
 @pytest.mark.parametrize("name", _OF_METRICS)
-def test_metrics_and_their_facts_are_there(name: str) -> None:
-    """By the names under which they are exported."""
+def test_metrics_and_their_attributes_exist(name: str) -> None:
+    """With the names under which they are exported."""
     text = read_query(name).text
     filtered = next(line for line in text.splitlines() if line.startswith("| where Name "))
     named = set(re.findall(r'"([^"]+)"', filtered))
@@ -40,5 +40,5 @@ def test_metrics_and_their_facts_are_there(name: str) -> None:
 
 
 def test_states_and_durations_are_metrics() -> None:
-    """The workbook's first two parts."""
+    """For the workbook's first two parts."""
     assert _OF_METRICS == ["task-counts", "task-durations"]

@@ -1,4 +1,4 @@
-"""One copy of each query: alerts and workbook take it from its file, and ask for columns that it gives."""
+"""One copy of each query: alerts and workbook load its file, and use columns that it returns."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.infra.watching.resources import LOG_ALERT, alerts, criterion, dimensi
 
 _WATCHING = ROOT / "infra/modules/watching"
 _WORKBOOK = (ROOT / "infra/workbook/workbook.json").read_text(encoding="utf-8")
-#: What must be seen of an environment, and where the workbook shows it.
+#: What operators must see of an environment, and where the workbook shows it.
 _SHOWN = {
     "states": "task-counts",
     "durations": "task-durations",
@@ -30,7 +30,7 @@ _SHOWN = {
 
 
 def test_log_alerts_run_the_files(plan: list[Planned]) -> None:
-    """Each the one that `alerts.json` names, word for word."""
+    """Each runs the file that `alerts.json` names, unchanged."""
     declared = json.loads((_WATCHING / "alerts.json").read_text(encoding="utf-8"))["log"]
     logged = {name: each for name, each in alerts(plan).items() if each.type == LOG_ALERT}
     assert {name: criterion(each)["query"] for name, each in logged.items()} == {
@@ -38,8 +38,8 @@ def test_log_alerts_run_the_files(plan: list[Planned]) -> None:
     }
 
 
-def test_log_alerts_measure_columns_that_are_there(plan: list[Planned]) -> None:
-    """Dimensions too: Azure would take another name for an empty one, and never fire."""
+def test_log_alerts_measure_existing_columns(plan: list[Planned]) -> None:
+    """Dimensions too: Azure would treat an unknown name as empty, and never fire."""
     queries = {query.text: query for query in map(read_query, query_names())}
     for name, alert in alerts(plan).items():
         if alert.type != LOG_ALERT:
@@ -50,7 +50,7 @@ def test_log_alerts_measure_columns_that_are_there(plan: list[Planned]) -> None:
 
 
 def test_workbook_shows_what_matters() -> None:
-    """Each thing in a part of its own, out of its query or of Service Bus' metrics."""
+    """Each in a separate part, from its query or from Service Bus metrics."""
     shown = {}
     for item in json.loads(_WORKBOOK)["items"]:
         if item["type"] in {3, 10}:
@@ -60,12 +60,12 @@ def test_workbook_shows_what_matters() -> None:
 
 
 def test_workbook_holds_no_query_of_its_own() -> None:
-    """It names the files; what it adds only sums up or sorts."""
+    """It names the files; what it adds only summarises or sorts."""
     assert not re.search(r"App(Traces|Requests|Metrics)|Message", _WORKBOOK.replace("Messages", ""))
 
 
 def test_every_name_in_the_workbook_is_filled(watching: Deployment) -> None:
-    """The template has a filling for each, and none besides; every query is used."""
+    """The template has exactly one value for each; every query is used."""
     [workbook] = [each for each in watching.deployments() if each.template.path.stem == "workbook"]
     fillings = properties_of(workbook.value_of("fillings"))
     named = frozenset(re.findall(r"<([\w-]+)>", _WORKBOOK))

@@ -1,4 +1,4 @@
-"""The runbook's table of who may do what: the roles that the templates give, and no other."""
+"""The runbook's table of who may do what: the roles that the templates assign, and no other."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.infra.policies.access import role_of
 _TABLE = (REPOSITORY / "docs/operations.md").read_text(encoding="utf-8").partition("## Who may do what")[2]
 _APPLICATION = "the application's identity"
 
-#: What the table calls the resources that roles are given on.
+#: The table's names for the resources that roles are assigned on.
 _PLACES = {
     "Microsoft.ServiceBus/namespaces/queues": "each queue",
     "Microsoft.Insights/components": "Application Insights component",
@@ -22,8 +22,8 @@ _PLACES = {
 }
 
 
-def test_table_names_the_roles_that_are_given_and_no_other() -> None:
-    """Each with what it is given on."""
+def test_table_names_exactly_the_roles_that_are_assigned() -> None:
+    """Each with its scope."""
     [everything] = [
         each for each in Infrastructure(REPOSITORY).environments if each.name == "with everything"
     ]
@@ -31,19 +31,19 @@ def test_table_names_the_roles_that_are_given_and_no_other() -> None:
     assert set(_listed()) == given
 
 
-def test_every_line_says_why() -> None:
-    """A role without a reason is one too many."""
+def test_every_row_gives_the_reason() -> None:
+    """A role without a reason should not be assigned."""
     assert [row for row in _rows() if not all(row[1:])] == []
 
 
 def _rows() -> list[list[str]]:
-    """Read the table's lines, below its head."""
+    """Read the table's rows, below its header."""
     lines = [line for line in _TABLE.splitlines() if line.startswith("| ")][1:]
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
 
 
 def _listed() -> Iterator[tuple[str, str]]:
-    """Give the application's roles, and what each is on; a line that names nobody is about who is above."""
+    """Return the application's roles and their scopes; a row without a name continues the one above."""
     who = ""
     for name, roles, place, _ in _rows():
         who = name or who
@@ -52,7 +52,7 @@ def _listed() -> Iterator[tuple[str, str]]:
 
 
 def _given(deployment: Deployment) -> Iterator[tuple[str, str]]:
-    """Give the roles that one template assigns, and what each is on."""
+    """Return the roles that one template assigns, and their scopes."""
     names = _role_names()
     for each in deployment.planned():
         if (
@@ -65,14 +65,14 @@ def _given(deployment: Deployment) -> Iterator[tuple[str, str]]:
 
 
 def _place(resource_type: str, deployment: Deployment) -> str:
-    """Name what a role is on; of the storage accounts, the host's has a container for the package."""
+    """Return the name of a role's scope; the host's storage account is the one with a container."""
     if resource_type != "Microsoft.Storage/storageAccounts":
         return _PLACES[resource_type]
     return "host's storage account" if deployment.value_of("containers") else "state store's account"
 
 
 def _role_names() -> dict[str, str]:
-    """Name each role by its id, in words."""
+    """Return the name of each role, by id."""
     roles = Deployment(REPOSITORY / "infra/modules/roles.bicep", {}).value_of("roles")
     return {
         str(role): re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name).lower()

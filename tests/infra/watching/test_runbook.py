@@ -1,4 +1,4 @@
-"""The runbook: each alert has its section, and each section its alert."""
+"""The runbook: each alert has a section, and each section an alert."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ _ROW = re.compile(r"^\| \[`([a-z-]+)`\]\(#.+\) \| (\d) \|", re.MULTILINE)
 
 
 def test_every_alert_has_its_section_and_every_section_its_alert(plan: list[Planned]) -> None:
-    """Whoever is called at three in the morning finds the page under the alert's name."""
+    """An operator who gets an alert at three in the morning finds the section under the alert's name."""
     assert sorted(section[1] for section in _SECTION.finditer(_RUNBOOK)) == sorted(alerts(plan))
 
 
 def test_every_section_says_what_it_means_and_what_to_do() -> None:
-    """And what to look at in between."""
+    """And what to look at."""
     for name, text in _SECTION.findall(_RUNBOOK):
         assert "**Meaning.**" in text, name
         assert re.search(r"\*\*Look at\*\*|\| what to do \|", text), name
@@ -28,13 +28,13 @@ def test_every_section_says_what_it_means_and_what_to_do() -> None:
 
 
 def test_the_list_names_every_alert_with_its_severity(plan: list[Planned]) -> None:
-    """As the templates have them."""
+    """As in the templates."""
     listed = {name: int(severity) for name, severity in _ROW.findall(_RUNBOOK)}
     assert listed == {name: alert.at("properties", "severity") for name, alert in alerts(plan).items()}
 
 
-def test_every_command_that_acts_sends_the_header_that_is_asked_for() -> None:
-    """Copied from here, it works."""
+def test_every_command_that_acts_sends_the_required_header() -> None:
+    """So the command works when it is copied."""
     commands = re.findall(r"^curl -X POST .+(?:\\\n.+)*", _RUNBOOK, re.MULTILINE)
     assert commands
     assert [command for command in commands if f"-H '{OWN_HEADER}: " not in command] == []
