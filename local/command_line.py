@@ -16,7 +16,7 @@ import aiohttp
 
 from local import commands
 from local.callers.client import OrderRefusedError
-from local.platform import INTERRUPTED, PlatformError, PlatformOptions, Ports, StartRefusedError
+from local.platform import INTERRUPTED, PlatformError, PlatformOptions, PlatformPorts, StartRefusedError
 
 _FAILED = 1
 _REFUSED = 2
@@ -136,7 +136,7 @@ def _add_data_option(parser: argparse.ArgumentParser) -> None:
 
 def _options(chosen: argparse.Namespace) -> PlatformOptions:
     blob, queue, table = chosen.azurite_ports
-    ports = Ports(chosen.port, chosen.sb_port, chosen.admin_port, blob, queue, table)
+    ports = PlatformPorts(chosen.port, chosen.sb_port, chosen.admin_port, blob, queue, table)
     return PlatformOptions(ports=ports, data=chosen.data, app=chosen.app)
 
 
