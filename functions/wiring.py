@@ -90,15 +90,9 @@ def http_session() -> aiohttp.ClientSession:
 
 def start_telemetry(settings: Settings) -> None:
     """Export telemetry to where the settings say, if anywhere. Raises `SettingsError`."""
-    component = settings.application_insights
+    to_otlp = settings.otlp_endpoint is not None
     with connection_string_of("APPLICATIONINSIGHTS_CONNECTION_STRING"):
-        export_telemetry(
-            service_name=settings.service_name,
-            to_otlp=settings.otlp_endpoint is not None,
-            azure_monitor=None if component is None else component.connection_string,
-            by_identity=component is not None and component.by_identity,
-            client_id=None if component is None else component.client_id,
-        )
+        export_telemetry(settings.service_name, settings.application_insights, to_otlp=to_otlp)
 
 
 class Wiring:

@@ -44,8 +44,7 @@ class Breaker:
     """
 
     def __init__(self, service: str, ports: Ports, policy: BreakerPolicy) -> None:
-        #: The remote service, by its Agent's name.
-        self.service = service
+        self._service = service
         self._policy = policy
         self._clock = ports.clock
         self._shared = SharedRecord(service, ports)
@@ -93,7 +92,7 @@ class Breaker:
         if probe is None:
             self._shared.record = record
             return
-        _log.info("circuit of %s: closed, the service is back", self.service)
+        _log.info("circuit of %s: closed, the service is back", self._service)
         await self._shared.publish(record)
 
     async def _failed(self, probe: BreakerRecord | None, error: str) -> None:
@@ -105,7 +104,7 @@ class Breaker:
             return
         _log.warning(
             "circuit of %s: open for %.0f s, %d failures in a row (%s)",
-            self.service,
+            self._service,
             self._policy.open_for.total_seconds(),
             record.failures,
             error,

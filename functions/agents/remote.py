@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from functools import partial
 from http import HTTPStatus
-from random import Random
+from random import Random, SystemRandom
 
 import aiohttp
 from pydantic import SecretStr
@@ -59,7 +59,7 @@ class RemoteService:
         key: SecretStr | None = None,
         session: Callable[[], aiohttp.ClientSession],
         breaker: Breaker,
-        random: Random,
+        random: Random | None = None,
     ) -> None:
         self._name = name
         self._address = address.rstrip("/")
@@ -67,7 +67,7 @@ class RemoteService:
         self._session = session
         self._breaker = breaker
         self._clock = ports.clock
-        self._random = random
+        self._random = random or SystemRandom()
 
     async def get(self, resource: str, complete_by: datetime) -> Json:
         """Read the resource, which needs no idempotency key; give the answer's JSON. Raises as `put` does."""
