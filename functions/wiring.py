@@ -42,7 +42,7 @@ from functions.scheduler.orchestrator import DurableSchedulers
 from functions.scheduler.outcomes import Outcomes
 from functions.scheduler.step_runner import StepRunner
 from functions.scheduler.takers import ReplyTaker, RequestTaker
-from functions.services.application import service_tables, services_blueprint
+from functions.services.application import service_tables, services_application, services_blueprint
 from functions.settings import Settings, connection_string_of
 from functions.store import connect as table_storage
 from functions.store.conditional_rows import ConditionalRows, TableBreakerRows, TableHeartbeat
@@ -134,8 +134,8 @@ class Wiring:
             operations.housekeeping_blueprint(Housekeeping(ports, settings.retention_days)),
         ]
         if self._services:
-            table = self._tables.get_table_client
-            blueprints.append(services_blueprint(self._services, table, ports.clock))
+            application = services_application(self._services, self._tables.get_table_client, ports.clock)
+            blueprints.append(services_blueprint(application))
         return blueprints
 
     def _make_ports(self) -> Ports:
