@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
-from functions.pattern.definition import Registry, Step
+from functions.pattern.definition import Registry
 from functions.pattern.records import StepRecord, TaskRecord
 from functions.pattern.states import Direction, EpochEnd, Outcome, ProcessState, StepState
 from functions.pattern.store_ports import ChangeAnnouncer
@@ -45,9 +45,12 @@ class CountedChanges:
         await self._announcer.announce(before, after)
 
     def _count_steps(self, before: TaskRecord, after: TaskRecord) -> None:
+        workflow = self._registry.find(after.order.workflow)
+        # Another version of the workflow may have had other steps.
+        definitions = {} if workflow is None else {step.name: step for step in workflow.steps}
         for old, new in zip(before.steps, after.steps, strict=True):
             outcome = _outcome(old, new, before, after)
-            step = self._definition(after, old)
+            step = definitions.get(old.name)
             if outcome is None or step is None or old.complete_by is None:
                 continue
             begun_at = old.complete_by - timedelta(seconds=step.complete_within)
@@ -57,12 +60,6 @@ class CountedChanges:
                 Field.DIRECTION: _UNDER_WAY[old.state].value,
             }
             STEP_DURATION.record(_seconds(begun_at, after.task.updated_at), attributes(facts))
-
-    def _definition(self, record: TaskRecord, step: StepRecord) -> Step | None:
-        """Find a step's definition; another version of the workflow may have had other steps."""
-        workflow = self._registry.find(record.order.workflow)
-        steps = () if workflow is None else workflow.steps
-        return next((each for each in steps if each.name == step.name), None)
 
 
 def _count_task(before: TaskRecord, after: TaskRecord) -> None:
