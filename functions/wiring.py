@@ -121,10 +121,14 @@ class Wiring:
     def blueprints(self) -> list[df.Blueprint]:
         """Give every function of the application."""
         ports, settings = self._ports, self._settings
+        callers, operators = self._callers(), self._operators()
+        intake = Intake(ports, self._registry, settings.reply_queues, settings.pick_up_seconds)
         blueprints = [
             console_blueprint(),
-            *self._http_interfaces(),
-            submission_blueprint(self._intake(), DurableSchedulers),
+            api_blueprint(callers),
+            operations.operations_blueprint(operators),
+            pages_blueprint(callers, operators),
+            submission_blueprint(intake, DurableSchedulers),
             self._scheduler(),
             queued_agents_blueprint(self._queued_agents()),
             supervisor_blueprint(self._sweep(), FullSweep(ports), schedule=settings.supervisor_schedule),
@@ -175,11 +179,6 @@ class Wiring:
     def _sender(self, queue: str) -> QueueSender:
         return QueueSender(self._bus, queue, self._bus_figures)
 
-    def _http_interfaces(self) -> list[df.Blueprint]:
-        callers, operators = self._callers(), self._operators()
-        pages = pages_blueprint(callers, operators)
-        return [api_blueprint(callers), operations.operations_blueprint(operators), pages]
-
     def _callers(self) -> FastAPI:
         acceptance = Acceptance(self._ports, self._settings.reply_queues)
         guard, check_store = self._guard(key_name="function-key"), self._ports.store.check
@@ -204,10 +203,6 @@ class Wiring:
         identify = signed_in if settings.auth_mode == "easyauth" else key_holder(key_name)
         caps = Caps(per_minute=settings.rate_per_minute, in_flight=settings.requests_in_flight)
         return Guard(identify, caps, self._ports.clock)
-
-    def _intake(self) -> Intake:
-        settings = self._settings
-        return Intake(self._ports, self._registry, settings.reply_queues, settings.pick_up_seconds)
 
     def _scheduler(self) -> df.Blueprint:
         ports, registry, start_within = self._ports, self._registry, self._settings.pick_up_seconds

@@ -1,7 +1,6 @@
-"""Starts the export of telemetry, if there is a place for it; ends it with the process.
+"""Starts the export of telemetry, if the settings name a place for it, and ends it with the process.
 
-Without one, OpenTelemetry's interfaces do nothing, and its SDK is not even imported: the late imports here
-take more than a second of a start.
+Otherwise OpenTelemetry's SDK is not even imported: the late imports here take more than a second of a start.
 """
 
 from __future__ import annotations
