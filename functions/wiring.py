@@ -150,13 +150,9 @@ class Wiring:
         announcements = bus.QueuedAnnouncements(self._sender)
         requests = bus.QueuedSchedulerRequests(self._sender(SCHEDULER_REQUESTS_QUEUE))
         announcer = Announcer(outbox=outbox, announcements=announcements, requests=requests)
+        counted = CountedChanges(announcer, self._registry)
         store = TableStateStore(
-            tasks,
-            shards=shards,
-            clock=clock,
-            new_id=new_id,
-            figures=figures,
-            announcer=CountedChanges(announcer, self._registry),
+            tasks, shards=shards, clock=clock, new_id=new_id, figures=figures, announcer=counted
         )
         return Ports(
             clock=clock,

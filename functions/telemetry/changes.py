@@ -8,21 +8,13 @@ from functions.pattern.definition import Registry
 from functions.pattern.records import StepRecord, TaskRecord
 from functions.pattern.states import Direction, EpochEnd, Outcome, ProcessState, StepState
 from functions.pattern.store_ports import ChangeAnnouncer
+from functions.telemetry import instruments
 from functions.telemetry.fields import Facts, Field, attributes
-from functions.telemetry.instruments import (
-    COMPENSATED,
-    ERRORS,
-    PROCESSED,
-    RECOVERIES,
-    STEP_DURATION,
-    SUBMITTED,
-    TASK_DURATION,
-)
 
 _ENDS = {
-    ProcessState.PROCESSED: PROCESSED,
-    ProcessState.COMPENSATED: COMPENSATED,
-    ProcessState.ERROR: ERRORS,
+    ProcessState.PROCESSED: instruments.PROCESSED,
+    ProcessState.COMPENSATED: instruments.COMPENSATED,
+    ProcessState.ERROR: instruments.ERRORS,
 }
 _UNDER_WAY = {StepState.RUNNING: Direction.DO, StepState.UNDOING: Direction.UNDO}
 _DONE = frozenset({StepState.COMPLETED, StepState.UNDONE})
@@ -38,7 +30,7 @@ class CountedChanges:
     async def announce(self, before: TaskRecord | None, after: TaskRecord) -> None:
         """Count the change from `before` to `after`, and announce it."""
         if before is None:
-            SUBMITTED.add(1, {Field.WORKFLOW: after.order.workflow})
+            instruments.SUBMITTED.add(1, {Field.WORKFLOW: after.order.workflow})
         else:
             _count_task(before, after)
             self._count_steps(before, after)
@@ -59,19 +51,19 @@ class CountedChanges:
                 Field.OUTCOME: outcome.value,
                 Field.DIRECTION: _UNDER_WAY[old.state].value,
             }
-            STEP_DURATION.record(_seconds(begun_at, after.task.updated_at), attributes(facts))
+            instruments.STEP_DURATION.record(_seconds(begun_at, after.task.updated_at), attributes(facts))
 
 
 def _count_task(before: TaskRecord, after: TaskRecord) -> None:
     workflow = {Field.WORKFLOW.value: after.order.workflow}
     closed = after.history[len(before.history) :]
     if any(epoch.ended_by is EpochEnd.RECOVERED for epoch in closed):
-        RECOVERIES.add(1, workflow)
+        instruments.RECOVERIES.add(1, workflow)
     state = after.task.process_state
     if state in _ENDS and state is not before.task.process_state:
         _ENDS[state].add(1, workflow)
         duration = _seconds(after.order.submitted_at, after.task.updated_at)
-        TASK_DURATION.record(duration, {**workflow, Field.STATE.value: state.value})
+        instruments.TASK_DURATION.record(duration, {**workflow, Field.STATE.value: state.value})
 
 
 def _outcome(old: StepRecord, new: StepRecord, before: TaskRecord, after: TaskRecord) -> Outcome | None:
