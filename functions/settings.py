@@ -1,8 +1,7 @@
 """Every setting of the application, read and checked once at start.
 
-Connections follow the Functions host's own convention: `NAME` holds a connection string (local
-runs); `NAME__tableServiceUri` or `NAME__fullyQualifiedNamespace` is an address that is reached with
-an identity (Azure), user-assigned when `NAME__clientId` is set.
+Connections follow the Functions host's own convention: `NAME` is a connection string (local runs), or
+`NAME__tableServiceUri` or `NAME__fullyQualifiedNamespace` an address reached with an identity (Azure).
 """
 
 from __future__ import annotations
@@ -10,12 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Field, HttpUrl, ValidationError
+from pydantic import AfterValidator, AliasGenerator, BeforeValidator, Field, HttpUrl, ValidationError
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from functions.pattern.errors import SettingsError
+from functions.telemetry.export import ApplicationInsights
 from functions.web.destinations import check_destination
 
 #: An address that the application sends requests to.
@@ -37,15 +38,6 @@ def connection_string_of(setting: str) -> Iterator[None]:
 
 
 @dataclass(frozen=True, slots=True)
-class ApplicationInsights:
-    """Where telemetry goes in Azure: by the connection string alone, or by identity (`client_id`), too."""
-
-    connection_string: str = field(repr=False)
-    by_identity: bool
-    client_id: str | None
-
-
-@dataclass(frozen=True, slots=True)
 class Connection:
     """How to reach one Azure service: by connection string, or by address and identity."""
 
@@ -54,178 +46,109 @@ class Connection:
     client_id: str | None
 
 
-def _parts(text: object) -> object:
-    return tuple(part.strip() for part in text.split(",") if part.strip()) if isinstance(text, str) else text
+def _parts(text: object, *, separator: str = ",") -> object:
+    if not isinstance(text, str):
+        return text
+    return tuple(part.strip() for part in text.split(separator) if part.strip())
 
 
-def _limits(text: object) -> object:
-    parts = _parts(text)
+def _pairs(text: object, *, separator: str = ",") -> object:
+    """Read `name=value,name=value`."""
+    parts = _parts(text, separator=separator)
     return dict(part.split("=", 1) for part in parts) if isinstance(parts, tuple) else parts
 
 
-def _pairs(text: object) -> object:
-    """Read `name=value;name=value`, as connection strings are written."""
-    if not isinstance(text, str):
-        return text
-    return dict(part.strip().split("=", 1) for part in text.split(";") if part.strip())
+Names = Annotated[frozenset[str], NoDecode, BeforeValidator(_parts)]
 
 
 class Environment(BaseSettings):
-    """Reads settings from the environment; one that is empty is not set."""
+    """Reads settings from the environment, by the fields' names in capitals; an empty one is not set."""
 
-    model_config = SettingsConfigDict(frozen=True, extra="ignore", env_ignore_empty=True)
+    model_config = SettingsConfigDict(
+        frozen=True,
+        extra="ignore",
+        env_ignore_empty=True,
+        alias_generator=AliasGenerator(validation_alias=str.upper),
+    )
 
 
 class Settings(Environment):
-    """The application's settings; times are in seconds. A description completes the fix "set it to …"."""
+    """The application's settings; times are in seconds. The text below each completes "set it to …"."""
 
-    state_store: str | None = Field(
-        None, validation_alias="StateStore", repr=False, description="the state store's connection string"
-    )
-    state_store_uri: str | None = Field(
-        None,
-        validation_alias="StateStore__tableServiceUri",
-        description="the table address of the state store's account, which is then reached by identity",
-    )
-    state_store_client_id: str | None = Field(
-        None,
-        validation_alias="StateStore__clientId",
-        description="the client id of the identity for the state store",
-    )
-    service_bus: str | None = Field(
-        None,
-        validation_alias="ServiceBusConnection",
-        repr=False,
-        description="the Service Bus connection string",
-    )
+    model_config = SettingsConfigDict(use_attribute_docstrings=True)
+
+    state_store: str | None = Field(None, validation_alias="StateStore", repr=False)
+    """the state store's connection string"""
+    state_store_uri: str | None = Field(None, validation_alias="StateStore__tableServiceUri")
+    """the table address of the state store's account, which is then reached by identity"""
+    state_store_client_id: str | None = Field(None, validation_alias="StateStore__clientId")
+    """the client id of the identity for the state store"""
+    service_bus: str | None = Field(None, validation_alias="ServiceBusConnection", repr=False)
+    """the Service Bus connection string"""
     service_bus_namespace: str | None = Field(
-        None,
-        validation_alias="ServiceBusConnection__fullyQualifiedNamespace",
-        description="the host name of the Service Bus namespace, which is then reached by identity",
+        None, validation_alias="ServiceBusConnection__fullyQualifiedNamespace"
     )
-    service_bus_client_id: str | None = Field(
-        None,
-        validation_alias="ServiceBusConnection__clientId",
-        description="the client id of the identity for Service Bus",
+    """the host name of the Service Bus namespace, which is then reached by identity"""
+    service_bus_client_id: str | None = Field(None, validation_alias="ServiceBusConnection__clientId")
+    """the client id of the identity for Service Bus"""
+    state_shards: int = Field(16, ge=1, le=256)
+    """the number of partitions of the state store, from 1 to 256; fixed once the table exists"""
+    pick_up_seconds: float = Field(60, gt=0, le=86_400)
+    """the seconds a Scheduler has to claim a task"""
+    reply_queues: Names = frozenset()
+    """the queues that callers may name in reply_to, separated by commas"""
+    step_seconds: Annotated[dict[str, StepSeconds], NoDecode, BeforeValidator(_pairs)] = Field(
+        default_factory=dict
     )
-    state_shards: int = Field(
-        16,
-        validation_alias="STATE_SHARDS",
-        ge=1,
-        le=256,
-        description="the number of partitions of the state store, from 1 to 256; fixed once the table exists",
-    )
-    pick_up_seconds: float = Field(
-        60,
-        validation_alias="PICK_UP_SECONDS",
-        gt=0,
-        le=86_400,
-        description="the seconds a Scheduler has to claim a task",
-    )
-    reply_queues: Annotated[frozenset[str], NoDecode, BeforeValidator(_parts)] = Field(
-        frozenset(),
-        validation_alias="REPLY_QUEUES",
-        description="the queues that callers may name in reply_to, separated by commas",
-    )
-    step_seconds: Annotated[dict[str, StepSeconds], NoDecode, BeforeValidator(_limits)] = Field(
-        default_factory=dict,
-        validation_alias="STEP_SECONDS",
-        description="the complete-by limits to change, such as orders.payment=30,delivery.drone=5",
-    )
-    agents_elsewhere: Annotated[frozenset[str], NoDecode, BeforeValidator(_parts)] = Field(
-        frozenset(),
-        validation_alias="AGENTS_ELSEWHERE",
-        description="the Agents behind queues that other processes serve, separated by commas",
-    )
-    breaker_failures: int = Field(
-        5, validation_alias="BREAKER_FAILURES", ge=1, description="the failures in a row that open a circuit"
-    )
-    breaker_open_seconds: float = Field(
-        15, validation_alias="BREAKER_OPEN_SECONDS", gt=0, description="the seconds that a circuit stays open"
-    )
-    supervisor_schedule: str = Field(
-        "*/30 * * * * *",
-        validation_alias="SUPERVISOR_SCHEDULE",
-        min_length=9,
-        description="the NCRONTAB schedule of the Supervisor's sweeps, such as */30 * * * * *",
-    )
-    supervisor_threshold: int = Field(
-        3,
-        validation_alias="SUPERVISOR_THRESHOLD",
-        ge=0,
-        le=100,
-        description="the recoveries at once, before the extended waits",
-    )
+    """the complete-by limits to change, such as orders.payment=30,delivery.drone=5"""
+    agents_elsewhere: Names = frozenset()
+    """the Agents behind queues that other processes serve, separated by commas"""
+    breaker_failures: int = Field(5, ge=1)
+    """the failures in a row that open a circuit"""
+    breaker_open_seconds: float = Field(15, gt=0)
+    """the seconds that a circuit stays open"""
+    supervisor_schedule: str = Field("*/30 * * * * *", min_length=9)
+    """the NCRONTAB schedule of the Supervisor's sweeps, such as */30 * * * * *"""
+    supervisor_threshold: int = Field(3, ge=0, le=100)
+    """the recoveries at once, before the extended waits"""
     extended_waits: Annotated[tuple[StepSeconds, ...], NoDecode, BeforeValidator(_parts)] = Field(
-        (60, 300, 900),
-        validation_alias="EXTENDED_WAITS",
-        max_length=20,
-        description="the seconds to wait before each further recovery, such as 60,300,900",
+        (60, 300, 900), max_length=20
     )
-    skew_seconds: float = Field(
-        5, validation_alias="SKEW_SECONDS", ge=0, le=300, description="the seconds that clocks may differ"
-    )
-    retention_days: float = Field(
-        30, validation_alias="RETENTION_DAYS", gt=0, description="the days that finished tasks are kept"
-    )
-    alert_webhook_url: Destination | None = Field(
-        None,
-        validation_alias="ALERT_WEBHOOK_URL",
-        repr=False,
-        description="the address that alerts are posted to, or leave it out",
-    )
-    alert_format: Literal["generic", "teams"] | None = Field(
-        None, validation_alias="ALERT_FORMAT", description="generic or teams; by default the address decides"
-    )
-    auth_mode: Literal["keys", "easyauth"] = Field(
-        "keys",
-        validation_alias="AUTH_MODE",
-        description="keys, or easyauth where the platform's sign-in (Easy Auth) is on",
-    )
-    rate_per_minute: int = Field(
-        6_000,
-        validation_alias="RATE_PER_MINUTE",
-        ge=1,
-        description="a caller's requests a minute, per instance",
-    )
-    requests_in_flight: int = Field(
-        200,
-        validation_alias="REQUESTS_IN_FLIGHT",
-        ge=1,
-        description="a caller's requests in flight, per instance",
-    )
-    sample_services: bool = Field(
-        default=False, validation_alias="SAMPLE_SERVICES", description="1 to serve the sample services, or 0"
-    )
+    """the seconds to wait before each further recovery, such as 60,300,900"""
+    skew_seconds: float = Field(5, ge=0, le=300)
+    """the seconds that clocks may differ"""
+    retention_days: float = Field(30, gt=0)
+    """the days that finished tasks are kept"""
+    alert_webhook_url: Destination | None = Field(None, repr=False)
+    """the address that alerts are posted to, or leave it out"""
+    alert_format: Literal["generic", "teams"] | None = None
+    """generic or teams; by default the address decides"""
+    auth_mode: Literal["keys", "easyauth"] = "keys"
+    """keys, or easyauth where the platform's sign-in (Easy Auth) is on"""
+    rate_per_minute: int = Field(6_000, ge=1)
+    """a caller's requests a minute, per instance"""
+    requests_in_flight: int = Field(200, ge=1)
+    """a caller's requests in flight, per instance"""
+    sample_services: bool = False
+    """1 to serve the sample services, or 0"""
     application_insights_connection: str | None = Field(
-        None,
-        validation_alias="APPLICATIONINSIGHTS_CONNECTION_STRING",
-        repr=False,
-        description="the connection string of the Application Insights component that receives telemetry",
+        None, validation_alias="APPLICATIONINSIGHTS_CONNECTION_STRING", repr=False
     )
-    application_insights_authentication: Annotated[dict[str, str], NoDecode, BeforeValidator(_pairs)] = Field(
-        default_factory=dict,
-        validation_alias="APPLICATIONINSIGHTS_AUTHENTICATION_STRING",
-        description="Authorization=AAD;ClientId=… (an identity's), or leave it out",
-    )
-    otlp_endpoint: HttpUrl | None = Field(
-        None,
-        validation_alias="OTEL_EXPORTER_OTLP_ENDPOINT",
-        description="the address of an OTLP/HTTP endpoint, such as http://localhost:4318",
-    )
-    service_name: str = Field(
-        "scheduler-agent-supervisor", validation_alias="OTEL_SERVICE_NAME", description="the service's name"
-    )
-    trace_url_template: str | None = Field(
-        None,
-        validation_alias="TRACE_URL_TEMPLATE",
-        pattern=r"^https?://[^\s{}]+\{trace_id\}[^\s{}]*$",
-        description="the address that shows a trace, such as https://jaeger.example.com/trace/{trace_id}",
-    )
+    """the connection string of the Application Insights component that receives telemetry"""
+    application_insights_authentication: Annotated[
+        dict[str, str], NoDecode, BeforeValidator(partial(_pairs, separator=";"))
+    ] = Field(default_factory=dict, validation_alias="APPLICATIONINSIGHTS_AUTHENTICATION_STRING")
+    """Authorization=AAD;ClientId=… (an identity's), or leave it out"""
+    otlp_endpoint: HttpUrl | None = Field(None, validation_alias="OTEL_EXPORTER_OTLP_ENDPOINT")
+    """the address of an OTLP/HTTP endpoint, such as http://localhost:4318"""
+    service_name: str = Field("scheduler-agent-supervisor", validation_alias="OTEL_SERVICE_NAME")
+    """the service's name"""
+    trace_url_template: str | None = Field(None, pattern=r"^https?://[^\s{}]+\{trace_id\}[^\s{}]*$")
+    """the address that shows a trace, such as https://jaeger.example.com/trace/{trace_id}"""
 
     @property
     def application_insights(self) -> ApplicationInsights | None:
-        """Tell where telemetry goes in Azure, if anywhere."""
+        """Where telemetry goes in Azure, if anywhere."""
         if self.application_insights_connection is None:
             return None
         how = self.application_insights_authentication
@@ -234,12 +157,12 @@ class Settings(Environment):
 
     @property
     def state_store_connection(self) -> Connection:
-        """Tell how to reach Table Storage."""
+        """How to reach Table Storage."""
         return Connection(self.state_store, self.state_store_uri, self.state_store_client_id)
 
     @property
     def service_bus_connection(self) -> Connection:
-        """Tell how to reach Service Bus."""
+        """How to reach Service Bus."""
         return Connection(self.service_bus, self.service_bus_namespace, self.service_bus_client_id)
 
 

@@ -42,7 +42,7 @@ from functions.scheduler.orchestrator import DurableSchedulers
 from functions.scheduler.outcomes import Outcomes
 from functions.scheduler.step_runner import StepRunner
 from functions.scheduler.takers import ReplyTaker, RequestTaker
-from functions.services.application import service_tables, services_blueprint
+from functions.services.application import service_tables, services_application, services_blueprint
 from functions.settings import Settings, connection_string_of
 from functions.store import connect as table_storage
 from functions.store.conditional_rows import ConditionalRows, TableBreakerRows, TableHeartbeat
@@ -90,15 +90,9 @@ def http_session() -> aiohttp.ClientSession:
 
 def start_telemetry(settings: Settings) -> None:
     """Export telemetry to where the settings say, if anywhere. Raises `SettingsError`."""
-    component = settings.application_insights
+    to_otlp = settings.otlp_endpoint is not None
     with connection_string_of("APPLICATIONINSIGHTS_CONNECTION_STRING"):
-        export_telemetry(
-            service_name=settings.service_name,
-            to_otlp=settings.otlp_endpoint is not None,
-            azure_monitor=None if component is None else component.connection_string,
-            by_identity=component is not None and component.by_identity,
-            client_id=None if component is None else component.client_id,
-        )
+        export_telemetry(settings.service_name, settings.application_insights, to_otlp=to_otlp)
 
 
 class Wiring:
@@ -127,10 +121,14 @@ class Wiring:
     def blueprints(self) -> list[df.Blueprint]:
         """Give every function of the application."""
         ports, settings = self._ports, self._settings
+        callers, operators = self._callers(), self._operators()
+        intake = Intake(ports, self._registry, settings.reply_queues, settings.pick_up_seconds)
         blueprints = [
             console_blueprint(),
-            *self._http_interfaces(),
-            submission_blueprint(self._intake(), DurableSchedulers),
+            api_blueprint(callers),
+            operations.operations_blueprint(operators),
+            pages_blueprint(callers, operators),
+            submission_blueprint(intake, DurableSchedulers),
             self._scheduler(),
             queued_agents_blueprint(self._queued_agents()),
             supervisor_blueprint(self._sweep(), FullSweep(ports), schedule=settings.supervisor_schedule),
@@ -140,8 +138,8 @@ class Wiring:
             operations.housekeeping_blueprint(Housekeeping(ports, settings.retention_days)),
         ]
         if self._services:
-            table = self._tables.get_table_client
-            blueprints.append(services_blueprint(self._services, table, ports.clock))
+            application = services_application(self._services, self._tables.get_table_client, ports.clock)
+            blueprints.append(services_blueprint(application))
         return blueprints
 
     def _make_ports(self) -> Ports:
@@ -152,13 +150,9 @@ class Wiring:
         announcements = bus.QueuedAnnouncements(self._sender)
         requests = bus.QueuedSchedulerRequests(self._sender(SCHEDULER_REQUESTS_QUEUE))
         announcer = Announcer(outbox=outbox, announcements=announcements, requests=requests)
+        counted = CountedChanges(announcer, self._registry)
         store = TableStateStore(
-            tasks,
-            shards=shards,
-            clock=clock,
-            new_id=new_id,
-            figures=figures,
-            announcer=CountedChanges(announcer, self._registry),
+            tasks, shards=shards, clock=clock, new_id=new_id, figures=figures, announcer=counted
         )
         return Ports(
             clock=clock,
@@ -180,11 +174,6 @@ class Wiring:
 
     def _sender(self, queue: str) -> QueueSender:
         return QueueSender(self._bus, queue, self._bus_figures)
-
-    def _http_interfaces(self) -> list[df.Blueprint]:
-        callers, operators = self._callers(), self._operators()
-        pages = pages_blueprint(callers, operators)
-        return [api_blueprint(callers), operations.operations_blueprint(operators), pages]
 
     def _callers(self) -> FastAPI:
         acceptance = Acceptance(self._ports, self._settings.reply_queues)
@@ -210,10 +199,6 @@ class Wiring:
         identify = signed_in if settings.auth_mode == "easyauth" else key_holder(key_name)
         caps = Caps(per_minute=settings.rate_per_minute, in_flight=settings.requests_in_flight)
         return Guard(identify, caps, self._ports.clock)
-
-    def _intake(self) -> Intake:
-        settings = self._settings
-        return Intake(self._ports, self._registry, settings.reply_queues, settings.pick_up_seconds)
 
     def _scheduler(self) -> df.Blueprint:
         ports, registry, start_within = self._ports, self._registry, self._settings.pick_up_seconds

@@ -1,7 +1,8 @@
 """The command line `python -m local`, and its exit codes.
 
 0: done, or stopped by a signal. 1: a part failed, the demo did not end as expected, or a chaos run violated
-an invariant. 2: refused, nothing was started. 130: a demo or a chaos run was stopped before its end.
+an invariant. 2: refused, nothing was started or submitted. 130: a demo or a chaos run was stopped before its
+end.
 """
 
 from __future__ import annotations
@@ -15,8 +16,8 @@ from pathlib import Path
 import aiohttp
 
 from local import commands
-from local.callers.client import OrderRefusedError
-from local.platform import INTERRUPTED, PlatformError, PlatformOptions, Ports, StartRefusedError
+from local.callers.client import OrderRefusedError, UnknownResourceError
+from local.platform import INTERRUPTED, PlatformError, PlatformOptions, PlatformPorts, StartRefusedError
 
 _FAILED = 1
 _REFUSED = 2
@@ -33,7 +34,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     chosen = _parser().parse_args(arguments)
     try:
         return asyncio.run(_command(chosen))
-    except StartRefusedError as refusal:
+    except (StartRefusedError, UnknownResourceError) as refusal:
         print(refusal, file=sys.stderr)
         return _REFUSED
     except (PlatformError, OrderRefusedError, aiohttp.ClientError, TimeoutError) as failure:
@@ -136,7 +137,7 @@ def _add_data_option(parser: argparse.ArgumentParser) -> None:
 
 def _options(chosen: argparse.Namespace) -> PlatformOptions:
     blob, queue, table = chosen.azurite_ports
-    ports = Ports(chosen.port, chosen.sb_port, chosen.admin_port, blob, queue, table)
+    ports = PlatformPorts(chosen.port, chosen.sb_port, chosen.admin_port, blob, queue, table)
     return PlatformOptions(ports=ports, data=chosen.data, app=chosen.app)
 
 

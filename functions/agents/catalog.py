@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from random import SystemRandom
 from typing import Any
 
 import aiohttp
-from pydantic import Field, SecretStr, ValidationError, create_model
+from pydantic import SecretStr, ValidationError, create_model
 
 from functions.agents.breaker import Breaker
 from functions.agents.remote import RemoteService
@@ -43,10 +42,8 @@ def key_setting(agent: str) -> str:
 def load_endpoints(agents: Iterable[str]) -> dict[str, Endpoint]:
     """Read the address and the key of the service behind each Agent. Raises `SettingsError`."""
     names = sorted(agents)
-    fields: dict[str, Any] = {}
-    for number, agent in enumerate(names):
-        fields[f"url_{number}"] = (Destination, Field(validation_alias=url_setting(agent)))
-        fields[f"key_{number}"] = (SecretStr | None, Field(None, validation_alias=key_setting(agent)))
+    fields: dict[str, Any] = {url_setting(name): (Destination, ...) for name in names}
+    fields |= {key_setting(name): (SecretStr | None, None) for name in names}
     try:
         read = create_model("Endpoints", __base__=Environment, **fields)()
     except ValidationError as error:
@@ -55,8 +52,8 @@ def load_endpoints(agents: Iterable[str]) -> dict[str, Endpoint]:
             f"setting {name} {what}: set it to the address of the service, such as https://pay.example.com/payments"
         ) from None
     return {
-        agent: Endpoint(str(getattr(read, f"url_{number}")), getattr(read, f"key_{number}"))
-        for number, agent in enumerate(names)
+        name: Endpoint(str(getattr(read, url_setting(name))), getattr(read, key_setting(name)))
+        for name in names
     }
 
 
@@ -69,17 +66,11 @@ def make_agents(
 ) -> dict[str, Agent]:
     """Make the Agent of each endpoint, a REST Agent unless `makers` names it; its circuit is measured."""
     breakers = {name: Breaker(name, ports, policy) for name in endpoints}
-    observe_breakers(breakers.values())
+    observe_breakers(lambda: {name: breaker.state for name, breaker in breakers.items()})
     return {
         name: makers.get(name, RestAgent)(
             RemoteService(
-                name,
-                endpoint.address,
-                ports,
-                key=endpoint.key,
-                session=session,
-                breaker=breakers[name],
-                random=SystemRandom(),
+                name, endpoint.address, ports, key=endpoint.key, session=session, breaker=breakers[name]
             )
         )
         for name, endpoint in endpoints.items()

@@ -18,18 +18,14 @@ class QueuedAgent:
     """Puts an Agent behind its queue. It may run anywhere: all it knows of the task is the request."""
 
     def __init__(self, name: str, agent: Agent, ports: Ports) -> None:
-        self._name = name
+        #: As the workflows' steps give it.
+        self.name = name
         self._agent = agent
         self._replies = ports.agent_replies
         self._reader = MessageReader(
             AgentRequest, requests_queue(name), ports.rejected, reason="not a request"
         )
         self._clock = ports.clock
-
-    @property
-    def name(self) -> str:
-        """The Agent's name, as the workflows' steps give it."""
-        return self._name
 
     async def take(self, message_id: str, body: bytes) -> None:
         """Carry out one request and reply. A late request or a transient fault gets no reply.

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from functools import partial
 from http import HTTPStatus
-from random import Random
+from random import Random, SystemRandom
 
 import aiohttp
 from pydantic import SecretStr
@@ -33,8 +33,6 @@ _FIRST_WAIT, _LONGEST_WAIT = 0.2, 10.0
 _MOST_DOUBLINGS = 16
 _ATTEMPT_TIMEOUT = aiohttp.ClientTimeout(total=10)
 _TRANSIENT_STATUSES = frozenset({408, 425, 429})
-_SERVER_ERRORS = 500
-_REFUSALS = 300
 #: The header in which Azure Functions expect their key; other services can be set up for it.
 _KEY_HEADER = "x-functions-key"
 _NOTHING_THERE = frozenset({HTTPStatus.NOT_FOUND, HTTPStatus.GONE})
@@ -59,7 +57,7 @@ class RemoteService:
         key: SecretStr | None = None,
         session: Callable[[], aiohttp.ClientSession],
         breaker: Breaker,
-        random: Random,
+        random: Random | None = None,
     ) -> None:
         self._name = name
         self._address = address.rstrip("/")
@@ -67,7 +65,7 @@ class RemoteService:
         self._session = session
         self._breaker = breaker
         self._clock = ports.clock
-        self._random = random
+        self._random = random or SystemRandom()
 
     async def get(self, resource: str, complete_by: datetime) -> Json:
         """Read the resource, which needs no idempotency key; give the answer's JSON. Raises as `put` does."""
@@ -136,10 +134,10 @@ class RemoteService:
             raise TransientError(f"{self._name}: {type(error).__name__}") from error
 
     def _read(self, answer: aiohttp.ClientResponse, body: bytes) -> Json:
-        if answer.status in _TRANSIENT_STATUSES or answer.status >= _SERVER_ERRORS:
+        if answer.status in _TRANSIENT_STATUSES or answer.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
             retry_after = retry_after_seconds(answer.headers.get("Retry-After"), self._clock.now())
             raise TransientError(f"{self._name} answered {answer.status}", retry_after=retry_after)
-        if answer.status >= _REFUSALS:
+        if answer.status >= HTTPStatus.MULTIPLE_CHOICES:
             raise PermanentError(f"{self._name} answered {answer.status}", status=answer.status)
         if len(body) > MAX_RESULT_BYTES:
             raise PermanentError(f"{self._name} answered more than {MAX_RESULT_BYTES} bytes")

@@ -14,8 +14,8 @@ from functions.pattern.events import (
     MessageLost,
     OperatorEvent,
     Postponed,
-    Reason,
     Recovered,
+    RefusalReason,
     Refused,
     Resubmitted,
     StepFailed,
@@ -140,7 +140,7 @@ def supervised(record: TaskRecord, event: SupervisorEvent, now: datetime) -> Tas
                 return record
             return replace(record, task=replace(record.task, due_at=due_at, updated_at=now))
         case Recovered() | GivenUp() if now < complete_by:
-            return Refused(Reason.NOT_OVERDUE)
+            return Refused(RefusalReason.NOT_OVERDUE)
         case Recovered():
             return next_epoch(
                 record,
@@ -168,7 +168,7 @@ def _given_up(record: TaskRecord, event: GivenUp, now: datetime) -> TaskRecord:
 def operated(record: TaskRecord, event: OperatorEvent, now: datetime) -> TaskRecord | Refused:
     """Apply what an operator decided; only a task in `Error` can be resubmitted or undone."""
     if record.task.process_state is not ProcessState.ERROR:
-        return Refused(Reason.NOT_IN_ERROR)
+        return Refused(RefusalReason.NOT_IN_ERROR)
     resubmitted = isinstance(event, Resubmitted)
     ended_by = EpochEnd.RESUBMITTED if resubmitted else EpochEnd.UNDO_REQUESTED
     opened = next_epoch(record, event, now, ended_by=ended_by, who=event.who, reason=event.reason)

@@ -13,7 +13,7 @@ from enum import StrEnum
 from functions.pattern.identity import Epoch, SchedulerId, StepName
 
 
-class Reason(StrEnum):
+class RefusalReason(StrEnum):
     """Why an event is refused."""
 
     #: It comes from an older epoch: the task was recovered since.
@@ -38,7 +38,7 @@ class Reason(StrEnum):
 class Refused:
     """The event must not change the record; nothing is written."""
 
-    reason: Reason
+    reason: RefusalReason
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

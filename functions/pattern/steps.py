@@ -10,7 +10,7 @@ from typing import assert_never
 from functions.pattern.epochs import finished, moved, next_epoch, undoing
 from functions.pattern.errors import IllegalTransitionError
 from functions.pattern.events import (
-    Reason,
+    RefusalReason,
     Refused,
     StepCompleted,
     StepEvent,
@@ -30,7 +30,7 @@ def step_changed(record: TaskRecord, event: StepEvent, now: datetime) -> TaskRec
     """Apply an Agent's event to a task that its Scheduler holds."""
     step = record.step(event.step)
     if isinstance(event, StepCompleted | StepFailed) and is_forged(step, event):
-        return Refused(Reason.WRONG_TOKEN)
+        return Refused(RefusalReason.WRONG_TOKEN)
     if step.state is DONE[record.task.direction] and not isinstance(event, StepFailed):
         return record  # it came before
     match event:
@@ -56,7 +56,7 @@ def _start(record: TaskRecord, event: StepStarted, now: datetime) -> TaskRecord 
     )
     if record.task.direction is Direction.DO:
         if step.never_twice:
-            return Refused(Reason.NEVER_TWICE)
+            return Refused(RefusalReason.NEVER_TWICE)
         started = replace(started, started_at=_dispatched_at(record, now))
     elif not step.needs_undo:
         raise illegal(record, event)
@@ -96,7 +96,7 @@ def _outcome(record: TaskRecord, event: StepCompleted | StepFailed, now: datetim
     under_way = step.state is _UNDER_WAY[record.task.direction] and step.epoch == event.epoch
     if not under_way or step.complete_by is None:
         raise illegal(record, event)
-    return Refused(Reason.LATE) if now > step.complete_by else None
+    return Refused(RefusalReason.LATE) if now > step.complete_by else None
 
 
 def _complete(record: TaskRecord, event: StepCompleted, now: datetime) -> TaskRecord:

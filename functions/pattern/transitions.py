@@ -14,8 +14,8 @@ from functions.pattern.events import (
     GivenUp,
     MessageLost,
     Postponed,
-    Reason,
     Recovered,
+    RefusalReason,
     Refused,
     Resubmitted,
     StepCompleted,
@@ -60,7 +60,7 @@ def apply(record: TaskRecord, event: Event, now: datetime) -> TaskRecord | Refus
     if event.epoch > record.task.epoch:
         raise illegal(record, event)
     if event.epoch < record.task.epoch:
-        return Refused(Reason.STALE_EPOCH)
+        return Refused(RefusalReason.STALE_EPOCH)
     match event:
         case Claimed():
             return _claim(record, event, now)
@@ -68,7 +68,7 @@ def apply(record: TaskRecord, event: Event, now: datetime) -> TaskRecord | Refus
             return _step(record, event, now)
         case Postponed() | Recovered() | GivenUp():
             is_final = record.task.process_state in FINAL
-            return Refused(Reason.FINISHED) if is_final else supervised(record, event, now)
+            return Refused(RefusalReason.FINISHED) if is_final else supervised(record, event, now)
         case Resubmitted() | UndoRequested():
             return operated(record, event, now)
         case _:
@@ -78,9 +78,9 @@ def apply(record: TaskRecord, event: Event, now: datetime) -> TaskRecord | Refus
 def _claim(record: TaskRecord, event: Claimed, now: datetime) -> TaskRecord | Refused:
     task = record.task
     if task.process_state in FINAL:
-        return Refused(Reason.FINISHED)
+        return Refused(RefusalReason.FINISHED)
     if task.process_state is ProcessState.PROCESSING:
-        return record if task.locked_by == event.scheduler else Refused(Reason.NOT_HOLDER)
+        return record if task.locked_by == event.scheduler else Refused(RefusalReason.NOT_HOLDER)
     claimed = replace(task, process_state=ProcessState.PROCESSING, locked_by=event.scheduler)
     return moved(replace(record, task=claimed), now, event.start_by)
 
@@ -89,7 +89,7 @@ def _step(record: TaskRecord, event: StepEvent, now: datetime) -> TaskRecord | R
     if record.task.process_state in FINAL:
         return _after_the_end(record, event)
     if record.task.locked_by != event.scheduler:
-        return Refused(Reason.NOT_HOLDER)
+        return Refused(RefusalReason.NOT_HOLDER)
     return step_changed(record, event, now)
 
 
@@ -102,4 +102,4 @@ def _after_the_end(record: TaskRecord, event: StepEvent) -> TaskRecord | Refused
         case StepSkipped() if step.state is StepState.SKIPPED:
             return record
         case _:
-            return Refused(Reason.FINISHED)
+            return Refused(RefusalReason.FINISHED)

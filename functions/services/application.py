@@ -12,8 +12,7 @@ from fastapi import APIRouter, FastAPI, Path
 
 from functions.pattern.identity import TASK_ID_PATTERN
 from functions.pattern.ports import Clock
-from functions.services.fault_table import FAULTS_TABLE, Faults
-from functions.services.faults import Fault, FaultView
+from functions.services.faults import FAULTS_TABLE, Fault, Faults, FaultView
 from functions.services.faulty_calls import FaultyCalls
 from functions.services.service import SERVICES_PATH, Resources, SampleService
 from functions.web.application import bare_application
@@ -29,11 +28,8 @@ def service_tables(services: Collection[SampleService]) -> tuple[str, ...]:
     return (FAULTS_TABLE, *(service.table for service in services))
 
 
-def services_blueprint(
-    services: Collection[SampleService], table: Callable[[str], TableClient], clock: Clock
-) -> df.Blueprint:
+def services_blueprint(application: FastAPI) -> df.Blueprint:
     """Register the function in front of the sample services; it needs a function key, as `api` does."""
-    application = services_application(services, table, clock)
     return http_blueprint(application, HttpRoute("services", "services/{*route}", ("GET", "PUT", "DELETE")))
 
 

@@ -1,11 +1,30 @@
-"""The faults that can be set for the calls of one resource of a sample service."""
+"""The fault switches of the sample services: what goes wrong with which calls, and the table of those set."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
-from typing import Annotated, Self
+from http import HTTPStatus
+from typing import Annotated, Any, Self
 
+from azure.core import MatchConditions
+from azure.core.exceptions import ResourceNotFoundError
+from azure.data.tables import TableEntity, TableTransactionError, UpdateMode
+from azure.data.tables.aio import TableClient
 from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from functions.pattern.ports import Clock
+
+#: The table that every process with the sample services reads.
+FAULTS_TABLE = "ServiceFaults"
+
+#: How long a process relies on having seen no faults of a service; a fault set through itself counts at once.
+_QUIET = timedelta(seconds=1)
+_NEVER = datetime.min.replace(tzinfo=UTC)
+_MOST_SHOWN = 1_000
+_CONFLICTS = frozenset({HTTPStatus.NOT_FOUND, HTTPStatus.PRECONDITION_FAILED})
 
 #: Instead of a resource's id: every resource of the service.
 EVERY_ID = "*"
@@ -55,3 +74,89 @@ class FaultView(Fault):
 
     service: str
     id: str
+
+
+class Faults:
+    """Sets faults, ends them, and counts the calls to which they apply."""
+
+    def __init__(self, table: TableClient, clock: Clock) -> None:
+        self._table = table
+        self._clock = clock
+        self._set_at: dict[str, datetime] = {}
+        self._quiet_at: dict[str, datetime] = {}
+
+    async def set(self, service: str, resource_id: str, fault: Fault) -> None:
+        """Apply the fault to the calls for a resource, or for `EVERY_ID`, from now on."""
+        row = _key(service, resource_id) | fault.model_dump(mode="json", exclude_none=True)
+        await self._table.upsert_entity(row, mode=UpdateMode.REPLACE)
+        self._set_at[service] = self._clock.now()
+
+    async def end(self, service: str, resource_id: str) -> None:
+        """End the fault of a resource, if there is one."""
+        await self._table.delete_entity(_key(service, resource_id))
+
+    async def standing(self) -> list[FaultView]:
+        """Show the faults that are set, of all services, at most a thousand."""
+        shown: list[FaultView] = []
+        async for row in self._table.list_entities():
+            shown.append(
+                FaultView(service=row["PartitionKey"], id=row["RowKey"], **_fault_of(row).model_dump())
+            )
+            if len(shown) == _MOST_SHOWN:
+                break
+        return shown
+
+    async def take(self, service: str, resource_id: str, method: str) -> Fault | None:
+        """Give the fault for this call, and count it; the resource's own comes before `EVERY_ID`'s."""
+        while not await self._is_quiet(service):
+            row = await self._find(service, resource_id, method)
+            if row is None:
+                return None
+            if await self._count(row):
+                return _fault_of(row)
+        return None
+
+    async def _is_quiet(self, service: str) -> bool:
+        """Tell whether the service has no faults; then, as usual, no call waits for the table."""
+        now = self._clock.now()
+        quiet_at = self._quiet_at.get(service, _NEVER)
+        if self._set_at.get(service, _NEVER) < quiet_at <= now < quiet_at + _QUIET:
+            return True
+        rows = self._table.query_entities(
+            "PartitionKey eq @service", parameters={"service": service}, results_per_page=1
+        )
+        async for _row in rows:
+            return False
+        self._quiet_at[service] = now
+        return True
+
+    async def _find(self, service: str, resource_id: str, method: str) -> TableEntity | None:
+        for faulty in (resource_id, EVERY_ID):
+            with suppress(ResourceNotFoundError):
+                row = await self._table.get_entity(service, faulty)
+                if _fault_of(row).concerns(method):
+                    return row
+        return None
+
+    async def _count(self, row: TableEntity) -> bool:
+        """Count a call by compare-and-swap; False when another call was counted at the same moment."""
+        if "times" not in row:
+            return True
+        change = "update" if row["times"] > 1 else "delete"
+        counted = _key(row["PartitionKey"], row["RowKey"]) | {"times": row["times"] - 1}
+        unchanged = {"etag": row.metadata["etag"], "match_condition": MatchConditions.IfNotModified}
+        try:
+            await self._table.submit_transaction([(change, counted, unchanged)])
+        except TableTransactionError as error:
+            if error.status_code in _CONFLICTS:
+                return False
+            raise
+        return True
+
+
+def _key(service: str, resource_id: str) -> dict[str, Any]:
+    return {"PartitionKey": service, "RowKey": resource_id}
+
+
+def _fault_of(row: Mapping[str, Any]) -> Fault:
+    return Fault(kind=row["kind"], times=row.get("times"), seconds=row["seconds"])

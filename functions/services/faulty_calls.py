@@ -12,8 +12,7 @@ from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from functions.pattern.identity import TASK_ID_PATTERN
-from functions.services.fault_table import Faults
-from functions.services.faults import CallFault, Fault
+from functions.services.faults import CallFault, Fault, Faults
 from functions.services.service import SERVICES_PATH
 
 _RESOURCE = re.compile(rf"{SERVICES_PATH}/(?P<service>[^/]+)/(?P<id>{TASK_ID_PATTERN.strip('^$')})")

@@ -65,9 +65,8 @@ class Resources:
 
     async def find(self, resource_id: str) -> Json | None:
         """Read the resource, with `undone_at` (UTC, or None); None if it never existed."""
-        key = _key(resource_id)
         try:
-            row = await self._table.get_entity(key["PartitionKey"], key["RowKey"])
+            row = await self._table.get_entity(resource_id, resource_id)
         except ResourceNotFoundError:
             return None
         content: dict[str, Any] = json.loads(row.get("content", "{}"))
@@ -87,12 +86,8 @@ class SampleService:
         return self.name.capitalize()
 
 
-def _confirm_nothing(_resource_id: str, _order: Any) -> Json:
-    return {}
-
-
 def booking_service[Order: BaseModel](
-    name: str, order_model: type[Order], confirm: Callable[[str, Order], Json] = _confirm_nothing
+    name: str, order_model: type[Order], confirm: Callable[[str, Order], Json] = lambda _id, _order: {}
 ) -> SampleService:
     """Make a service of bookings: `PUT` makes one, `GET` shows it, `DELETE` undoes it.
 

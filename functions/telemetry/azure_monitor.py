@@ -25,11 +25,11 @@ _INSTRUMENTED = (
 
 
 def export_to_azure_monitor(
-    connection_string: str,
-    logger: logging.Logger,
     *,
+    connection_string: str,
     by_identity: bool,
     client_id: str | None,
+    logger: logging.Logger,
     also_to_otlp: bool,
 ) -> None:
     """Send spans, metrics and what `logger` and those below it write. Raises `ValueError`.

@@ -4,25 +4,17 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
-from functions.pattern.definition import Registry, Step
+from functions.pattern.definition import Registry
 from functions.pattern.records import StepRecord, TaskRecord
 from functions.pattern.states import Direction, EpochEnd, Outcome, ProcessState, StepState
 from functions.pattern.store_ports import ChangeAnnouncer
+from functions.telemetry import instruments
 from functions.telemetry.fields import Facts, Field, attributes
-from functions.telemetry.instruments import (
-    COMPENSATED,
-    ERRORS,
-    PROCESSED,
-    RECOVERIES,
-    STEP_DURATION,
-    SUBMITTED,
-    TASK_DURATION,
-)
 
 _ENDS = {
-    ProcessState.PROCESSED: PROCESSED,
-    ProcessState.COMPENSATED: COMPENSATED,
-    ProcessState.ERROR: ERRORS,
+    ProcessState.PROCESSED: instruments.PROCESSED,
+    ProcessState.COMPENSATED: instruments.COMPENSATED,
+    ProcessState.ERROR: instruments.ERRORS,
 }
 _UNDER_WAY = {StepState.RUNNING: Direction.DO, StepState.UNDOING: Direction.UNDO}
 _DONE = frozenset({StepState.COMPLETED, StepState.UNDONE})
@@ -38,16 +30,19 @@ class CountedChanges:
     async def announce(self, before: TaskRecord | None, after: TaskRecord) -> None:
         """Count the change from `before` to `after`, and announce it."""
         if before is None:
-            SUBMITTED.add(1, {Field.WORKFLOW: after.order.workflow})
+            instruments.SUBMITTED.add(1, {Field.WORKFLOW: after.order.workflow})
         else:
             _count_task(before, after)
             self._count_steps(before, after)
         await self._announcer.announce(before, after)
 
     def _count_steps(self, before: TaskRecord, after: TaskRecord) -> None:
+        workflow = self._registry.find(after.order.workflow)
+        # Another version of the workflow may have had other steps.
+        definitions = {} if workflow is None else {step.name: step for step in workflow.steps}
         for old, new in zip(before.steps, after.steps, strict=True):
             outcome = _outcome(old, new, before, after)
-            step = self._definition(after, old)
+            step = definitions.get(old.name)
             if outcome is None or step is None or old.complete_by is None:
                 continue
             begun_at = old.complete_by - timedelta(seconds=step.complete_within)
@@ -56,25 +51,19 @@ class CountedChanges:
                 Field.OUTCOME: outcome.value,
                 Field.DIRECTION: _UNDER_WAY[old.state].value,
             }
-            STEP_DURATION.record(_seconds(begun_at, after.task.updated_at), attributes(facts))
-
-    def _definition(self, record: TaskRecord, step: StepRecord) -> Step | None:
-        """Find a step's definition; another version of the workflow may have had other steps."""
-        workflow = self._registry.find(record.order.workflow)
-        steps = () if workflow is None else workflow.steps
-        return next((each for each in steps if each.name == step.name), None)
+            instruments.STEP_DURATION.record(_seconds(begun_at, after.task.updated_at), attributes(facts))
 
 
 def _count_task(before: TaskRecord, after: TaskRecord) -> None:
     workflow = {Field.WORKFLOW.value: after.order.workflow}
     closed = after.history[len(before.history) :]
     if any(epoch.ended_by is EpochEnd.RECOVERED for epoch in closed):
-        RECOVERIES.add(1, workflow)
+        instruments.RECOVERIES.add(1, workflow)
     state = after.task.process_state
     if state in _ENDS and state is not before.task.process_state:
         _ENDS[state].add(1, workflow)
         duration = _seconds(after.order.submitted_at, after.task.updated_at)
-        TASK_DURATION.record(duration, {**workflow, Field.STATE.value: state.value})
+        instruments.TASK_DURATION.record(duration, {**workflow, Field.STATE.value: state.value})
 
 
 def _outcome(old: StepRecord, new: StepRecord, before: TaskRecord, after: TaskRecord) -> Outcome | None:

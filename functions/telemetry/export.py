@@ -1,7 +1,6 @@
-"""Starts the export of telemetry, if there is a place for it; ends it with the process.
+"""Starts the export of telemetry, if the settings name a place for it, and ends it with the process.
 
-Without one, OpenTelemetry's interfaces do nothing, and its SDK is not even imported: the late imports here
-take more than a second of a start.
+Otherwise OpenTelemetry's SDK is not even imported: the late imports here take more than a second of a start.
 """
 
 from __future__ import annotations
@@ -11,6 +10,7 @@ import copy
 import logging
 import traceback
 from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field
 from threading import Thread
 from time import monotonic
 from typing import Any
@@ -33,38 +33,40 @@ _LONGEST = 0.3
 _OWN = frozenset(vars(logging.makeLogRecord({})))
 
 
-def export_telemetry(
-    *,
-    service_name: str,
-    to_otlp: bool,
-    azure_monitor: str | None = None,
-    by_identity: bool = False,
-    client_id: str | None = None,
-) -> None:
+@dataclass(frozen=True, slots=True)
+class ApplicationInsights:
+    """Where telemetry goes in Azure: by the connection string, a secret, alone, or by managed identity, too.
+
+    `client_id` names the identity when it is user-assigned.
+    """
+
+    connection_string: str = field(repr=False)
+    by_identity: bool
+    client_id: str | None
+
+
+def export_telemetry(service_name: str, component: ApplicationInsights | None, *, to_otlp: bool) -> None:
     """Export to Application Insights, to an OTLP endpoint, to both, or nowhere.
 
-    `azure_monitor` is a connection string, which is a secret; `by_identity` adds a managed identity, which
-    `client_id` names when it is user-assigned. Raises `ValueError` when the connection string is wrong.
+    Raises `ValueError` when the connection string is wrong.
     """
     logger = logging.getLogger(_LOGGER)
-    if azure_monitor is not None:
+    if component is not None:
         from functions.telemetry.azure_monitor import export_to_azure_monitor  # noqa: PLC0415 - see above
 
-        export_to_azure_monitor(
-            azure_monitor, logger, by_identity=by_identity, client_id=client_id, also_to_otlp=to_otlp
-        )
+        export_to_azure_monitor(**asdict(component), logger=logger, also_to_otlp=to_otlp)
     elif to_otlp:
         from functions.telemetry.otlp import export_to_otlp  # noqa: PLC0415 - see above
 
         export_to_otlp(logger, service_name)
     else:
         return
-    flush_at_exit()
+    _flush_at_exit()
     for handler in logger.handlers:
         handler.addFilter(AllowedFields())
 
 
-def flush_at_exit() -> None:
+def _flush_at_exit() -> None:
     """Shut the providers down at exit, before the SDK itself does so and waits for them."""
     providers: Sequence[Any] = (get_tracer_provider(), get_meter_provider(), get_logger_provider())
     atexit.register(shut_down, [each.shutdown for each in providers if hasattr(each, "shutdown")])

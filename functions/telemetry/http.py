@@ -51,7 +51,7 @@ class RequestSpans:
 
             async def answer(message: Message) -> None:
                 if message["type"] == "http.response.start":
-                    _set_status(begun, message["status"])
+                    _set_status(begun, message["status"], fails_from=HTTPStatus.INTERNAL_SERVER_ERROR)
                 await send(message)
 
             await self._app(scope, receive, answer)
@@ -64,9 +64,9 @@ def _header(scope: Scope, name: str) -> str | None:
     return values[0].decode("latin-1") if len(values) == 1 else None
 
 
-def _set_status(begun: Span, status: int) -> None:
+def _set_status(begun: Span, status: int, *, fails_from: HTTPStatus) -> None:
     begun.set_attribute(Field.STATUS, status)
-    if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+    if status >= fails_from:
         fail(begun, str(status))
 
 
@@ -86,9 +86,7 @@ class CallSpan:
 
     def answered(self, status: int) -> None:
         """Record the answer's status; 4xx and 5xx are failures (OpenTelemetry, HTTP client spans)."""
-        self._span.set_attribute(Field.STATUS, status)
-        if status >= HTTPStatus.BAD_REQUEST:
-            fail(self._span, str(status))
+        _set_status(self._span, status, fails_from=HTTPStatus.BAD_REQUEST)
 
 
 @contextmanager

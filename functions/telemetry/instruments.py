@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from time import monotonic
-from typing import Protocol
 
 from opentelemetry.metrics import CallbackOptions, Meter, Observation, get_meter
 
@@ -37,23 +36,11 @@ _CURRENT_FOR = 120
 _LEVELS = {BreakerState.CLOSED: 0, BreakerState.HALF_OPEN: 1, BreakerState.OPEN: 2}
 
 
-class ObservedBreaker(Protocol):
-    """A circuit breaker that can be read from any thread."""
-
-    @property
-    def service(self) -> str:
-        """The remote service, by its Agent's name."""
-
-    @property
-    def state(self) -> BreakerState:
-        """Whether the circuit is open, as this process knows it."""
-
-
-def observe_breakers(breakers: Collection[ObservedBreaker], meter: Meter = METER) -> None:
-    """Measure the states of `breakers`, one series for each service; a meter takes one call."""
+def observe_breakers(states: Callable[[], Mapping[str, BreakerState]], meter: Meter = METER) -> None:
+    """Measure the circuits' states, which any thread may read, by service; a meter takes one call."""
 
     def read(_: CallbackOptions) -> Iterable[Observation]:
-        return [Observation(_LEVELS[each.state], {Field.SERVICE: each.service}) for each in breakers]
+        return [Observation(_LEVELS[state], {Field.SERVICE: name}) for name, state in states().items()]
 
     meter.create_observable_gauge("breaker.state", [read], "1", "0 closed, 1 half-open, 2 open")
 

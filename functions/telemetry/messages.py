@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
-from typing import Any, Protocol
 
+import azure.functions as func
 from opentelemetry.context import Context, attach, create_key, detach, get_value, set_value
 from opentelemetry.trace import Span, SpanKind
 
@@ -18,15 +18,7 @@ from functions.telemetry.spans import TRACEPARENT, context_of, current_tracepare
 _SEPARATELY = create_key("separately")
 
 
-class ReceivedMessage(Protocol):
-    """A message as the Functions host hands it over."""
-
-    @property
-    def application_properties(self) -> dict[str, Any] | None:
-        """What the sender put beside the body."""
-
-
-def message_span(queue: str, message: ReceivedMessage) -> AbstractContextManager[Span]:
+def message_span(queue: str, message: func.ServiceBusMessage) -> AbstractContextManager[Span]:
     """Follow the work on one message of `queue`, in the trace that its sender put on it."""
     parent = context_of((message.application_properties or {}).get(TRACEPARENT))
     return span(f"process {queue}", {Field.QUEUE: queue}, kind=SpanKind.CONSUMER, parent=parent)

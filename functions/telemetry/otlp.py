@@ -1,7 +1,6 @@
-"""Export to an OTLP endpoint over HTTP. Imported only when one is set.
+"""Export to an OTLP endpoint over HTTP, which the SDK reads from `OTEL_EXPORTER_OTLP_*`, as it does headers.
 
-Where to, with which headers, how often: the SDK itself reads `OTEL_EXPORTER_OTLP_*` and the other variables
-of OpenTelemetry's specification.
+Imported only when an endpoint is set.
 """
 
 from __future__ import annotations

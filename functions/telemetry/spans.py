@@ -1,7 +1,6 @@
 """Spans of our own, and the trace that they pass on as W3C `traceparent`: on messages, requests and records.
 
-They carry facts of the allow-list only, and never an exception's text. `tracestate` is not passed on: it
-belongs to other systems, and a record has no room for what has no bound.
+They carry facts of the allow-list only. `tracestate`, which may be of any length, is not passed on.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Spans of the work on a task, all in its order's trace however the work was started, and of sweeps.
+"""Spans of the work on a task, all in its order's trace, and of sweeps.
 
 Durable Functions hands Python no trace, so it is kept with the order. What began an epoch, such as the
-Supervisor's recovery, is a span of another trace: what runs in that epoch is linked to it.
+Supervisor's recovery, is a span of another trace, to which what runs in that epoch is linked.
 """
 
 from __future__ import annotations

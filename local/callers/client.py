@@ -38,6 +38,13 @@ class OrderRefusedError(Exception):
     """The API did not accept an order, or did not return its status."""
 
 
+class UnknownResourceError(OrderRefusedError):
+    """The application serves no workflow under the name of a resource."""
+
+    def __init__(self, resource: str) -> None:
+        super().__init__(f"There is no resource '{resource}' here: leave it out with `--{resource} 0`.")
+
+
 class OrderState(StrEnum):
     """The state of an order; the pattern's `ProcessState`."""
 
@@ -108,6 +115,13 @@ class OrderClient:
         """Open a client of the application at `url` for the block."""
         async with aiohttp.ClientSession(base_url=url.rstrip("/") + "/", timeout=_TIMEOUT) as session:
             yield cls(session)
+
+    async def require(self, resource: str) -> None:
+        """Raise `UnknownResourceError` unless the application serves the resource."""
+        # A known resource answers 405, since it cannot be listed.
+        async with self._session.get(f"api/{resource}") as response:
+            if response.status == HTTPStatus.NOT_FOUND:
+                raise UnknownResourceError(resource)
 
     async def submit(self, order_id: str, reply_to: str | None = None) -> None:
         """Submit the sample order with this id; its notices go to the queue `reply_to`.

@@ -72,7 +72,8 @@ async def run_demo(
     """Submit so many orders and deliveries to the application at `url`, and wait until all are finished.
 
     With `service_bus`, a connection string, it also counts the notices to callers. Submissions that are not
-    finished in time keep their last status. Raises `OrderRefusedError`.
+    finished in time keep their last status. Raises `OrderRefusedError`, and `UnknownResourceError` before
+    anything is submitted.
     """
     result = DemoResult(submissions(orders, deliveries))
     reply_to = None if service_bus is None else REPLY_QUEUE
@@ -81,6 +82,8 @@ async def run_demo(
         SampleServices.at(url) as services,
         OrderClient.at(url) as client,
     ):
+        for resource in sorted({each.case.resource for each in result.submissions}):
+            await client.require(resource)
         notices.watch({each.id for each in result.submissions})
         await _for_each(result.submissions, services.prepare)
         with Bars(len(result.submissions), console) as bars:

@@ -15,7 +15,7 @@ from local.platform.errors import (
 from local.platform.folder import reset
 from local.platform.interruption import INTERRUPTED, until_stop_signal
 from local.platform.lifecycle import Platform
-from local.platform.options import ANY_PORTS, Addresses, PlatformOptions, Ports
+from local.platform.options import ANY_PORTS, Addresses, PlatformOptions, PlatformPorts
 from local.platform.parts import PartName
 from local.platform.process import ROOT
 
@@ -30,8 +30,8 @@ __all__ = [
     "Platform",
     "PlatformError",
     "PlatformOptions",
+    "PlatformPorts",
     "PortTakenError",
-    "Ports",
     "StartRefusedError",
     "reset",
     "until_stop_signal",

@@ -12,7 +12,7 @@ _STORAGE_KEY = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K
 
 
 @dataclass(frozen=True, slots=True)
-class Ports:
+class PlatformPorts:
     """One TCP port on 127.0.0.1 for each endpoint; in a request, 0 means any free port."""
 
     host: int = 7071
@@ -24,7 +24,7 @@ class Ports:
 
 
 #: Ports for platforms that run side by side, as tests do.
-ANY_PORTS = Ports(host=0, service_bus=0, admin=0, blob=0, queue=0, table=0)
+ANY_PORTS = PlatformPorts(host=0, service_bus=0, admin=0, blob=0, queue=0, table=0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class PlatformOptions:
     must not wait for the disk.
     """
 
-    ports: Ports = field(default_factory=Ports)
+    ports: PlatformPorts = field(default_factory=PlatformPorts)
     data: Path = Path(".local")
     app: Path = Path()
     settings: Mapping[str, str] = field(default_factory=dict)
@@ -49,7 +49,7 @@ class PlatformOptions:
 class Addresses:
     """The addresses of the running parts, none with a slash at the end."""
 
-    ports: Ports
+    ports: PlatformPorts
 
     @property
     def host(self) -> str:

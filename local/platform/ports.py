@@ -13,7 +13,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
 
 from local.platform.errors import PlatformError, PortTakenError
-from local.platform.options import Ports
+from local.platform.options import PlatformPorts
 
 _LOOPBACK = "127.0.0.1"
 #: Below the ports that Linux (32768) and macOS (49152) use for outgoing connections, so that no client's
@@ -32,7 +32,7 @@ _PURPOSES = {
 
 
 @contextmanager
-def claimed(requested: Ports) -> Iterator[Ports]:
+def claimed(requested: PlatformPorts) -> Iterator[PlatformPorts]:
     """Yield the ports, 0 replaced by free ones, which no other platform chooses until the block ends.
 
     Raises `PortTakenError` for a port that another program, or another part, uses.
@@ -43,7 +43,7 @@ def claimed(requested: Ports) -> Iterator[Ports]:
                 name: _check(name, port, listeners) if port else _choose(claims, listeners)
                 for name, port in asdict(requested).items()
             }
-        yield Ports(**chosen)
+        yield PlatformPorts(**chosen)
 
 
 def _check(name: str, port: int, listeners: ExitStack) -> int:

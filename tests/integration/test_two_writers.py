@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 from azure.data.tables import UpdateMode
 
-from functions.pattern.events import Reason, Refused
+from functions.pattern.events import RefusalReason, Refused
 from functions.pattern.identity import SchedulerId
 from functions.pattern.records import TaskRecord
 from functions.pattern.store_ports import Admission, Stored
@@ -54,7 +54,7 @@ async def test_of_two_schedulers_at_the_same_moment_one_wins(make_process: MakeP
     )
     [winner] = [event for event, outcome in zip(events, outcomes, strict=True) if isinstance(outcome, Stored)]
     [stored] = [outcome for outcome in outcomes if isinstance(outcome, Stored)]
-    assert Refused(Reason.NOT_HOLDER) in outcomes
+    assert Refused(RefusalReason.NOT_HOLDER) in outcomes
     assert await one.read(TASK) == stored
     assert stored.record.task.locked_by == winner.scheduler
 
@@ -67,7 +67,7 @@ async def test_scheduler_that_comes_second_leaves_every_row_as_it_is(make_proces
     await one.store.change(await one.read(TASK), claimed())
     before = await one.rows()
     stranger = replace(claimed(), scheduler=SchedulerId("task-1.stranger"))
-    assert await other.store.change(late_read, stranger) == Refused(Reason.NOT_HOLDER)
+    assert await other.store.change(late_read, stranger) == Refused(RefusalReason.NOT_HOLDER)
     assert await one.rows() == before
 
 
@@ -92,7 +92,7 @@ async def test_outcome_with_an_older_epoch_is_refused(make_process: MakeProcess)
     before = await supervisor.rows()
     remembered = await agent.store.recall(TASK, FIRST)
     assert remembered == running
-    assert await agent.store.change(remembered, completed("pick")) == Refused(Reason.STALE_EPOCH)
+    assert await agent.store.change(remembered, completed("pick")) == Refused(RefusalReason.STALE_EPOCH)
     assert await supervisor.rows() == before
     assert await supervisor.read(TASK) == again
 

@@ -1,8 +1,7 @@
 """The workflow `deliveries`: a task is processed when its delivery is scheduled.
 
 The account is checked; then the package is labelled and, for a dropoff outside of our service area, a
-carrier's transport is quoted, side by side; then a drone is assigned, and its delivery scheduled. A step
-that is refused, or fails for good, has everything undone.
+carrier's transport is quoted, side by side; then a drone is assigned, and its delivery scheduled.
 """
 
 from __future__ import annotations

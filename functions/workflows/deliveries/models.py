@@ -1,7 +1,6 @@
 """What a caller sends to have a package delivered by drone.
 
-The fields follow the Drone Delivery application of Azure's guidance on microservices
-(https://learn.microsoft.com/azure/architecture/microservices/design/).
+The fields follow https://learn.microsoft.com/azure/architecture/microservices/design/.
 """
 
 from __future__ import annotations
@@ -20,10 +19,12 @@ _LATEST_PICKUP = datetime(9000, 1, 1, tzinfo=UTC)
 Text = Annotated[str, Field(min_length=1, max_length=100)]
 
 
-class Location(BaseModel):
-    """A place on earth, in degrees (WGS 84)."""
-
+class _Sent(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+
+
+class Location(_Sent):
+    """A place on earth, in degrees (WGS 84)."""
 
     latitude: Annotated[float, Field(strict=True, ge=-90, le=90)]
     longitude: Annotated[float, Field(strict=True, ge=-180, le=180)]
@@ -36,23 +37,18 @@ class Location(BaseModel):
         return 2 * _EARTH_RADIUS_KM * asin(sqrt(min(1.0, chord)))
 
 
-class Package(BaseModel):
+class Package(_Sent):
     """What is to be carried; `tag` is the sender's own mark on it."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
     weight_kg: Annotated[float, Field(strict=True, gt=0, le=50)]
     size: Literal["small", "medium", "large"]
     tag: Text
 
 
-class Delivery(BaseModel):
+class Delivery(_Sent):
     """A package to be fetched at `pickup_at` and carried from `pickup` to `dropoff`, on an account."""
 
     model_config = ConfigDict(
-        frozen=True,
-        extra="forbid",
-        hide_input_in_errors=True,
         json_schema_extra={
             "examples": [
                 {
@@ -64,7 +60,7 @@ class Delivery(BaseModel):
                     "expedited": False,
                 }
             ]
-        },
+        }
     )
 
     account: Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,64}$")]

@@ -24,12 +24,7 @@ ORDERS = Workflow(
     on_exhausted=Remedy.COMPENSATE,
     steps=(
         Step(
-            PAYMENT,
-            agent="payment",
-            request=_payment_request,
-            complete_within=60,
-            undo=True,
-            via=Way.QUEUE,
+            PAYMENT, agent="payment", request=_payment_request, complete_within=60, undo=True, via=Way.QUEUE
         ),
     ),
 )

@@ -40,7 +40,13 @@ async def canned_api(
         return web.json_response(_order(order_id, state))
 
     app = web.Application()
-    app.add_routes([web.put("/api/orders/{id}", submit), web.get("/api/orders/{id}", look)])
+    app.add_routes(
+        [
+            web.post("/api/orders", submit),
+            web.put("/api/orders/{id}", submit),
+            web.get("/api/orders/{id}", look),
+        ]
+    )
     if deliveries is not None:
         app.add_routes(deliveries.routes())
     async with TestServer(app) as server:

@@ -16,6 +16,7 @@ _AT = "2026-11-21T10:00:00+00:00"
 class CannedDeliveries:
     """The deliveries of one API. The services in `left_behind` keep their resource after its undo."""
 
+    has_services: bool = True
     left_behind: frozenset[str] = frozenset()
     refused: Mapping[str, Any] | None = None
     #: What was received: the size of each batch, and each delivery by its id.
@@ -26,15 +27,19 @@ class CannedDeliveries:
     refused_drones: set[str] = field(default_factory=set)
 
     def routes(self) -> list[web.RouteDef]:
-        """Return the API's routes, and those of the services."""
-        return [
+        """Return the API's routes, and those of the services if there are any."""
+        api = [
+            web.post("/api/deliveries", self._submit),
             web.post("/api/deliveries/batch", self._submit),
             web.get("/api/deliveries/{id}", self._look),
+        ]
+        services = [
             web.put("/api/services/accounts/{id}", self._suspend),
             web.put("/api/services/drones/faults/{id}", self._refuse),
             web.delete("/api/services/drones/faults/{id}", self._end),
             web.get("/api/services/{service}/{id}", self._resource),
         ]
+        return api + services if self.has_services else api
 
     async def _submit(self, request: web.Request) -> web.Response:
         orders = (await request.json())["orders"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 from collections import Counter
 
@@ -12,6 +13,7 @@ from local.callers import demo
 from local.callers.cases import Case
 from local.callers.client import OrderRefusedError, OrderState
 from local.callers.demo import DemoResult, run_demo
+from local.command_line import main
 from local.commands import demo_at
 from tests.local.callers.canned_api import HAPPY_LIFE, canned_api
 from tests.local.callers.canned_deliveries import CannedDeliveries
@@ -113,6 +115,20 @@ async def test_a_delivery_refused_in_its_batch_ends_the_demo() -> None:
 
 async def test_without_sample_services_the_error_names_the_fix() -> None:
     """An application elsewhere may not serve them."""
-    async with canned_api() as url:
+    async with canned_api(deliveries=CannedDeliveries(has_services=False)) as url:
         with pytest.raises(OrderRefusedError, match=r"SAMPLE_SERVICES=1.*--deliveries 0"):
             await _run(url, 1, 8)
+
+
+async def test_without_the_workflow_the_demo_is_refused_in_one_line(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Whoever removed `deliveries` learns which option leaves them out; nothing is submitted."""
+    async with canned_api() as url:
+        assert await asyncio.to_thread(main, ["demo", "--orders", "2", "--url", url]) == 2
+        assert capsys.readouterr() == (
+            "",
+            "There is no resource 'deliveries' here: leave it out with `--deliveries 0`.\n",
+        )
+        arguments = ["demo", "--orders", "2", "--deliveries", "0", "--url", url]
+        assert await asyncio.to_thread(main, arguments) == 0

@@ -7,11 +7,19 @@ from pathlib import Path
 import pytest
 
 from functions_local.host import STOP_GRACE
-from local.platform import ROOT, Addresses, PartName, PlatformOptions, Ports, StartRefusedError, blueprint
+from local.platform import (
+    ROOT,
+    Addresses,
+    PartName,
+    PlatformOptions,
+    PlatformPorts,
+    StartRefusedError,
+    blueprint,
+)
 from local.platform.blueprint import whole_platform
 from local.platform.parts import Part
 
-ADDRESSES = Addresses(Ports(host=1, service_bus=2, admin=3, blob=4, queue=5, table=6))
+ADDRESSES = Addresses(PlatformPorts(host=1, service_bus=2, admin=3, blob=4, queue=5, table=6))
 
 
 @pytest.fixture(autouse=True)

@@ -9,7 +9,7 @@ import pytest
 
 from local import command_line, commands
 from local.command_line import main
-from local.platform import PartFailedError, PartName, PlatformOptions, Ports
+from local.platform import PartFailedError, PartName, PlatformOptions, PlatformPorts
 
 
 @pytest.fixture
@@ -29,7 +29,7 @@ def test_up_takes_the_usual_ports(started: list[PlatformOptions]) -> None:
     """They are those of Core Tools, of Service Bus and of Azurite."""
     assert main(["up"]) == 0
     assert started == [
-        PlatformOptions(ports=Ports(7071, 5672, 5300, 10000, 10001, 10002), data=Path(".local"))
+        PlatformOptions(ports=PlatformPorts(7071, 5672, 5300, 10000, 10001, 10002), data=Path(".local"))
     ]
 
 
@@ -37,7 +37,9 @@ def test_every_port_and_folder_can_be_chosen(started: list[PlatformOptions], tmp
     """One 0 stands for all three ports of Azurite."""
     ports = ["--port", "1", "--sb-port", "2", "--admin-port", "3", "--azurite-ports", "0"]
     assert main(["up", *ports, "--data", str(tmp_path), "--app", "elsewhere"]) == 0
-    assert started == [PlatformOptions(ports=Ports(1, 2, 3, 0, 0, 0), data=tmp_path, app=Path("elsewhere"))]
+    assert started == [
+        PlatformOptions(ports=PlatformPorts(1, 2, 3, 0, 0, 0), data=tmp_path, app=Path("elsewhere"))
+    ]
 
 
 @pytest.mark.parametrize(

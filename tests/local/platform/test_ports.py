@@ -8,7 +8,7 @@ from dataclasses import astuple, replace
 
 import pytest
 
-from local.platform import ANY_PORTS, PlatformError, Ports, PortTakenError
+from local.platform import ANY_PORTS, PlatformError, PlatformPorts, PortTakenError
 from local.platform import ports as ports_module
 from local.platform.ports import claimed
 
@@ -73,5 +73,5 @@ def test_no_free_port_is_an_error_that_says_so(monkeypatch: pytest.MonkeyPatch, 
     """The search is bounded."""
     monkeypatch.setattr(ports_module, "_CHOICE", range(taken, taken + 1))
     monkeypatch.setattr(ports_module, "_ATTEMPTS", 1)
-    with pytest.raises(PlatformError, match="No free port"), claimed(Ports(host=0)):
+    with pytest.raises(PlatformError, match="No free port"), claimed(PlatformPorts(host=0)):
         pass

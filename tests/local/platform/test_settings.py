@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from local.platform import Addresses, Ports, StartRefusedError
+from local.platform import Addresses, PlatformPorts, StartRefusedError
 from local.platform.settings import application_settings
 
-ADDRESSES = Addresses(Ports(host=7171, service_bus=5772, table=10102))
+ADDRESSES = Addresses(PlatformPorts(host=7171, service_bus=5772, table=10102))
 
 
 @pytest.fixture

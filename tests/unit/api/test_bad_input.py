@@ -108,10 +108,12 @@ async def test_unknown_resource_or_id_is_404(api: Api, method: str, path: str) -
     problem(await api.client.send(method, path, b"{}"), 404)
 
 
-@pytest.mark.parametrize("method", ["DELETE", "PATCH"])
-async def test_method_that_is_not_served_is_405(api: Api, method: str) -> None:
+@pytest.mark.parametrize(
+    ("method", "path"), [("DELETE", "/api/orders/a"), ("PATCH", "/api/orders/a"), ("GET", "/api/orders")]
+)
+async def test_method_that_is_not_served_is_405(api: Api, method: str, path: str) -> None:
     """The resource is there, the method is not."""
-    problem(await api.client.send(method, "/api/orders/a", b"{}"), 405)
+    problem(await api.client.send(method, path, b"{}"), 405)
 
 
 @pytest.mark.parametrize("name", ["a.b", "a|b", "a b", "ä", f"{LONGEST_ID}x", "a\n", "a'"])

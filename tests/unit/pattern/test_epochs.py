@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from functions.pattern.events import Event, OperatorEvent, Postponed, Reason, Refused, SupervisorEvent
+from functions.pattern.events import Event, OperatorEvent, Postponed, RefusalReason, Refused, SupervisorEvent
 from functions.pattern.identity import Epoch, StepName
 from functions.pattern.records import StepRecord, TaskRecord
 from functions.pattern.states import Direction, EpochEnd, ProcessState, Remedy, StepState
@@ -62,8 +62,8 @@ def test_failures_are_counted() -> None:
 
 def test_task_that_went_on_meanwhile_is_not_recovered() -> None:
     """The Supervisor judged an older record: what started since has its time."""
-    assert apply(BOOKING, recovery(), after(19.9)) == Refused(Reason.NOT_OVERDUE)
-    assert apply(BOOKING, giving_up(), after(19.9)) == Refused(Reason.NOT_OVERDUE)
+    assert apply(BOOKING, recovery(), after(19.9)) == Refused(RefusalReason.NOT_OVERDUE)
+    assert apply(BOOKING, giving_up(), after(19.9)) == Refused(RefusalReason.NOT_OVERDUE)
 
 
 def test_postponement_moves_the_due_time_only() -> None:
@@ -81,20 +81,20 @@ def test_postponement_is_never_past_a_running_step() -> None:
 @pytest.mark.parametrize("event", [*SUPERVISOR_EVENTS, *OPERATOR_EVENTS], ids=_name)
 def test_decision_about_an_older_epoch_counts_for_nothing(event: Event) -> None:
     """Of two Supervisors, or two operators, the second is refused."""
-    assert apply(recovered(BOOKING), event, after(1000)) == Refused(Reason.STALE_EPOCH)
+    assert apply(recovered(BOOKING), event, after(1000)) == Refused(RefusalReason.STALE_EPOCH)
 
 
 @pytest.mark.parametrize("event", SUPERVISOR_EVENTS, ids=_name)
 def test_supervisor_leaves_finished_tasks_alone(event: SupervisorEvent) -> None:
     """Only an operator leads out of an end."""
-    assert apply(HELD, event, after(1000)) == Refused(Reason.FINISHED)
+    assert apply(HELD, event, after(1000)) == Refused(RefusalReason.FINISHED)
 
 
 @pytest.mark.parametrize("event", OPERATOR_EVENTS, ids=_name)
 @pytest.mark.parametrize("record", [BOOKING, told(FLOWN, *done("hotel", "car"))], ids=["held", "Processed"])
 def test_operator_acts_on_errors_only(record: TaskRecord, event: OperatorEvent) -> None:
     """A task under way, or done, is not the operator's."""
-    assert apply(record, event, START) == Refused(Reason.NOT_IN_ERROR)
+    assert apply(record, event, START) == Refused(RefusalReason.NOT_IN_ERROR)
 
 
 def test_given_up_task_is_held_where_its_workflow_says_so() -> None:
@@ -142,7 +142,7 @@ def test_resubmission_starts_the_count_anew() -> None:
 
 def test_second_operator_is_refused() -> None:
     """Of two operators at once one wins."""
-    assert apply(told(HELD, resubmission()), undo_request(), START) == Refused(Reason.STALE_EPOCH)
+    assert apply(told(HELD, resubmission()), undo_request(), START) == Refused(RefusalReason.STALE_EPOCH)
 
 
 def test_history_keeps_how_the_epoch_stood_when_it_ended() -> None:
@@ -181,7 +181,7 @@ def _once_only() -> TaskRecord:
 def test_step_that_must_not_run_twice_is_refused_in_the_next_epoch() -> None:
     """Even where a Supervisor took the task away before the step was recorded."""
     again = told(recovered(_once_only()), claimed(SECOND))
-    assert apply(again, started("hotel", SECOND), START) == Refused(Reason.NEVER_TWICE)
+    assert apply(again, started("hotel", SECOND), START) == Refused(RefusalReason.NEVER_TWICE)
 
 
 def test_step_that_must_not_run_twice_runs_on_the_operators_word() -> None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from functions.pattern.errors import PatternError, PermanentError, TransientError
-from functions.pattern.events import Reason, Refused
+from functions.pattern.events import RefusalReason, Refused
 from functions.pattern.request_figures import BusFigures, StoreFigures
 from functions.pattern.store_ports import Admission, StateStore
 from tests.fakes.clock import FakeClock
@@ -36,7 +36,7 @@ async def test_overtaken_change_is_applied_to_what_is_there_now(store: MemorySta
     """A writer with an old read is judged by the record as it is."""
     stored = store.put(pending())
     store.put(recovered(pending()))
-    assert await store.change(stored, claimed()) == Refused(Reason.STALE_EPOCH)
+    assert await store.change(stored, claimed()) == Refused(RefusalReason.STALE_EPOCH)
     assert (await store.change(stored, claimed(SECOND))) == await store.load(TASK)
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from functions.pattern.errors import IllegalTransitionError
-from functions.pattern.events import Reason, Refused, SchedulerEvent
+from functions.pattern.events import RefusalReason, Refused, SchedulerEvent
 from functions.pattern.identity import Epoch, SchedulerId
 from functions.pattern.records import TaskRecord
 from functions.pattern.transitions import apply
@@ -44,26 +44,26 @@ def _by_a_stranger(event: SchedulerEvent) -> SchedulerEvent:
 @pytest.mark.parametrize("event", EVENTS, ids=lambda event: type(event).__name__)
 def test_older_epoch_may_write_nothing(event: SchedulerEvent) -> None:
     """The task was recovered since: whatever the old attempt says counts for nothing."""
-    assert apply(RECOVERED, event, START) == Refused(Reason.STALE_EPOCH)
+    assert apply(RECOVERED, event, START) == Refused(RefusalReason.STALE_EPOCH)
 
 
 @pytest.mark.parametrize("event", EVENTS, ids=lambda event: type(event).__name__)
 def test_only_the_holder_may_write(event: SchedulerEvent) -> None:
     """Of two Schedulers of one epoch the second is refused."""
-    assert apply(RUNNING, _by_a_stranger(event), START) == Refused(Reason.NOT_HOLDER)
+    assert apply(RUNNING, _by_a_stranger(event), START) == Refused(RefusalReason.NOT_HOLDER)
 
 
 @pytest.mark.parametrize("event", STEP_EVENTS, ids=lambda event: type(event).__name__)
 def test_nobody_writes_before_the_claim(event: SchedulerEvent) -> None:
     """A task that nobody holds takes no step."""
-    assert apply(pending(LINE), event, START) == Refused(Reason.NOT_HOLDER)
+    assert apply(pending(LINE), event, START) == Refused(RefusalReason.NOT_HOLDER)
 
 
 @pytest.mark.parametrize("event", OUTCOMES, ids=lambda event: type(event).__name__)
 def test_late_outcome_is_refused(event: SchedulerEvent) -> None:
     """At complete-by it still counts; a moment later it does not."""
     assert not isinstance(apply(RUNNING, event, after(20)), Refused)
-    assert apply(RUNNING, event, after(20.000001)) == Refused(Reason.LATE)
+    assert apply(RUNNING, event, after(20.000001)) == Refused(RefusalReason.LATE)
 
 
 @pytest.mark.parametrize("record", [PROCESSED, ERROR], ids=["Processed", "Error"])
@@ -72,13 +72,13 @@ def test_late_outcome_is_refused(event: SchedulerEvent) -> None:
 )
 def test_finished_task_takes_nothing(record: TaskRecord, event: SchedulerEvent) -> None:
     """Only an operator leads out of `Processed` and `Error`."""
-    assert apply(record, event, START) == Refused(Reason.FINISHED)
+    assert apply(record, event, START) == Refused(RefusalReason.FINISHED)
 
 
 def test_step_beside_a_refused_one_is_told_that_all_is_over() -> None:
     """Its own completion comes after the task's `Error`."""
     both = told(pending(), claimed(), started("open"), completed("open"), started("left"), started("right"))
-    assert apply(told(both, failed("left")), completed("right"), START) == Refused(Reason.FINISHED)
+    assert apply(told(both, failed("left")), completed("right"), START) == Refused(RefusalReason.FINISHED)
 
 
 @pytest.mark.parametrize(

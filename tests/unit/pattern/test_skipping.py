@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from functions.pattern.errors import IllegalTransitionError
-from functions.pattern.events import Reason, Refused
+from functions.pattern.events import RefusalReason, Refused
 from functions.pattern.identity import StepName
 from functions.pattern.planning import ready_steps
 from functions.pattern.states import ProcessState, StepState
@@ -53,7 +53,7 @@ def test_skipping_told_again_changes_nothing(last: str) -> None:
 def test_finished_task_skips_nothing_more() -> None:
     """Another step than the one that ended it is refused."""
     record = told(pending(LINE), claimed(), *done("pick", "send"))
-    assert apply(record, skipped("pick"), after(1)) == Refused(Reason.FINISHED)
+    assert apply(record, skipped("pick"), after(1)) == Refused(RefusalReason.FINISHED)
 
 
 def test_step_that_was_dispatched_is_never_skipped() -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from functions.pattern.events import Reason, Refused, StepCompleted, StepFailed
+from functions.pattern.events import RefusalReason, Refused, StepCompleted, StepFailed
 from functions.pattern.identity import StepName
 from functions.pattern.states import ProcessState, StepState
 from functions.pattern.transitions import apply
@@ -22,7 +22,7 @@ OUTCOMES: list[Outcome] = [
     lambda token: completed("pick", token=token),
     lambda token: failed("pick", token=token),
 ]
-WRONG = Refused(Reason.WRONG_TOKEN)
+WRONG = Refused(RefusalReason.WRONG_TOKEN)
 RUNNING = told(pending(LINE), claimed(), started("pick", token=TOKEN))
 
 
@@ -56,7 +56,7 @@ def test_forged_outcome_of_a_completed_step_is_refused() -> None:
     assert apply(done, completed("pick", token=OTHER), after(1)) == WRONG
     ended = told(done, started("send", token=TOKEN), completed("send", token=TOKEN))
     assert ended.task.process_state is ProcessState.PROCESSED
-    assert apply(ended, completed("send", token=OTHER), after(1)) == Refused(Reason.FINISHED)
+    assert apply(ended, completed("send", token=OTHER), after(1)) == Refused(RefusalReason.FINISHED)
     assert apply(ended, completed("send", token=TOKEN), after(1)) is ended
 
 
@@ -64,7 +64,7 @@ def test_token_of_an_older_epoch_is_refused() -> None:
     """Each dispatch has its own."""
     again = told(recovered(RUNNING), claimed(SECOND), started("pick", SECOND, token=OTHER))
     assert apply(again, completed("pick", SECOND, token=TOKEN), after(1)) == WRONG
-    assert apply(again, completed("pick", token=TOKEN), after(1)) == Refused(Reason.STALE_EPOCH)
+    assert apply(again, completed("pick", token=TOKEN), after(1)) == Refused(RefusalReason.STALE_EPOCH)
 
 
 def test_dispatch_told_again_keeps_the_first_token() -> None:

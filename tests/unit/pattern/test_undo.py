@@ -6,7 +6,7 @@ import pytest
 
 from functions.pattern.definition import Workflow
 from functions.pattern.errors import IllegalTransitionError
-from functions.pattern.events import Reason, Refused
+from functions.pattern.events import RefusalReason, Refused
 from functions.pattern.identity import Epoch, StepName
 from functions.pattern.planning import ready_steps
 from functions.pattern.records import TaskRecord
@@ -118,14 +118,14 @@ def test_resubmitted_undo_goes_on_undoing() -> None:
 def test_late_undo_is_refused() -> None:
     """As a late do is."""
     undoing = told(UNDOING, started("car", SECOND, complete_by=12))
-    assert apply(undoing, completed("car", SECOND), after(12.1)) == Refused(Reason.LATE)
+    assert apply(undoing, completed("car", SECOND), after(12.1)) == Refused(RefusalReason.LATE)
 
 
 @pytest.mark.parametrize("event", [completed("flight"), failed("flight")], ids=["completed", "failed"])
 def test_late_do_changes_nothing_after_the_turn(event: object) -> None:
     """It comes from the epoch before."""
     assert isinstance(event, type(completed("flight")) | type(failed("flight")))
-    assert apply(UNDOING, event, START) == Refused(Reason.STALE_EPOCH)
+    assert apply(UNDOING, event, START) == Refused(RefusalReason.STALE_EPOCH)
 
 
 def test_undone_twice_is_told_again() -> None:

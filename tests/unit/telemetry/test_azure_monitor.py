@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from dataclasses import asdict
 from typing import Any
 
 import pytest
@@ -38,13 +39,7 @@ def configured(monkeypatch: pytest.MonkeyPatch) -> Configured:
             monkeypatch.setenv(name, value)
         component = load_settings().application_insights
         assert component
-        export_to_azure_monitor(
-            component.connection_string,
-            _LOGGER,
-            by_identity=component.by_identity,
-            client_id=component.client_id,
-            also_to_otlp=False,
-        )
+        export_to_azure_monitor(**asdict(component), logger=_LOGGER, also_to_otlp=False)
         return told
 
     return configure

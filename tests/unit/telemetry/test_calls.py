@@ -113,7 +113,7 @@ async def test_breaker_shows_its_state() -> None:
     measured = Measured(reader)
     instances = Instances()
     breaker = instances.start()
-    observe_breakers([breaker], meter)
+    observe_breakers(lambda: {"drone": breaker.state}, meter)
     level = series("breaker.state", peer_service="drone")
     assert measured.levels()[level] == 0
     await instances.open_breaker(breaker)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any, cast
 
+import azure.functions as func
 import pytest
 from azure.servicebus.aio import ServiceBusClient
 
@@ -17,11 +18,8 @@ from tests.unit.bus.test_sender import BusClient
 from tests.unit.telemetry.conftest import Spans, parent_of, traceparent_of
 
 
-@dataclass(frozen=True, slots=True)
-class Message:
-    """A message as the Functions host hands it over."""
-
-    application_properties: dict[str, Any] | None
+def _message(properties: dict[str, Any] | None) -> func.ServiceBusMessage:
+    return cast("func.ServiceBusMessage", SimpleNamespace(application_properties=properties))
 
 
 @pytest.fixture
@@ -63,7 +61,7 @@ def test_receiver_goes_on_with_the_senders_trace(spans: Spans) -> None:
     with span("submit", {}):
         pass
     sent = traceparent_of(spans.one("submit"))
-    with message_span("submissions", Message({"traceparent": sent, "other": b"s3cret"})):
+    with message_span("submissions", _message({"traceparent": sent, "other": b"s3cret"})):
         pass
     received = spans.one("process submissions")
     assert parent_of(received) == sent[36:52]
@@ -73,6 +71,6 @@ def test_receiver_goes_on_with_the_senders_trace(spans: Spans) -> None:
 @pytest.mark.parametrize("properties", [None, {}, {"traceparent": b"00-1"}, {"traceparent": 7}])
 def test_strange_message_begins_a_trace(spans: Spans, properties: dict[str, Any] | None) -> None:
     """Whoever sent it, and whatever it carries."""
-    with message_span("agent-replies", Message(properties)):
+    with message_span("agent-replies", _message(properties)):
         pass
     assert spans.one("process agent-replies").parent is None

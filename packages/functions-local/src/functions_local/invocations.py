@@ -12,7 +12,7 @@ from typing import Protocol
 
 from functions_local.app import Function, OrchestrationTrigger
 from functions_local.protos import TypedData
-from functions_local.worker import Call, Failed, Outcome, Succeeded, current_invocation_id
+from functions_local.worker import Call, FunctionFailed, Outcome, Succeeded, current_invocation_id
 
 _log = logging.getLogger(__name__)
 
@@ -74,7 +74,7 @@ class Invocations:
         metadata: Mapping[str, TypedData] | None = None,
         attempt: Attempt = _FIRST,
     ) -> Outcome:
-        """Run a function once and send its outputs; an exception is logged and returned as Failed."""
+        """Run a function once and send its outputs; an exception is logged and returned as FunctionFailed."""
         call = Call(
             invocation_id=str(uuid.uuid4()),
             function_id=function.function_id,
@@ -93,7 +93,7 @@ class Invocations:
             self._end(call.invocation_id)
             if overdue:
                 overdue.cancel()
-        if isinstance(outcome, Failed):
+        if isinstance(outcome, FunctionFailed):
             counters.failed += 1
             _report(function, call.invocation_id, outcome)
         else:
@@ -131,7 +131,7 @@ class Invocations:
             try:
                 await self._outputs.send(function, outcome.outputs)
             except Exception as error:  # noqa: BLE001 - an output that is not sent fails the invocation
-                return Failed(f"{type(error).__name__}: an output could not be sent: {error}", "")
+                return FunctionFailed(f"{type(error).__name__}: an output could not be sent: {error}", "")
         return outcome
 
     def _with_clients(self, function: Function, inputs: Mapping[str, TypedData]) -> Mapping[str, TypedData]:
@@ -159,7 +159,7 @@ class Invocations:
         )
 
 
-def _report(function: Function, invocation_id: str, failure: Failed) -> None:
+def _report(function: Function, invocation_id: str, failure: FunctionFailed) -> None:
     # An orchestrator's failure has its whole state after the first line; the engine reports what it means.
     if isinstance(function.trigger, OrchestrationTrigger):
         _log.error("[%s %s] failed: %s", function.name, invocation_id, failure.message.partition("\n")[0])

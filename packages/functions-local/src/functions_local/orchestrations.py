@@ -19,7 +19,7 @@ from functions_local.durable import (
 )
 from functions_local.invocations import Invocations
 from functions_local.protos import TypedData
-from functions_local.worker import Failed
+from functions_local.worker import FunctionFailed
 
 
 def make_engine(
@@ -70,7 +70,7 @@ class DurableCalls:
         outcome = await self._invocations.run(
             self._functions[function], {parameter: TypedData(string=payload)}
         )
-        if isinstance(outcome, Failed):
+        if isinstance(outcome, FunctionFailed):
             return Raised(outcome.message, outcome.stack)
         return Returned(outcome.value.value if outcome.value is not None else None)
 

@@ -46,14 +46,14 @@ class Succeeded:
 
 
 @dataclass(frozen=True, slots=True)
-class Failed:
+class FunctionFailed:
     """The function raised. `message` is the worker's text, such as `ValueError: boom`."""
 
     message: str
     stack: str
 
 
-type Outcome = Succeeded | Failed
+type Outcome = Succeeded | FunctionFailed
 
 
 class Worker:
@@ -92,7 +92,7 @@ class Worker:
         return metadata.function_metadata_results or ()
 
     async def invoke(self, call: Call) -> Outcome:
-        """Run one function. An exception of the function is returned as Failed."""
+        """Run one function. An exception of the function is returned as FunctionFailed."""
         body = Message(
             invocation_id=call.invocation_id,
             function_id=call.function_id,
@@ -109,7 +109,9 @@ class Worker:
         finally:
             runtime.invocation_id_cv.reset(context)
         if response.result.status != StatusResult.Success:
-            return Failed(response.result.exception.message, response.result.exception.stack_trace or "")
+            return FunctionFailed(
+                response.result.exception.message, response.result.exception.stack_trace or ""
+            )
         return Succeeded(
             response.return_value, {output.name: output.data for output in response.output_data or ()}
         )

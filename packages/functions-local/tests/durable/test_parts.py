@@ -12,7 +12,7 @@ from functions_local.durable import scheduling
 from functions_local.durable.event_json import decode, encode
 from functions_local.durable.events import EventRaised, ExecutionStarted, TimerFired
 from functions_local.durable.scheduling import Timers
-from functions_local.durable.store import Message
+from functions_local.durable.store import InstanceMessage
 from functions_local.times import from_text, to_text, to_timespan
 
 
@@ -37,8 +37,8 @@ def test_events_survive_their_json() -> None:
     assert '"EventType":15,"IsPlayed":false' in encode(EventRaised(name="e", input=None))
 
 
-def _timer(number: int, due: float) -> Message:
-    return Message(number, "i", None, due, TimerFired(timer_id=number, fire_at=""), "")
+def _timer(number: int, due: float) -> InstanceMessage:
+    return InstanceMessage(number, "i", None, due, TimerFired(timer_id=number, fire_at=""), "")
 
 
 async def test_timers_fire_in_the_order_of_their_time() -> None:

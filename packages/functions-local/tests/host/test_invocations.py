@@ -11,7 +11,7 @@ import pytest
 from functions_local.app import ActivityTrigger, OrchestrationTrigger
 from functions_local.invocations import Counters, Invocations
 from functions_local.protos import TypedData
-from functions_local.worker import Failed, Succeeded
+from functions_local.worker import FunctionFailed, Succeeded
 from tests.host.doubles import FakeOutputs, FakeWorker, function, invocations
 from tests.host.processes import until
 
@@ -23,7 +23,7 @@ async def test_counters_distinguish_successes_from_failures() -> None:
     worker = FakeWorker()
     runs = invocations(worker)
     await runs.run(ACTIVITY, {})
-    worker.behave = lambda _call: Failed("ValueError: x", "")
+    worker.behave = lambda _call: FunctionFailed("ValueError: x", "")
     await runs.run(ACTIVITY, {})
     assert runs.counters == {"f": Counters(started=2, succeeded=1, failed=1)}
 
@@ -61,7 +61,7 @@ async def test_output_that_cannot_be_sent_fails_the_invocation() -> None:
     answer = Succeeded(None, {"out": TypedData(string="v")})
     outputs = FakeOutputs(error=OSError("no broker"))
     outcome = await invocations(FakeWorker(lambda _call: answer), outputs).run(ACTIVITY, {})
-    assert outcome == Failed("OSError: an output could not be sent: no broker", "")
+    assert outcome == FunctionFailed("OSError: an output could not be sent: no broker", "")
 
 
 async def test_drain_waits_for_what_runs() -> None:
@@ -92,7 +92,7 @@ async def test_run_beyond_the_function_timeout_is_reported(caplog: pytest.LogCap
 
 async def test_orchestrators_failure_is_one_line(caplog: pytest.LogCaptureFixture) -> None:
     """The SDK appends the whole state to the message; the log omits it."""
-    failure = Failed("Exception: boom\n\n$OutOfProcData$:{}", "stack")
+    failure = FunctionFailed("Exception: boom\n\n$OutOfProcData$:{}", "stack")
     with caplog.at_level(logging.ERROR):
         await invocations(FakeWorker(lambda _call: failure)).run(
             function(OrchestrationTrigger("context", "o")), {}

@@ -16,7 +16,7 @@ from functions_local.app import RetryPolicy, RetryStrategy, TimerTrigger
 from functions_local.configuration import StartError
 from functions_local.timers.monitor import ScheduleMonitor, ScheduleStatus
 from functions_local.timers.trigger import TimerRunner, retry_delay
-from functions_local.worker import Call, Failed, Outcome
+from functions_local.worker import Call, FunctionFailed, Outcome
 from tests.host.conftest import WITHOUT_BROKER
 from tests.host.doubles import NOTHING, FakeWorker, function, invocations
 from tests.host.processes import start_host, traces, until
@@ -147,14 +147,14 @@ async def test_schedule_of_seconds_keeps_no_record(world: World) -> None:
 
 async def test_exception_does_not_stop_the_schedule(world: World) -> None:
     """Without a policy there is no retry either."""
-    world.answer = lambda _call: Failed("ValueError: x", "")
+    world.answer = lambda _call: FunctionFailed("ValueError: x", "")
     assert await world.run_for(timedelta(minutes=11)) == ["12:05:00", "12:10:00"]
 
 
 async def test_retry_policy_repeats_a_failed_run(world: World) -> None:
     """With its delay, with the count in the retry context, and not beyond its limit."""
     world.retry = RetryPolicy(RetryStrategy.FIXED_DELAY, 2, timedelta(seconds=10), timedelta(seconds=10))
-    world.answer = lambda _call: Failed("ValueError: x", "")
+    world.answer = lambda _call: FunctionFailed("ValueError: x", "")
     assert await world.run_for(timedelta(minutes=6)) == ["12:05:00", "12:05:10", "12:05:20"]
     assert [(call.retry_count, call.max_retry_count) for call in world.worker.calls] == [
         (0, 2),

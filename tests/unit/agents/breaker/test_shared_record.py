@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from functions.agents import shared_breaker as shared_record
+from functions.agents import breaker as breaker_module
 from functions.pattern.breaker import BreakerState
 from functions.pattern.errors import TransientError
 from tests.unit.agents.breaker.instances import FAILURES, OPEN_FOR, Instances, cut_short
@@ -120,7 +120,7 @@ async def test_store_that_does_not_answer_is_not_waited_for(
     instances: Instances, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A call loses little time to it, and only one call at a time does."""
-    monkeypatch.setattr(shared_record, "_STORE_SECONDS", 0.05)
+    monkeypatch.setattr(breaker_module, "_STORE_SECONDS", 0.05)
     breaker = instances.start()
     await instances.call(breaker)
     instances.rows.silent = True
@@ -137,7 +137,7 @@ async def test_others_do_not_wait_while_one_reads(
     instances: Instances, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """They go on with what is known."""
-    monkeypatch.setattr(shared_record, "_STORE_SECONDS", 60)
+    monkeypatch.setattr(breaker_module, "_STORE_SECONDS", 60)
     breaker = instances.start()
     await instances.call(breaker)
     instances.rows.silent = True
@@ -156,7 +156,7 @@ async def test_call_that_is_cut_while_it_waits_for_the_store_is_no_failure(
     instances: Instances, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The service has nothing to do with it."""
-    monkeypatch.setattr(shared_record, "_STORE_SECONDS", 60)
+    monkeypatch.setattr(breaker_module, "_STORE_SECONDS", 60)
     breaker = instances.start()
     instances.rows.silent = True
     for _ in range(FAILURES):

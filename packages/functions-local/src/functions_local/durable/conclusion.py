@@ -29,7 +29,7 @@ from functions_local.durable.events import (
 )
 from functions_local.durable.instances import LiveInstance
 from functions_local.durable.refusals import PayloadTooLargeError, check_size
-from functions_local.durable.store import Message, PendingActivity
+from functions_local.durable.store import InstanceMessage, PendingActivity
 from functions_local.times import to_text
 
 
@@ -43,7 +43,7 @@ class Conclusion:
     #: The events that follow the messages in history.
     events: list[Event] = field(default_factory=list)
     activities: list[PendingActivity] = field(default_factory=list)
-    timers: list[Message] = field(default_factory=list)
+    timers: list[InstanceMessage] = field(default_factory=list)
 
 
 def conclude(instance: LiveInstance, verdict: Verdict, dispatcher: Dispatcher) -> Conclusion:

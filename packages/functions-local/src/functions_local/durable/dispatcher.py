@@ -19,7 +19,7 @@ from functions_local.durable.event_json import encode
 from functions_local.durable.events import Event
 from functions_local.durable.instances import LiveInstance, LiveInstances, report_dropped
 from functions_local.durable.scheduling import Lane, Timers
-from functions_local.durable.store import Message, PendingActivity
+from functions_local.durable.store import InstanceMessage, PendingActivity
 
 
 class Dispatcher:
@@ -48,7 +48,7 @@ class Dispatcher:
         self._episodes = Lane("episode", self._options.max_concurrent_orchestrators, self._run_and_reschedule)
         self._activities = Lane("activity", self._options.max_concurrent_activities, run_activity)
         sql = "SELECT number, instance, execution, due, event FROM inbox ORDER BY number"
-        self.deliver(map(Message.of, self._database.query(sql)))
+        self.deliver(map(InstanceMessage.of, self._database.query(sql)))
         sql = "SELECT number, instance, execution, task, name, input FROM activities ORDER BY number"
         self.run_activities(PendingActivity(*row) for row in self._database.query(sql))
 
@@ -58,9 +58,11 @@ class Dispatcher:
         grace = self._options.stop_grace
         await asyncio.gather(self._activities.close(grace), self._episodes.close(grace))
 
-    def message(self, instance: str, execution: str | None, event: Event, due: float = 0.0) -> Message:
+    def message(
+        self, instance: str, execution: str | None, event: Event, due: float = 0.0
+    ) -> InstanceMessage:
         """Make a message with the next number."""
-        return Message(next(self._message_numbers), instance, execution, due, event, encode(event))
+        return InstanceMessage(next(self._message_numbers), instance, execution, due, event, encode(event))
 
     def activity(
         self, instance: LiveInstance, task: int, name: str, input_text: str | None
@@ -69,7 +71,7 @@ class Dispatcher:
         number = next(self._activity_numbers)
         return PendingActivity(number, instance.id, instance.execution, task, name, input_text)
 
-    def deliver(self, messages: Iterable[Message]) -> None:
+    def deliver(self, messages: Iterable[InstanceMessage]) -> None:
         """Deliver committed messages to their instances, each when it is due."""
         now = time.time()
         for message in messages:
@@ -83,7 +85,7 @@ class Dispatcher:
         for activity in activities:
             self._activities.put(activity)
 
-    def _hand_over(self, message: Message) -> None:
+    def _hand_over(self, message: InstanceMessage) -> None:
         instance = self._instances.get(message.instance, message.execution)
         if instance is None:
             # The instance has ended, or its generation has: only a client's message is for any generation.
@@ -94,7 +96,7 @@ class Dispatcher:
         instance.inbox.append(message)
         self._schedule(instance)
 
-    def _is_wanted(self, message: Message) -> bool:
+    def _is_wanted(self, message: InstanceMessage) -> bool:
         return self._instances.get(message.instance, message.execution) is not None
 
     def _schedule(self, instance: LiveInstance) -> None:

@@ -27,7 +27,7 @@ from functions_local.durable.instances import History, LiveInstance
 from functions_local.durable.protocol import ContextWriter, InvalidStateError, OrchestratorState
 from functions_local.durable.refusals import PayloadTooLargeError, check_custom_status
 from functions_local.durable.shim import replay
-from functions_local.durable.store import Changes, Message
+from functions_local.durable.store import Changes, InstanceMessage
 from functions_local.times import now_text
 
 _log = logging.getLogger(__name__)
@@ -60,7 +60,7 @@ class EpisodeRunner:
             instance.inbox = taken + instance.inbox
             raise
 
-    async def _run(self, instance: LiveInstance, taken: Sequence[Message]) -> None:
+    async def _run(self, instance: LiveInstance, taken: Sequence[InstanceMessage]) -> None:
         accepted = self._accept(instance, taken)
         if not accepted:
             await self._hub.database.commit(Changes().take_messages(taken).statements, _nothing)
@@ -88,7 +88,7 @@ class EpisodeRunner:
 
         await self._hub.database.commit(changes.statements, apply)
 
-    def _accept(self, instance: LiveInstance, taken: Sequence[Message]) -> list[Message]:
+    def _accept(self, instance: LiveInstance, taken: Sequence[InstanceMessage]) -> list[InstanceMessage]:
         """Select the messages for this generation, the start first. No result arrives twice: see `store`."""
         accepted = [message for message in taken if message.execution in {None, instance.execution}]
         if self._reorder is not None:

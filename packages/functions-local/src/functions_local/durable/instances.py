@@ -12,7 +12,7 @@ from itertools import islice
 from functions_local.durable.database import Database
 from functions_local.durable.event_json import from_body
 from functions_local.durable.events import Event, EventRaised
-from functions_local.durable.store import ALIVE, COLUMNS, InstanceRow, Message
+from functions_local.durable.store import ALIVE, COLUMNS, InstanceMessage, InstanceRow
 
 _log = logging.getLogger(__name__)
 
@@ -49,7 +49,7 @@ class LiveInstance:
     input: str | None
     custom_status: str | None = None
     #: Committed messages that no episode has taken yet.
-    inbox: list[Message] = field(default_factory=list)
+    inbox: list[InstanceMessage] = field(default_factory=list)
     #: Whether an episode is running or queued.
     scheduled: bool = False
 
@@ -125,7 +125,7 @@ class LiveInstances:
                 del self._histories[instance]
 
 
-def report_dropped(messages: Iterable[Message]) -> None:
+def report_dropped(messages: Iterable[InstanceMessage]) -> None:
     """Log clients' messages that will not be read: they were accepted just before their instance ended."""
     for message in messages:
         if message.execution is None:

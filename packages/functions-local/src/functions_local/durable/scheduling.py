@@ -9,7 +9,7 @@ import logging
 import time
 from collections.abc import Awaitable, Callable
 
-from functions_local.durable.store import Message
+from functions_local.durable.store import InstanceMessage
 
 _log = logging.getLogger(__name__)
 
@@ -65,15 +65,17 @@ class Lane[Work]:
 class Timers:
     """Delivers messages when they are due: never earlier, perhaps a little later."""
 
-    def __init__(self, deliver: Callable[[Message], None], is_wanted: Callable[[Message], bool]) -> None:
+    def __init__(
+        self, deliver: Callable[[InstanceMessage], None], is_wanted: Callable[[InstanceMessage], bool]
+    ) -> None:
         self._deliver = deliver
         self._is_wanted = is_wanted
-        self._heap: list[tuple[float, int, Message]] = []
+        self._heap: list[tuple[float, int, InstanceMessage]] = []
         self._prune_at = _SMALL
         self._closed = False
         self._wake_up: asyncio.TimerHandle | None = None
 
-    def arm(self, message: Message) -> None:
+    def arm(self, message: InstanceMessage) -> None:
         """Deliver a message when it is due; after `close` it is dropped."""
         if self._closed:
             return

@@ -76,7 +76,7 @@ COLUMNS = "id, execution, name, version, input, status, custom_status, output, c
 
 
 @dataclass(frozen=True, slots=True)
-class Message:
+class InstanceMessage:
     """An event on its way to an instance."""
 
     number: int
@@ -177,14 +177,14 @@ class Changes:
         """Append an episode's events to history."""
         return self._add("INSERT INTO history VALUES(?,?,?)", instance, episode, events)
 
-    def add_message(self, message: Message) -> Self:
+    def add_message(self, message: InstanceMessage) -> Self:
         """Put a message in an inbox."""
         return self._add(
             "INSERT INTO inbox VALUES(?,?,?,?,?)",
             *(message.number, message.instance, message.execution, message.due, message.text),
         )
 
-    def take_messages(self, messages: Iterable[Message]) -> Self:
+    def take_messages(self, messages: Iterable[InstanceMessage]) -> Self:
         """Delete messages that have been processed."""
         for message in messages:
             self._add("DELETE FROM inbox WHERE number=?", message.number)

@@ -16,7 +16,7 @@ from functions_local.configuration import StartError
 from functions_local.http.messages import to_client, to_worker
 from functions_local.http.routes import RouteTable
 from functions_local.invocations import Invocations
-from functions_local.worker import Failed
+from functions_local.worker import FunctionFailed
 
 LOOPBACK = "127.0.0.1"
 
@@ -78,7 +78,7 @@ class HttpFunctions:
         outcome = await self._invocations.run(
             match.route.function, {trigger.parameter: to_worker(request, body, match.values)}
         )
-        if isinstance(outcome, Failed):
+        if isinstance(outcome, FunctionFailed):
             return web.Response(status=500)
         return to_client(request.method, outcome.value)
 
