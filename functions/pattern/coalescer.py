@@ -31,8 +31,8 @@ class _Waiting[ItemT: Batchable, ResultT]:
 class Coalescer[ItemT: Batchable, ResultT]:
     """Sends items together without ever making an idle sender wait.
 
-    One flush is under way at a time; it takes the oldest items that fit, and gives one result for
-    each, in their order. When it raises, each item of that flush gets the error.
+    One flush is under way at a time, with the oldest items that fit; it gives a result for each, in their
+    order. When it raises, each of them gets the error.
     """
 
     def __init__(self, flush: Callable[[Sequence[ItemT]], Awaitable[Sequence[ResultT]]]) -> None:

@@ -1,7 +1,4 @@
-"""Messages between the parts of the pattern, as they travel on Service Bus.
-
-`docs/schemas/` holds the JSON Schemas of those between Schedulers and Agents, for Agents in other languages.
-"""
+"""Messages on Service Bus. `docs/schemas/` holds the JSON Schemas of those that Agents get and send."""
 
 from __future__ import annotations
 
@@ -136,8 +133,7 @@ class _AgentMessage(_Message):
     step: StepField = Field(description="The task's step; a reply echoes it.")
     epoch: EpochField = Field(description="The attempt at the task, from 1 on; a reply echoes it.")
     token: Token = Field(
-        repr=False,
-        description="A secret of this request; a reply that does not echo it counts for nothing.",
+        repr=False, description="A secret of this request; a reply that does not echo it counts for nothing."
     )
 
 
@@ -170,9 +166,7 @@ class AgentReply(_AgentMessage):
         description="What later steps need to know, at most 24 KiB as compact JSON; of `completed` only.",
     )
     error: str = Field(
-        "",
-        max_length=_MOST_REASON_CHARACTERS,
-        description="The reason, for the operator; of `failed` only.",
+        "", max_length=_MOST_REASON_CHARACTERS, description="The reason, for the operator; of `failed` only."
     )
 
 

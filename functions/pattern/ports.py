@@ -76,11 +76,7 @@ class Agent(Protocol):
     """Wraps one remote service."""
 
     async def do(self, call: AgentCall) -> Mapping[str, Any]:
-        """Carry the step out and give its result.
-
-        Raises `PermanentError` when the service refuses for good and `TransientError` when it still
-        fails at complete-by.
-        """
+        """Give the step's result. Raises `PermanentError` when refused, `TransientError` at complete-by."""
 
 
 @runtime_checkable
@@ -88,10 +84,7 @@ class UndoingAgent(Agent, Protocol):
     """Wraps a remote service that can undo what it did."""
 
     async def undo(self, call: AgentCall) -> None:
-        """Undo the step, whether or not it was ever done, and keep a late `do` from being done.
-
-        Raises as `do` does. Called only for steps that are defined with `undo`.
-        """
+        """Undo the step, done or not, and keep a late `do` from being done. Raises as `do` does."""
 
 
 class AgentRequests(Protocol):
@@ -110,10 +103,9 @@ class AgentReplies(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Pile:
-    """Messages that lie in one place: `more` says that there are more than `count`.
+    """Messages of one queue: `count`, or `more`. Those for a later time are `scheduled`, and not counted.
 
-    `oldest_at` (UTC) is when the oldest was enqueued. Those that are enqueued for a later time are
-    `scheduled`, and not counted.
+    `oldest_at` (UTC) is when the oldest was enqueued.
     """
 
     count: int
@@ -142,32 +134,19 @@ class Queues(Protocol):
 class Ports:
     """Everything that the parts need of the outside, handed on whole."""
 
-    #: The time.
     clock: Clock
     #: Makes an id that nobody else has: 32 hexadecimal digits.
     new_id: Callable[[], str]
-    #: The record of every task.
     store: StateStore
-    #: Finds tasks without reading them all.
     index: TaskIndex
-    #: All tasks and their index rows, for the full sweep.
     index_rows: IndexRows
-    #: Announcements that are recorded and may not be sent yet.
     outbox: Outbox
-    #: Deletes tasks after their retention.
     retention: TaskRetention
-    #: Messages that could not be understood.
     rejected: RejectedMessages
-    #: The circuit breakers that all instances share.
     breakers: BreakerRows
-    #: The figures of the Supervisor's latest sweep.
     heartbeat: Heartbeat
-    #: Orders on their way to the state store.
     submissions: Submissions
-    #: Notices to callers and alerts to operators.
     announcements: Announcements
-    #: Requests to Agents behind queues, and their replies.
     agent_requests: AgentRequests
     agent_replies: AgentReplies
-    #: How full the queues are.
     queues: Queues

@@ -13,10 +13,9 @@ from functions.pattern.states import Direction, StepState
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SupervisionPolicy:
-    """How patient the Supervisor is.
+    """`threshold` recoveries come at once, then one after each of `extended_waits`.
 
-    `threshold` recoveries come at once, then one after each of `extended_waits`. `skew` allows for
-    clocks that differ; `start_within` is the time that a Scheduler has to claim the task.
+    `skew` allows for clocks that differ; `start_within` is the time that a Scheduler has to claim the task.
     """
 
     threshold: int
@@ -66,10 +65,6 @@ def _never_twice(record: TaskRecord) -> str | None:
 
 
 def _stuck_at(record: TaskRecord) -> str:
-    for step in record.steps:
-        if step.state is StepState.UNDOING:
-            return f"undo of {step.name}"
-    for step in record.steps:
-        if step.state is StepState.RUNNING:
-            return step.name
-    return "task"
+    undoing = [f"undo of {step.name}" for step in record.steps if step.state is StepState.UNDOING]
+    running = [step.name for step in record.steps if step.state is StepState.RUNNING]
+    return next(iter([*undoing, *running]), "task")

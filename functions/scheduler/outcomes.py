@@ -10,10 +10,10 @@ from typing import Any
 
 from functions.pattern.events import Refused, StepCompleted, StepFailed, StepSkipped
 from functions.pattern.identity import StepName
-from functions.pattern.planning import ready_steps
 from functions.pattern.ports import Ports
 from functions.pattern.records import MAX_RESULT_BYTES
 from functions.pattern.states import Outcome
+from functions.pattern.steps import ready_steps
 from functions.pattern.store_ports import Stored
 from functions.scheduler.attempt import StepAttempt
 from functions.scheduler.orchestrator import Progress

@@ -123,26 +123,24 @@ _NAMES = {
     "traceparent": "TraceParent",
     "at": "LostAt",
 }
-_ORDER = RowCodec(Order, _NAMES, in_key="task")
-_TASK = RowCodec(Task, _NAMES)
-_STEP = RowCodec(StepRecord, _NAMES)
-_EPOCH = RowCodec(EpochRecord, _NAMES)
-_LOST = RowCodec(LostMessage, _NAMES)
-_SENT = RowCodec(SentAnnouncement, _NAMES)
 BREAKER = RowCodec(BreakerRecord, _NAMES)
+_TASK = RowCodec(Task, _NAMES)
+_SENT = RowCodec(SentAnnouncement, _NAMES)
 
-_CODECS: Mapping[type, RowCodec[Any]] = {
-    Order: _ORDER,
-    Task: _TASK,
-    StepRecord: _STEP,
-    EpochRecord: _EPOCH,
-    LostMessage: _LOST,
+#: The parts of a task's record, as their row keys name them behind the task's id.
+_PARTS: Mapping[str, RowCodec[Any]] = {
+    "order": RowCodec(Order, _NAMES, in_key="task"),
+    "task": _TASK,
+    "step": RowCodec(StepRecord, _NAMES),
+    "epoch": RowCodec(EpochRecord, _NAMES),
+    "lost": RowCodec(LostMessage, _NAMES),
+    "sent": _SENT,
 }
 
 
 def entity(row_key: str, record: Order | Task | StepRecord | EpochRecord | LostMessage) -> Entity:
     """Make the row of a part of a task's record."""
-    return _CODECS[type(record)].encode(row_key, record)
+    return _PARTS[row_key.split("|")[1]].encode(row_key, record)
 
 
 def task_entity(task: Task, write_id: str) -> Entity:
@@ -188,35 +186,18 @@ def announcement_of(row: Mapping[str, Any]) -> Announcement:
 
 def record_of(rows: Iterable[Mapping[str, Any]]) -> TaskRecord:
     """Read one task's record from its rows, which come sorted by row key. Raises `ValueError`."""
-    order: Order | None = None
-    task: Task | None = None
-    steps: list[StepRecord] = []
-    history: list[EpochRecord] = []
-    lost: list[LostMessage] = []
-    sent: list[SentAnnouncement] = []
+    parts: dict[str, list[Any]] = {part: [] for part in _PARTS}
     for row in rows:
-        match row["RowKey"].split("|")[1:]:
-            case ["order"]:
-                order = _ORDER.decode(row)
-            case ["task"]:
-                task = _TASK.decode(row)
-            case ["step", _]:
-                steps.append(_STEP.decode(row))
-            case ["epoch", _]:
-                history.append(_EPOCH.decode(row))
-            case ["lost", _, _]:
-                lost.append(_LOST.decode(row))
-            case ["sent", _, _]:
-                sent.append(_SENT.decode(row))
-            case _:
-                continue  # written by a later version, for itself
-    if order is None or task is None:
+        part = row["RowKey"].split("|")[1]
+        if part in _PARTS:  # others were written by a later version, for itself
+            parts[part].append(_PARTS[part].decode(row))
+    if not parts["order"] or not parts["task"]:
         raise ValueError("the rows of a task lack its order or its state")
     return TaskRecord(
-        order=order,
-        task=task,
-        steps=tuple(steps),
-        history=tuple(history),
-        lost=tuple(lost),
-        sent=tuple(sent),
+        order=parts["order"][0],
+        task=parts["task"][0],
+        steps=tuple(parts["step"]),
+        history=tuple(parts["epoch"]),
+        lost=tuple(parts["lost"]),
+        sent=tuple(parts["sent"]),
     )

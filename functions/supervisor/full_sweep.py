@@ -35,7 +35,7 @@ class FullSweep:
         It begins one shard further each day, so that each shard is reached even if it is cut short.
         """
         report = FullSweepReport()
-        shards = self._ports.index_rows.shards
+        shards = self._ports.index.shards
         first = self._ports.clock.now().toordinal()
         async with report.bounded(_LONGEST):
             for number in range(shards):
