@@ -46,12 +46,11 @@ from functions.services.application import service_tables, services_blueprint
 from functions.settings import Settings, connection_string_of
 from functions.store import connect as table_storage
 from functions.store.conditional_rows import ConditionalRows, TableBreakerRows, TableHeartbeat
-from functions.store.index_rows import TableIndexRows
+from functions.store.indexes import TableIndexRows, TableTaskIndex
 from functions.store.outbox import TableOutbox
 from functions.store.retention import TableRejectedMessages, TableTaskRetention
 from functions.store.state_store import TableStateStore
 from functions.store.tables import REJECTED_TABLE, TASKS_TABLE, prepare_tables
-from functions.store.task_index import TableTaskIndex
 from functions.submission.blueprint import submission_blueprint
 from functions.submission.intake import Intake
 from functions.supervisor.blueprint import supervisor_blueprint

@@ -18,7 +18,7 @@ from functions.pattern.store_ports import StoredBreaker, Swap
 from functions.store.connect import table_faults
 from functions.store.entities import BREAKER, WRITE_ID, Entity
 from functions.store.keys import BREAKERS, SHARDS_PARTITION, breaker_row
-from functions.store.pages import read_page
+from functions.store.pages import KEYS_BETWEEN, read_page
 
 _HEARTBEAT = "supervisor-heartbeat"
 _KEYS = frozenset({"PartitionKey", "RowKey"})
@@ -56,13 +56,8 @@ class ConditionalRows:
 
     async def every(self, prefix: str) -> Sequence[Mapping[str, Any]]:
         """Read the rows whose keys begin with `prefix|`, in one request: they are few."""
-        self._figures.reads += 1
-        rows = self._table.query_entities(
-            "PartitionKey eq @partition and RowKey ge @first and RowKey lt @end",
-            parameters={"partition": SHARDS_PARTITION, "first": f"{prefix}|", "end": f"{prefix}}}"},
-        )
-        with table_faults():
-            return (await read_page(rows, None)).rows
+        keys = {"partition": SHARDS_PARTITION, "first": f"{prefix}|", "end": f"{prefix}}}"}
+        return (await read_page(self._table, self._figures, KEYS_BETWEEN, keys)).rows
 
     async def swap(self, entity: Entity, version: str | None) -> tuple[bool, VersionedRow | None]:
         """Write a row if it is still at `version` (None: not there); tell whether, and what is there now."""

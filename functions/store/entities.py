@@ -47,8 +47,8 @@ class _ColumnType:
 class RowCodec[RecordT]:
     """Maps a dataclass to columns: the field `started_at` is `StartedAt`, unless `names` says otherwise.
 
-    Enums are stored as text, tuples of dataclasses as JSON. None is left out: a row is always replaced
-    whole, so an absent column is None. The field `in_key` is part of the row key and has no column.
+    Enums are stored as text, tuples of dataclasses as JSON; None is no column, as rows are replaced whole.
+    The field `in_key` is part of the row key and has no column.
     """
 
     def __init__(self, kind: type[RecordT], names: Mapping[str, str], *, in_key: str | None = None) -> None:
@@ -58,7 +58,6 @@ class RowCodec[RecordT]:
         self._columns = {
             name: names.get(name) or name.title().replace("_", "") for name in hints if name != in_key
         }
-        self._pairs = list(self._columns.items())
         self._values = attrgetter(*self._columns)
         types = {name: _column_type(hints[name]) for name in self._columns}
         self._types = [each.stored for each in types.values()]
@@ -80,8 +79,7 @@ class RowCodec[RecordT]:
 
     def decode(self, entity: Mapping[str, Any]) -> RecordT:
         """Read a record. Raises `ValueError` when a column is missing or has another type."""
-        get = entity.get
-        values = {name: get(column) for name, column in self._pairs}
+        values = {name: entity.get(column) for name, column in self._columns.items()}
         types = tuple(map(type, values.values()))
         if types not in self._valid:
             self._check(entity["RowKey"], values)
@@ -124,33 +122,37 @@ _NAMES = {
     "at": "LostAt",
 }
 BREAKER = RowCodec(BreakerRecord, _NAMES)
-_TASK = RowCodec(Task, _NAMES)
-_SENT = RowCodec(SentAnnouncement, _NAMES)
 
 #: The parts of a task's record, as their row keys name them behind the task's id.
-_PARTS: Mapping[str, RowCodec[Any]] = {
-    "order": RowCodec(Order, _NAMES, in_key="task"),
-    "task": _TASK,
-    "step": RowCodec(StepRecord, _NAMES),
-    "epoch": RowCodec(EpochRecord, _NAMES),
-    "lost": RowCodec(LostMessage, _NAMES),
-    "sent": _SENT,
+_PARTS: Mapping[str, type] = {
+    "order": Order,
+    "task": Task,
+    "step": StepRecord,
+    "epoch": EpochRecord,
+    "lost": LostMessage,
+    "sent": SentAnnouncement,
+}
+_CODECS: Mapping[type, RowCodec[Any]] = {
+    kind: RowCodec(kind, _NAMES, in_key="task" if kind is Order else None) for kind in _PARTS.values()
 }
 
 
-def entity(row_key: str, record: Order | Task | StepRecord | EpochRecord | LostMessage) -> Entity:
+def entity(
+    row_key: str, record: Order | Task | StepRecord | EpochRecord | LostMessage | SentAnnouncement
+) -> Entity:
     """Make the row of a part of a task's record."""
-    return _PARTS[row_key.split("|")[1]].encode(row_key, record)
+    return _CODECS[type(record)].encode(row_key, record)
 
 
 def task_entity(task: Task, write_id: str) -> Entity:
     """Make the row of the task, with the column names that the pattern gives them."""
-    return _TASK.encode(task_row(task.order_id), task) | {WRITE_ID: write_id}
+    return entity(task_row(task.order_id), task) | {WRITE_ID: write_id}
 
 
 def task_of(row: Mapping[str, Any]) -> Task:
     """Read a task's state from its row. Raises `ValueError`."""
-    return _TASK.decode(row)
+    task: Task = _CODECS[Task].decode(row)
+    return task
 
 
 def index_entity(record: TaskRecord) -> Entity:
@@ -176,7 +178,7 @@ def outbox_entity(announcement: Announcement) -> Entity:
 def sent_entity(announcement: Announcement, at: datetime) -> Entity:
     """Make the mark that an announcement was sent. It names no task in a column: it is no task's own row."""
     mark = SentAnnouncement(kind=announcement.kind, epoch=announcement.epoch, sent_at=at)
-    return _SENT.encode(sent_row(announcement), mark)
+    return entity(sent_row(announcement), mark)
 
 
 def announcement_of(row: Mapping[str, Any]) -> Announcement:
@@ -190,7 +192,7 @@ def record_of(rows: Iterable[Mapping[str, Any]]) -> TaskRecord:
     for row in rows:
         part = row["RowKey"].split("|")[1]
         if part in _PARTS:  # others were written by a later version, for itself
-            parts[part].append(_PARTS[part].decode(row))
+            parts[part].append(_CODECS[_PARTS[part]].decode(row))
     if not parts["order"] or not parts["task"]:
         raise ValueError("the rows of a task lack its order or its state")
     return TaskRecord(
