@@ -38,11 +38,7 @@ class QueuedSubmissions:
         self._sender = sender
 
     async def submit(self, message: SubmissionMessage, order: Order) -> None:
-        """Put the order on the queue.
-
-        The message id is the task id with the content's digest: with the task id alone, other content
-        under a known id would be dropped silently, instead of being recorded as a conflict.
-        """
+        """Put the order on the queue; its digest in the id keeps a conflicting one from being dropped."""
         await self._sender.send(
             Outgoing(
                 message_id=f"{message.task_id}.{order.digest[:_DIGEST_CHARACTERS]}",

@@ -1,7 +1,4 @@
-"""Looks into queues without taking anything: counts messages up to a limit, and finds their age.
-
-Service Bus gives exact counts only to those who may manage the namespace. A receiver may peek.
-"""
+"""Counts the messages of queues up to a limit, by peeking: exact counts need the right to manage them."""
 
 from __future__ import annotations
 
@@ -58,9 +55,8 @@ class PeekedQueues:
     def _receiver(self, queue: str, part: ServiceBusSubQueue | None) -> ServiceBusReceiver:
         if (queue, part) not in self._receivers:
             # No credit is given, so that nothing is delivered to it.
-            self._receivers[queue, part] = self._client.get_queue_receiver(
-                queue, sub_queue=part, prefetch_count=0
-            )
+            receiver = self._client.get_queue_receiver(queue, sub_queue=part, prefetch_count=0)
+            self._receivers[queue, part] = receiver
         return self._receivers[queue, part]
 
     async def _drop(self, queue: str, part: ServiceBusSubQueue | None) -> None:

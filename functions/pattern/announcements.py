@@ -1,7 +1,4 @@
-"""The announcements that follow from a change: notices to the caller, alerts to the operator.
-
-They are recorded with the change, in one transaction, and sent afterwards.
-"""
+"""The notices to callers and alerts to operators that follow from a change: recorded with it, then sent."""
 
 from __future__ import annotations
 

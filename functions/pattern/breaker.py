@@ -1,7 +1,4 @@
-"""The record of a circuit breaker and the rules by which it changes: pure, and time is an argument.
-
-Source: the Circuit Breaker pattern of the Azure Architecture Center.
-"""
+"""The record of a circuit breaker and its rules (Azure Architecture Center, Circuit Breaker pattern)."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""How a task ends, and how Supervisor and operators take it from one epoch to the next.
-
-Every change of a record passes here: it keeps complete-by, due time, end and epoch right.
-"""
+"""How a task ends, and how Supervisor and operators take it from one epoch to the next."""
 
 from __future__ import annotations
 

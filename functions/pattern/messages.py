@@ -52,10 +52,9 @@ class SubmissionMessage(_Message):
 
 
 def order_of(message: SubmissionMessage, workflow: Workflow) -> Order:
-    """Check the payload against its workflow and make the order of it.
+    """Check the payload and make the order. Raises `pydantic.ValidationError` and `PayloadTooLargeError`.
 
-    The payload is serialized from its model, so that equal content has equal bytes whatever the
-    order of its fields was. Raises `pydantic.ValidationError` and `PayloadTooLargeError`.
+    The payload is serialized from its model: equal content has equal bytes, whatever its fields' order was.
     """
     payload = workflow.payload.model_validate(message.payload).model_dump_json().encode()
     if len(payload) > MAX_PAYLOAD_BYTES:

@@ -103,10 +103,7 @@ class AgentReplies(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Pile:
-    """Messages of one queue: `count`, or `more`. Those for a later time are `scheduled`, and not counted.
-
-    `oldest_at` (UTC) is when the oldest was enqueued.
-    """
+    """Messages: `count`, or `more`; the oldest was enqueued at `oldest_at`. `scheduled` are not counted."""
 
     count: int
     more: bool

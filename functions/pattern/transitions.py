@@ -51,10 +51,7 @@ def admit(order: Order, workflow: Workflow, *, pick_up_by: datetime) -> TaskReco
 
 
 def apply(record: TaskRecord, event: Event, now: datetime) -> TaskRecord | Refused:
-    """Give the record after `event`, the same record when it holds already, or why it is refused.
-
-    Raises `IllegalTransitionError` where no rule of the pattern allows the event.
-    """
+    """Give the record after `event` (the same when it holds) or a refusal; raise `IllegalTransitionError`."""
     if isinstance(event, MessageLost):
         return message_lost(record, event, now)
     if event.epoch > record.task.epoch:

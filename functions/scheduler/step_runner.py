@@ -17,8 +17,7 @@ from functions.pattern.ports import Agent, Ports
 from functions.pattern.states import Outcome, Way
 from functions.pattern.steps import DONE
 from functions.pattern.store_ports import Stored
-from functions.scheduler.attempt import StepAttempt
-from functions.scheduler.outcomes import Outcomes, StepReport
+from functions.scheduler.outcomes import Outcomes, StepAttempt, StepReport
 from functions.telemetry.fields import Field
 from functions.telemetry.tasks import step_span
 
@@ -57,13 +56,8 @@ class StepRunner:
 
     async def _begin(self, attempt: StepAttempt, stored: Stored) -> StepReport:
         complete_by = self._ports.clock.now() + timedelta(seconds=attempt.step.complete_within)
-        event = StepStarted(
-            epoch=attempt.epoch,
-            scheduler=attempt.scheduler,
-            step=attempt.step.name,
-            complete_by=complete_by,
-            token=self._ports.new_id() if attempt.step.via is Way.QUEUE else None,
-        )
+        token = self._ports.new_id() if attempt.step.via is Way.QUEUE else None
+        event = StepStarted(**attempt.author, complete_by=complete_by, token=token)
         started = await self._ports.store.change(stored, event)
         if isinstance(started, Refused):
             _log.info("task %s step %s: refused (%s)", attempt.task, attempt.step.name, started.reason)

@@ -15,17 +15,13 @@ from functions.pattern.messages import (
 from functions.pattern.ports import Ports, Schedulers
 from functions.pattern.records import TaskRecord
 from functions.pattern.states import Outcome
-from functions.scheduler.attempt import StepAttempt
-from functions.scheduler.outcomes import Outcomes, StepReport
+from functions.scheduler.outcomes import Outcomes, StepAttempt, StepReport
 
 _log = logging.getLogger(__name__)
 
 
 class RequestTaker:
-    """Starts the Scheduler that a message requests: after a recovery, a resubmission or a refusal.
-
-    The claim decides whether it may run, so a message that comes twice, or too late, is harmless.
-    """
+    """Starts the Scheduler that a message requests; its claim decides whether it may run."""
 
     def __init__(self, ports: Ports) -> None:
         self._reader = MessageReader(
@@ -42,8 +38,7 @@ class RequestTaker:
 class ReplyTaker:
     """Accepts a reply when it carries the token and the epoch of the request, in time; once.
 
-    It is recorded before the Scheduler is woken: a crash between the two brings the message again, and
-    what is recorded is sent again.
+    It is recorded before the Scheduler is woken: after a crash between the two, it is redelivered.
     """
 
     def __init__(self, ports: Ports, outcomes: Outcomes, registry: Registry) -> None:

@@ -35,8 +35,7 @@ class VersionedRow:
 class ConditionalRows:
     """Reads, swaps and replaces single rows. Its methods raise `TransientError`.
 
-    A conflict is followed by a read-back: a write whose answer was lost, and which the SDK repeated,
-    conflicts with itself. Each swap leaves an id of its own on the row.
+    A conflict is followed by a read-back, as in the state store: each swap leaves its own id on the row.
     """
 
     def __init__(self, table: TableClient, *, new_id: Callable[[], str], figures: StoreFigures) -> None:
@@ -75,9 +74,8 @@ class ConditionalRows:
         """Write a row, whatever is there."""
         self._figures.operations += 1
         with table_faults():
-            await self._table.upsert_entity(
-                {"PartitionKey": SHARDS_PARTITION, **entity}, mode=UpdateMode.REPLACE
-            )
+            row = {"PartitionKey": SHARDS_PARTITION, **entity}
+            await self._table.upsert_entity(row, mode=UpdateMode.REPLACE)
 
     async def _put(self, row: Entity, version: str | None) -> Mapping[str, Any]:
         if version is None:

@@ -69,10 +69,9 @@ class TableTaskIndex:
         return IndexPage(tuple(_entry(row) for row in page.rows), page.continuation)
 
     async def named(self, prefix: str, shard: int, *, most: int) -> Sequence[TaskId]:
-        """Read ids of one shard that begin with `prefix`, in their rows' order: longer ids may come before.
+        """Read ids of one shard that begin with `prefix`, in their rows' order. Raises `TransientError`.
 
-        It takes one request, and a few more where the service gives less than it has; only rows of those
-        tasks are looked at. Raises `TransientError`.
+        It takes one request, and a few more where the service gives less than it has.
         """
         found: list[TaskId] = []
         after = None

@@ -32,11 +32,10 @@ class TableTaskRetention:
         self._figures = figures
 
     async def delete(self, stored: Stored) -> bool:
-        """Delete a task's rows and its index row; tell whether they were there and as expected.
+        """Delete a task's rows; tell whether they were there and as expected. Raises `TransientError`.
 
-        Its past epochs, lost messages and marks of what was sent go first, then what makes it a task, in
-        one transaction: a reader sees the task or no task, and after a crash in between, the next run
-        finds it. Raises `TransientError`.
+        What makes it a task goes last, in one transaction: a reader sees the task or no task, and after a
+        crash in between, the next run finds it.
         """
         shard = shard_of(stored.record.order.task, self._shards)
         with table_faults():

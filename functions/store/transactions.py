@@ -95,10 +95,9 @@ class ShardWriter:
         self._figures = figures
 
     async def commit(self, transactions: Sequence[Transaction]) -> list[Committed | Conflicted]:
-        """Commit all, each whole or not at all, and give the result of each in their order.
+        """Commit each whole or not at all, and give the result of each in their order.
 
-        The service refuses a batch by naming one operation: the conflict is that task's, and the rest is
-        sent again.
+        A refusal names one operation: the conflict is that task's, and the rest is sent again.
         """
         results: dict[TaskId, Committed | Conflicted] = {}
         remaining = list(transactions)

@@ -1,7 +1,6 @@
-"""The full sweep: compares every task with its index rows and fixes what differs.
+"""The full sweep, once a day: compares every task with its index rows and fixes what differs.
 
-Started by a daily timer. Index rows change with their task in one transaction, so there should be
-nothing to fix; but nothing else would ever find a task that has no index row.
+There should be nothing to fix; but nothing else would ever find a task that has no index row.
 """
 
 from __future__ import annotations

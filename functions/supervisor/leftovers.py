@@ -1,8 +1,4 @@
-"""Sends the announcements that a crash, or an outage of Service Bus, kept from being sent.
-
-A change's announcements are recorded with it and sent right after; those that are still recorded a
-while later are found here.
-"""
+"""Sends the announcements that a crash, or an outage of Service Bus, kept from being sent."""
 
 from __future__ import annotations
 
@@ -68,9 +64,5 @@ class Leftovers:
             with report.surviving(f"task {announcement.task}: {announcement.kind}"):
                 await self._ports.outbox.give_up(announcement)
                 report.dropped += 1
-                _log.warning(
-                    "task %s: %s was never sent, its reply queue %s takes nothing",
-                    announcement.task,
-                    announcement.kind,
-                    announcement.reply_to,
-                )
+                text = "task %s: %s was never sent, its reply queue %s takes nothing"
+                _log.warning(text, announcement.task, announcement.kind, announcement.reply_to)

@@ -1,8 +1,7 @@
 """The sweep: looks at the tasks that are due, and has the overdue ones recovered or given up.
 
-Started by a timer, which Functions runs once at a time. Its cost follows the number of tasks that are due,
-not of all tasks. A crash anywhere leaves a task overdue, and the next sweep finds it. Two sweeps at once
-read twice and do no harm: every write is conditional.
+A crash anywhere leaves a task overdue, and the next sweep finds it. Two sweeps at once do no harm: every
+write is conditional.
 """
 
 from __future__ import annotations
