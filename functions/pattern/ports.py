@@ -87,18 +87,14 @@ class UndoingAgent(Agent, Protocol):
         """Undo the step, done or not, and keep a late `do` from being done. Raises as `do` does."""
 
 
-class AgentRequests(Protocol):
-    """The way to Agents behind queues."""
+class AgentMessages(Protocol):
+    """The way to Agents behind queues, and back. Its methods raise `TransientError`."""
 
-    async def send(self, agent: str, request: AgentRequest) -> None:
-        """Put the request on the Agent's queue, where it lives until complete-by. Raises `TransientError`."""
+    async def ask(self, agent: str, request: AgentRequest) -> None:
+        """Put the request on the Agent's queue, where it lives until complete-by."""
 
-
-class AgentReplies(Protocol):
-    """The way back from Agents behind queues."""
-
-    async def send(self, reply: AgentReply) -> None:
-        """Put the reply on the Schedulers' queue. Raises `TransientError`."""
+    async def reply(self, reply: AgentReply) -> None:
+        """Put the reply on the Schedulers' queue."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,6 +140,5 @@ class Ports:
     heartbeat: Heartbeat
     submissions: Submissions
     announcements: Announcements
-    agent_requests: AgentRequests
-    agent_replies: AgentReplies
+    agent_messages: AgentMessages
     queues: Queues

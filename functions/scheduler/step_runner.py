@@ -107,5 +107,5 @@ class StepRunner:
             complete_by=call.complete_by,
             request=dict(call.request),
         )
-        await self._ports.agent_requests.send(attempt.step.agent, request)
+        await self._ports.agent_messages.ask(attempt.step.agent, request)
         return StepReport(Outcome.REQUESTED, complete_by=call.complete_by)
