@@ -93,8 +93,14 @@ class _RunningSteps:
         """Remove what ended, and give its outcome."""
         self.running.remove(finished)
         if finished in self._limits:
-            self._drop_limit(self._limits[finished])
-            reply: Progress = _decoded(finished.result)
+            limit = self._limits[finished]
+            self.running.remove(limit)
+            if not limit.is_completed:
+                limit.cancel()  # a timer keeps the instance from ending
+            # The SDK (1.7) hands an event's payload over as JSON text.
+            reply: Progress = (
+                json.loads(finished.result) if isinstance(finished.result, str) else finished.result
+            )
             return reply
         if finished in self._replies:
             self.running.remove(self._replies[finished])
@@ -110,17 +116,6 @@ class _RunningSteps:
         self._limits[reply] = limit
         self._replies[limit] = reply
         self.running += [reply, limit]
-
-    def _drop_limit(self, limit: Any) -> None:
-        """Cancel a timer, which would keep the instance from ending."""
-        self.running.remove(limit)
-        if not limit.is_completed:
-            limit.cancel()
-
-
-def _decoded(payload: Any) -> Any:
-    """Read an event's payload, which the SDK (1.7) hands over as JSON text."""
-    return json.loads(payload) if isinstance(payload, str) else payload
 
 
 class DurableSchedulers:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
 from datetime import datetime
 from itertools import batched
 
 from azure.data.tables import UpdateMode
 from azure.data.tables.aio import TableClient
 
+from functions.pattern.identity import TaskId
 from functions.pattern.ports import Clock
 from functions.pattern.request_figures import StoreFigures
 from functions.pattern.store_ports import Stored
@@ -37,33 +37,27 @@ class TableTaskRetention:
         What makes it a task goes last, in one transaction: a reader sees the task or no task, and after a
         crash in between, the next run finds it.
         """
-        shard = shard_of(stored.record.order.task, self._shards)
+        task = stored.record.task
+        shard = shard_of(task.order_id, self._shards)
         with table_faults():
-            keys = await self._keys(shard, stored)
+            keys = await self._keys(shard, task.order_id)
             past = [key for key in keys if key.split("|")[1] in {"epoch", "lost", "sent"}]
-            core = [key for key in keys if key not in past]
             for some in batched(past, MOST_OPERATIONS, strict=False):
                 deletions = [Operation("delete", {"RowKey": key}) for key in some]
                 if not await delete_rows(self._table, shard, self._figures, deletions):
                     return False
-            return await delete_rows(self._table, shard, self._figures, _core_deletions(core, stored))
+            own = task_row(task.order_id)  # only as it was read
+            others = [key for key in keys if key not in past and key != own]
+            deletions = [Operation("delete", {"RowKey": own}, stored.version)]
+            deletions += [Operation("delete", {"RowKey": key}) for key in (*others, index_row(task))]
+            return await delete_rows(self._table, shard, self._figures, deletions)
 
-    async def _keys(self, shard: str, stored: Stored) -> list[str]:
-        first, end = rows_of(stored.record.order.task)
+    async def _keys(self, shard: str, task: TaskId) -> list[str]:
+        first, end = rows_of(task)
         self._figures.reads += 1
         keys = {"partition": shard, "first": first, "end": end}
         rows = self._table.query_entities(KEYS_BETWEEN, parameters=keys, select=["RowKey"])
         return [row["RowKey"] async for row in rows]
-
-
-def _core_deletions(keys: Sequence[str], stored: Stored) -> list[Operation]:
-    """Delete the task's row only as it was read, and with it the others."""
-    task = stored.record.task
-    others = [key for key in keys if key != task_row(task.order_id)]
-    return [
-        Operation("delete", {"RowKey": task_row(task.order_id)}, stored.version),
-        *(Operation("delete", {"RowKey": key}) for key in (*others, index_row(task))),
-    ]
 
 
 class TableRejectedMessages:
