@@ -18,8 +18,7 @@ from functions.agents.steps import check_agents
 from functions.api.acceptance import Acceptance
 from functions.api.application import api_blueprint, batch_path, callers_application
 from functions.api.pages import pages_blueprint
-from functions.bus.announcer import Announcer
-from functions.bus.messages import QueuedMessages
+from functions.bus.messages import Announcer, QueuedMessages
 from functions.bus.queue_depths import PeekedQueues
 from functions.bus.sender import QueueSender, connect_bus
 from functions.console.application import console_blueprint

@@ -34,13 +34,9 @@ class PeekedQueues:
 
     async def depths(self) -> Sequence[QueueDepth]:
         """Look at every queue, in a few seconds at most; None stands for what can't be seen."""
-        return await asyncio.gather(*map(self._depth, self._queues))
-
-    async def _depth(self, queue: str) -> QueueDepth:
-        waiting, dead = await asyncio.gather(
-            self._look(queue, None), self._look(queue, ServiceBusSubQueue.DEAD_LETTER)
-        )
-        return QueueDepth(queue, waiting, dead)
+        parts = (None, ServiceBusSubQueue.DEAD_LETTER)
+        piles = await asyncio.gather(*(self._look(queue, part) for queue in self._queues for part in parts))
+        return list(map(QueueDepth, self._queues, piles[::2], piles[1::2]))
 
     async def _look(self, queue: str, part: ServiceBusSubQueue | None) -> Pile | None:
         try:

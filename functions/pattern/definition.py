@@ -71,7 +71,8 @@ class Workflow:
     def __post_init__(self) -> None:
         self._check_names()
         self._check_needs()
-        self._check_payload()
+        for taken in sorted(ENVELOPE_FIELDS & self.payload.model_fields.keys()):
+            raise self._error(f"payload field '{taken}' is taken by the submission itself; rename it")
         for step in self.steps:
             if not step.complete_within > 0:  # so that NaN is refused too
                 raise self._error(f"step '{step.name}': complete_within must be more than 0 seconds")
@@ -101,10 +102,6 @@ class Workflow:
         except CycleError as error:
             circle = " → ".join(error.args[1])
             raise self._error(f"its steps need each other in a circle: {circle}") from None
-
-    def _check_payload(self) -> None:
-        for taken in sorted(ENVELOPE_FIELDS & self.payload.model_fields.keys()):
-            raise self._error(f"payload field '{taken}' is taken by the submission itself; rename it")
 
     def _error(self, text: str) -> DefinitionError:
         return DefinitionError(f"workflow '{self.name}': {text}")

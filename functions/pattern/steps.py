@@ -133,15 +133,12 @@ def _outcome(record: TaskRecord, event: StepCompleted | StepFailed, now: datetim
 def _complete(record: TaskRecord, event: StepCompleted, now: datetime) -> TaskRecord:
     step = record.step(event.step)
     if record.task.direction is Direction.UNDO:
-        return _undone(record.with_step(_ended(step, StepState.UNDONE, now)), event, now)
+        undone = record.with_step(_ended(step, StepState.UNDONE, now))
+        if any(each.needs_undo for each in undone.steps):
+            return moved(undone, now, event.start_by)
+        return finished(undone, ProcessState.COMPENSATED, now, error=record.task.last_error)
     completed = record.with_step(replace(_ended(step, StepState.COMPLETED, now), result=event.result))
     return _advanced(completed, now, event.start_by)
-
-
-def _undone(record: TaskRecord, event: StepCompleted, now: datetime) -> TaskRecord:
-    if any(step.needs_undo for step in record.steps):
-        return moved(record, now, event.start_by)
-    return finished(record, ProcessState.COMPENSATED, now, error=record.task.last_error)
 
 
 def _fail(record: TaskRecord, event: StepFailed, now: datetime) -> TaskRecord:

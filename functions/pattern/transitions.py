@@ -85,9 +85,8 @@ def _claim(record: TaskRecord, event: Claimed, now: datetime) -> TaskRecord | Re
 def _step(record: TaskRecord, event: StepEvent, now: datetime) -> TaskRecord | Refused:
     if record.task.process_state in FINAL:
         return _after_the_end(record, event)
-    if record.task.locked_by != event.scheduler:
-        return Refused(Reason.NOT_HOLDER)
-    return step_changed(record, event, now)
+    is_holder = record.task.locked_by == event.scheduler
+    return step_changed(record, event, now) if is_holder else Refused(Reason.NOT_HOLDER)
 
 
 def _after_the_end(record: TaskRecord, event: StepEvent) -> TaskRecord | Refused:

@@ -50,10 +50,6 @@ class StepAttempt:
         """Give the fields of an event of this attempt that say whose it is."""
         return Author(epoch=self.epoch, scheduler=scheduler_id(self.task, self.epoch), step=self.step.name)
 
-    def may_judge(self, record: TaskRecord) -> bool:
-        """Tell whether the record holds the result of every step that this one needs."""
-        return all(record.step(each).settled for each in self.step.needs)
-
     def is_needed(self, record: TaskRecord) -> bool:
         """Tell whether the order needs the step; one that was dispatched once is not judged again."""
         if self.step.when is None or record.task.direction is Direction.UNDO:
@@ -131,10 +127,6 @@ class Outcomes:
         """Record that the order does not need the step."""
         event = StepSkipped(**attempt.author, start_by=self._start_by())
         return await self._record(attempt, stored, event, Outcome.SKIPPED)
-
-    def known(self, attempt: StepAttempt, stored: Stored) -> StepReport:
-        """Tell what follows from a step whose outcome is recorded already."""
-        return StepReport(Outcome.COMPLETED, ready_steps(attempt.workflow, stored.record))
 
     def _start_by(self) -> datetime:
         return self._ports.clock.now() + self._start_within

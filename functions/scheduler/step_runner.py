@@ -15,7 +15,7 @@ from functions.pattern.identity import Epoch, StepName, TaskId
 from functions.pattern.messages import AgentRequest
 from functions.pattern.ports import Agent, Ports
 from functions.pattern.states import Outcome, Way
-from functions.pattern.steps import DONE
+from functions.pattern.steps import DONE, ready_steps
 from functions.pattern.store_ports import Stored
 from functions.scheduler.outcomes import Outcomes, StepAttempt, StepReport
 from functions.telemetry.fields import Field
@@ -47,7 +47,7 @@ class StepRunner:
             return report
 
     async def _attempt(self, attempt: StepAttempt, stored: Stored) -> StepReport:
-        if not attempt.may_judge(stored.record):
+        if not all(stored.record.step(each).settled for each in attempt.step.needs):
             # What it needs was recorded by another process.
             stored = await self._ports.store.load(attempt.task) or stored
         if not attempt.is_needed(stored.record):
@@ -64,11 +64,10 @@ class StepRunner:
             return StepReport(Outcome.STALE)
         record = started.record.step(attempt.step.name)
         if record.state is DONE[started.record.task.direction]:
-            return self._outcomes.known(attempt, started)
+            return StepReport(Outcome.COMPLETED, ready_steps(attempt.workflow, started.record))
         if record.complete_by != complete_by and not record.idempotent:
-            _log.warning(
-                "task %s step %s: begun before, and it must not run twice", attempt.task, record.name
-            )
+            text = "task %s step %s: begun before, and it must not run twice"
+            _log.warning(text, attempt.task, record.name)
             return StepReport(Outcome.EXPIRED)
         return await self._carry_out(attempt, started)
 

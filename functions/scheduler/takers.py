@@ -13,7 +13,6 @@ from functions.pattern.messages import (
     SchedulerRequest,
 )
 from functions.pattern.ports import Ports, Schedulers
-from functions.pattern.records import TaskRecord
 from functions.pattern.states import Outcome
 from functions.scheduler.outcomes import Outcomes, StepAttempt, StepReport
 
@@ -60,16 +59,12 @@ class ReplyTaker:
 
     async def _record(self, reply: AgentReply) -> StepReport:
         stored = await self._ports.store.recall(reply.task_id, reply.epoch)
-        if stored is None or not _has_step(stored.record, reply):
+        if stored is None or reply.epoch > stored.record.task.epoch:
+            return StepReport(Outcome.STALE)
+        if reply.step not in {step.name for step in stored.record.steps}:
             return StepReport(Outcome.STALE)
         attempt = StepAttempt.at(stored.record, reply.epoch, reply.step, self._registry)
         if reply.outcome is Outcome.FAILED:
             reason = reply.error or "refused without a reason"
             return await self._outcomes.failed(attempt, stored, reason, reply.token)
         return await self._outcomes.completed(attempt, stored, reply.result, reply.token)
-
-
-def _has_step(record: TaskRecord, reply: AgentReply) -> bool:
-    """Tell whether the reply names a step and an epoch that this task can have had."""
-    names = {step.name for step in record.steps}
-    return reply.step in names and reply.epoch <= record.task.epoch

@@ -21,6 +21,7 @@ from functions.store.keys import BREAKERS, SHARDS_PARTITION, breaker_row
 from functions.store.pages import KEYS_BETWEEN, read_page
 
 _HEARTBEAT = "supervisor-heartbeat"
+_IF_UNCHANGED: dict[str, Any] = {"mode": UpdateMode.REPLACE, "match_condition": MatchConditions.IfNotModified}
 _KEYS = frozenset({"PartitionKey", "RowKey"})
 
 
@@ -64,7 +65,10 @@ class ConditionalRows:
         written = {"PartitionKey": SHARDS_PARTITION, WRITE_ID: self._new_id(), **entity}
         with table_faults():
             try:
-                answer = await self._put(written, version)
+                if version is None:
+                    answer = await self._table.create_entity(written)
+                else:
+                    answer = await self._table.update_entity(written, etag=version, **_IF_UNCHANGED)
             except (ResourceExistsError, ResourceModifiedError, ResourceNotFoundError):
                 there = await self.read(entity["RowKey"])
                 return there is not None and there.entity.get(WRITE_ID) == written[WRITE_ID], there
@@ -76,13 +80,6 @@ class ConditionalRows:
         with table_faults():
             row = {"PartitionKey": SHARDS_PARTITION, **entity}
             await self._table.upsert_entity(row, mode=UpdateMode.REPLACE)
-
-    async def _put(self, row: Entity, version: str | None) -> Mapping[str, Any]:
-        if version is None:
-            return await self._table.create_entity(row)
-        return await self._table.update_entity(
-            row, mode=UpdateMode.REPLACE, etag=version, match_condition=MatchConditions.IfNotModified
-        )
 
 
 class TableBreakerRows:

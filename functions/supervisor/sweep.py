@@ -112,7 +112,8 @@ class Sweep:
     async def _act(self, report: SweepReport, stored: Stored, event: SupervisorEvent) -> None:
         if not isinstance(event, Postponed):
             report.overdue += 1
-            report.oldest_overdue = max(report.oldest_overdue, self._overdue_for(stored))
+            overdue = self._ports.clock.now() - (stored.record.task.complete_by or stored.record.task.due_at)
+            report.oldest_overdue = max(report.oldest_overdue, overdue.total_seconds())
         if isinstance(await self._decide(stored, event), Refused):
             report.overtaken += 1
             return
@@ -132,10 +133,6 @@ class Sweep:
             return await self._ports.store.change(stored, event)
         with decision_span(stored.record, _NAMES[type(event)]):
             return await self._ports.store.change(stored, replace(event, traceparent=current_traceparent()))
-
-    def _overdue_for(self, stored: Stored) -> float:
-        task = stored.record.task
-        return (self._ports.clock.now() - (task.complete_by or task.due_at)).total_seconds()
 
 
 class Leftovers:

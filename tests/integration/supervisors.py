@@ -6,7 +6,7 @@ import uuid
 
 from azure.data.tables.aio import TableClient
 
-from functions.bus.announcer import Announcer
+from functions.bus.messages import Announcer
 from functions.pattern.identity import TaskId
 from functions.pattern.records import TaskRecord
 from functions.pattern.request_figures import StoreFigures
