@@ -1,7 +1,4 @@
-"""What can happen to a task, and how an event can be refused.
-
-Each event but the loss of a message carries the epoch that its author knows; an older one is refused.
-"""
+"""What can happen to a task, and why an event is refused; one from an older epoch always is."""
 
 from __future__ import annotations
 

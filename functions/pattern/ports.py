@@ -99,7 +99,7 @@ class AgentMessages(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Pile:
-    """Messages: `count`, or `more`; the oldest was enqueued at `oldest_at`. `scheduled` are not counted."""
+    """`count` messages, or `more`, besides `scheduled` ones; the oldest was enqueued at `oldest_at` (UTC)."""
 
     count: int
     more: bool

@@ -35,6 +35,7 @@ class Task:
     """The pattern's state record; times are UTC. `due_at` is when the Supervisor must look at it next.
 
     `failure_count` counts the recoveries since the task was submitted, resubmitted or changed its direction.
+    `not_before` is when a Scheduler may take it up after an extended wait.
     """
 
     order_id: TaskId

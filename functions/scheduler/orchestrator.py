@@ -38,10 +38,7 @@ class RunStepInput(SchedulerInput):
 
 
 class Progress(TypedDict):
-    """What the orchestrator gets to know: the outcome of a step, and the steps that can start.
-
-    When a request is on its way, `complete_by` (UTC, ISO 8601) is until when the reply to `step` counts.
-    """
+    """A step's outcome and the steps that can start; a reply to `step` counts until `complete_by` (UTC)."""
 
     outcome: str
     ready: list[str]

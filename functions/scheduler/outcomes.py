@@ -80,10 +80,7 @@ def _results(record: TaskRecord) -> dict[StepName, Json]:
 
 @dataclass(frozen=True, slots=True)
 class StepReport:
-    """What the Scheduler needs to know: the outcome, and the steps that can start.
-
-    `complete_by` is until when the reply to a request is waited for.
-    """
+    """An outcome and the steps that can start; `complete_by` is how long a request's reply is awaited."""
 
     outcome: Outcome
     ready: tuple[StepName, ...] = ()

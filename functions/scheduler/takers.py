@@ -23,9 +23,8 @@ class RequestTaker:
     """Starts the Scheduler that a message requests; its claim decides whether it may run."""
 
     def __init__(self, ports: Ports) -> None:
-        self._reader = MessageReader(
-            SchedulerRequest, SCHEDULER_REQUESTS_QUEUE, ports.rejected, reason="not a request"
-        )
+        queue = SCHEDULER_REQUESTS_QUEUE
+        self._reader = MessageReader(SchedulerRequest, queue, ports.rejected, reason="not a request")
 
     async def take(self, message_id: str, body: bytes, schedulers: Schedulers) -> None:
         """Start the Scheduler; a message that can't be understood is recorded as rejected."""

@@ -141,10 +141,7 @@ class TableStateStore:
         return self._recent.find(task, epoch) or await self.load(task)
 
     async def change(self, stored: Stored, event: Event) -> Stored | Refused:
-        """Apply `event`; when another writer was faster, apply it to what that one left.
-
-        Raises `IllegalTransitionError`, and `ContentionError` when it was never written.
-        """
+        """Apply `event`, again where overtaken. Raises `IllegalTransitionError` and `ContentionError`."""
         task = stored.record.order.task
         index_is_wrong = False
         for _ in range(_MOST_ATTEMPTS):

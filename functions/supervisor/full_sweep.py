@@ -29,10 +29,7 @@ class FullSweep:
         self._ports = ports
 
     async def run(self) -> FullSweepReport:
-        """Compare and fix everything once; what changes meanwhile is left to the next time.
-
-        It begins one shard further each day, so that each shard is reached even if it is cut short.
-        """
+        """Compare and fix everything once, from one shard further each day, as a sweep may be cut short."""
         report = FullSweepReport()
         shards = self._ports.index.shards
         first = self._ports.clock.now().toordinal()

@@ -56,10 +56,7 @@ class Sweep:
         self._leftovers = Leftovers(ports)
 
     async def run(self) -> SweepReport:
-        """Sweep once, whatever other Supervisors do, and write the heartbeat.
-
-        Raises `TransientError` when no shard could be read: then it has not looked at any task.
-        """
+        """Sweep once and write the heartbeat. Raises `TransientError` when no shard could be read."""
         with sweep_span():
             started_at = self._ports.clock.now()
             report = SweepReport()
