@@ -18,8 +18,7 @@ from functions.agents.steps import check_agents
 from functions.api.acceptance import Acceptance
 from functions.api.application import api_blueprint, batch_path, callers_application
 from functions.api.pages import pages_blueprint
-from functions.bus import messages as bus
-from functions.bus.announcer import Announcer
+from functions.bus.messages import Announcer, QueuedMessages
 from functions.bus.queue_depths import PeekedQueues
 from functions.bus.sender import QueueSender, connect_bus
 from functions.console.application import console_blueprint
@@ -32,7 +31,6 @@ from functions.operations.housekeeping import Housekeeping
 from functions.operations.tasks.views import Traces
 from functions.pattern.breaker import BreakerPolicy
 from functions.pattern.definition import Registry
-from functions.pattern.messages import SCHEDULER_REQUESTS_QUEUE, SUBMISSIONS_QUEUE
 from functions.pattern.ports import Agent, Ports
 from functions.pattern.request_figures import BusFigures, StoreFigures
 from functions.pattern.supervision import SupervisionPolicy
@@ -46,12 +44,11 @@ from functions.services.application import service_tables, services_application,
 from functions.settings import Settings, connection_string_of
 from functions.store import connect as table_storage
 from functions.store.conditional_rows import ConditionalRows, TableBreakerRows, TableHeartbeat
-from functions.store.index_rows import TableIndexRows
+from functions.store.indexes import TableIndexRows, TableTaskIndex
 from functions.store.outbox import TableOutbox
 from functions.store.retention import TableRejectedMessages, TableTaskRetention
 from functions.store.state_store import TableStateStore
 from functions.store.tables import REJECTED_TABLE, TASKS_TABLE, prepare_tables
-from functions.store.task_index import TableTaskIndex
 from functions.submission.blueprint import submission_blueprint
 from functions.submission.intake import Intake
 from functions.supervisor.blueprint import supervisor_blueprint
@@ -147,9 +144,8 @@ class Wiring:
         tasks = self._tables.get_table_client(TASKS_TABLE)
         shared = ConditionalRows(tasks, new_id=new_id, figures=figures)
         outbox = TableOutbox(tasks, shards=shards, figures=figures, clock=clock)
-        announcements = bus.QueuedAnnouncements(self._sender)
-        requests = bus.QueuedSchedulerRequests(self._sender(SCHEDULER_REQUESTS_QUEUE))
-        announcer = Announcer(outbox=outbox, announcements=announcements, requests=requests)
+        messages = QueuedMessages(self._sender, clock)
+        announcer = Announcer(outbox=outbox, announcements=messages, requests=messages)
         counted = CountedChanges(announcer, self._registry)
         store = TableStateStore(
             tasks, shards=shards, clock=clock, new_id=new_id, figures=figures, announcer=counted
@@ -165,10 +161,9 @@ class Wiring:
             rejected=TableRejectedMessages(self._tables.get_table_client(REJECTED_TABLE), clock=clock),
             breakers=TableBreakerRows(shared),
             heartbeat=TableHeartbeat(shared),
-            submissions=SubmissionSpans(bus.QueuedSubmissions(self._sender(SUBMISSIONS_QUEUE))),
-            announcements=announcements,
-            agent_requests=bus.QueuedAgentRequests(self._sender, clock=clock),
-            agent_replies=bus.QueuedAgentReplies(self._sender),
+            submissions=SubmissionSpans(messages),
+            announcements=messages,
+            agent_messages=messages,
             queues=PeekedQueues(self._bus, QUEUES),
         )
 

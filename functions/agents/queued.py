@@ -21,7 +21,7 @@ class QueuedAgent:
         #: As the workflows' steps give it.
         self.name = name
         self._agent = agent
-        self._replies = ports.agent_replies
+        self._messages = ports.agent_messages
         self._reader = MessageReader(
             AgentRequest, requests_queue(name), ports.rejected, reason="not a request"
         )
@@ -41,7 +41,7 @@ class QueuedAgent:
             return
         reply = await self._carry_out(request)
         if reply is not None and self._clock.now() < request.complete_by:
-            await self._replies.send(reply)
+            await self._messages.reply(reply)
 
     async def _carry_out(self, request: AgentRequest) -> AgentReply | None:
         call = AgentCall(

@@ -1,17 +1,21 @@
-"""The messages that the application sends over Service Bus, each to its queue."""
+"""The messages that the application sends over Service Bus, and which of them follow from a change."""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from datetime import datetime
 from functools import cache
 
 from functions.bus.sender import Outgoing, QueueSender
-from functions.pattern.announcements import Announcement
+from functions.pattern.announcements import Announcement, announcements, starts_scheduler
+from functions.pattern.errors import TransientError
 from functions.pattern.identity import Epoch, TaskId, scheduler_id
 from functions.pattern.messages import (
     AGENT_REPLIES_QUEUE,
     OPERATOR_ALERTS_QUEUE,
+    SCHEDULER_REQUESTS_QUEUE,
+    SUBMISSIONS_QUEUE,
     AgentReply,
     AgentRequest,
     SchedulerRequest,
@@ -20,112 +24,110 @@ from functions.pattern.messages import (
     requests_queue,
     seconds_left,
 )
-from functions.pattern.ports import Clock
-from functions.pattern.records import Order
+from functions.pattern.ports import Announcements, Clock, SchedulerRequests
+from functions.pattern.records import Order, TaskRecord
 from functions.pattern.states import AnnouncementKind
+from functions.pattern.store_ports import Outbox
+
+_log = logging.getLogger(__name__)
 
 #: A message id holds at most 128 characters (Service Bus); 64 are the task id's.
 _DIGEST_CHARACTERS = 32
 
-#: Opens the sender of a queue.
-OpenSender = Callable[[str], QueueSender]
 
+class QueuedMessages:
+    """Sends each message to its queue, which drops what is sent twice. Its methods raise `TransientError`."""
 
-class QueuedSubmissions:
-    """Submits orders over Service Bus, which drops what a caller or a retry sends twice."""
-
-    def __init__(self, sender: QueueSender) -> None:
-        self._sender = sender
+    def __init__(self, open_sender: Callable[[str], QueueSender], clock: Clock) -> None:
+        self._sender = cache(open_sender)
+        self._clock = clock
 
     async def submit(self, message: SubmissionMessage, order: Order) -> None:
-        """Put the order on the queue.
-
-        The message id is the task id with the content's digest: with the task id alone, other content
-        under a known id would be dropped silently, instead of being recorded as a conflict.
-        """
-        await self._sender.send(
-            Outgoing(
-                message_id=f"{message.task_id}.{order.digest[:_DIGEST_CHARACTERS]}",
-                body=message.model_dump_json(exclude_none=True).encode(),
-                subject=message.workflow,
-                correlation_id=message.correlation_id,
-            )
+        """Submit an order; its digest in the message id keeps a conflicting one from being dropped."""
+        outgoing = Outgoing(
+            message_id=f"{message.task_id}.{order.digest[:_DIGEST_CHARACTERS]}",
+            body=message.model_dump_json(exclude_none=True).encode(),
+            subject=message.workflow,
+            correlation_id=message.correlation_id,
         )
-
-
-class QueuedSchedulerRequests:
-    """Asks for Schedulers; the message id is the instance's, so a repeat is dropped."""
-
-    def __init__(self, sender: QueueSender) -> None:
-        self._sender = sender
+        await self._sender(SUBMISSIONS_QUEUE).send(outgoing)
 
     async def request(self, task: TaskId, epoch: Epoch, not_before: datetime | None) -> None:
-        """Ask for the Scheduler of this epoch, to start at `not_before`. Raises `TransientError`."""
-        await self._sender.send(
-            Outgoing(
-                message_id=scheduler_id(task, epoch),
-                body=SchedulerRequest(task_id=task, epoch=epoch).model_dump_json().encode(),
-                subject="run",
-                not_before=not_before,
-            )
+        """Ask for the Scheduler of this epoch, to start at `not_before`."""
+        outgoing = Outgoing(
+            message_id=scheduler_id(task, epoch),
+            body=SchedulerRequest(task_id=task, epoch=epoch).model_dump_json().encode(),
+            subject="run",
+            not_before=not_before,
         )
-
-
-class QueuedAnnouncements:
-    """Sends notices to the orders' reply queues, and alerts to the operators'."""
-
-    def __init__(self, open_sender: OpenSender) -> None:
-        self._sender = cache(open_sender)
+        await self._sender(SCHEDULER_REQUESTS_QUEUE).send(outgoing)
 
     async def send(self, announcement: Announcement) -> None:
-        """Send the announcement to the queue it is for. Raises `TransientError`."""
+        """Send a notice to the order's reply queue, an alert to the operators'."""
         alert = announcement.kind is AnnouncementKind.ALERT
         queue = OPERATOR_ALERTS_QUEUE if alert else announcement.reply_to
         if queue is None:
             return
-        await self._sender(queue).send(
-            Outgoing(
-                message_id=announcement.message_id,
-                body=announcement_message(announcement).model_dump_json(exclude_none=True).encode(),
-                subject=announcement.kind,
-                correlation_id=announcement.correlation_id,
-            )
+        outgoing = Outgoing(
+            message_id=announcement.message_id,
+            body=announcement_message(announcement).model_dump_json(exclude_none=True).encode(),
+            subject=announcement.kind,
+            correlation_id=announcement.correlation_id,
         )
+        await self._sender(queue).send(outgoing)
 
-
-class QueuedAgentRequests:
-    """Sends each Agent's requests to its own queue, where they live until complete-by."""
-
-    def __init__(self, open_sender: OpenSender, *, clock: Clock) -> None:
-        self._sender = cache(open_sender)
-        self._clock = clock
-
-    async def send(self, agent: str, request: AgentRequest) -> None:
-        """Put the request on the Agent's queue. Raises `TransientError`."""
-        await self._sender(requests_queue(agent)).send(
-            Outgoing(
-                message_id=f"{request.task_id}.{request.epoch}.{request.step}",
-                body=request.model_dump_json().encode(),
-                subject=request.direction,
-                correlation_id=request.task_id,
-                seconds_to_live=seconds_left(request.complete_by, self._clock.now()),
-            )
+    async def ask(self, agent: str, request: AgentRequest) -> None:
+        """Put a request on the Agent's queue, where it lives until complete-by."""
+        outgoing = Outgoing(
+            message_id=f"{request.task_id}.{request.epoch}.{request.step}",
+            body=request.model_dump_json().encode(),
+            subject=request.direction,
+            correlation_id=request.task_id,
+            seconds_to_live=seconds_left(request.complete_by, self._clock.now()),
         )
+        await self._sender(requests_queue(agent)).send(outgoing)
 
-
-class QueuedAgentReplies:
-    """Sends replies to the Schedulers."""
-
-    def __init__(self, open_sender: OpenSender) -> None:
-        self._sender = open_sender(AGENT_REPLIES_QUEUE)
-
-    async def send(self, reply: AgentReply) -> None:
-        """Put the reply on the Schedulers' queue. Raises `TransientError`."""
-        await self._sender.send(
-            Outgoing(
-                message_id=f"{reply.task_id}.{reply.epoch}.{reply.step}",
-                body=reply.model_dump_json().encode(),
-                subject=reply.outcome,
-                correlation_id=reply.task_id,
-            )
+    async def reply(self, reply: AgentReply) -> None:
+        """Put an Agent's reply on the Schedulers' queue."""
+        outgoing = Outgoing(
+            message_id=f"{reply.task_id}.{reply.epoch}.{reply.step}",
+            body=reply.model_dump_json().encode(),
+            subject=reply.outcome,
+            correlation_id=reply.task_id,
         )
+        await self._sender(AGENT_REPLIES_QUEUE).send(outgoing)
+
+
+class Announcer:
+    """Sends at once; what can't be sent now is left to the Supervisor, and never harms the task."""
+
+    def __init__(self, *, outbox: Outbox, announcements: Announcements, requests: SchedulerRequests) -> None:
+        self._outbox = outbox
+        self._announcements = announcements
+        self._requests = requests
+
+    async def announce(self, before: TaskRecord | None, after: TaskRecord) -> None:
+        """Send the request and the announcements that follow from the change from `before` to `after`."""
+        if before is not None and starts_scheduler(before, after):
+            await self._request(after)
+        for announcement in announcements(before, after):
+            await self._send(announcement)
+
+    async def _request(self, record: TaskRecord) -> None:
+        task = record.task
+        try:
+            await self._requests.request(task.order_id, task.epoch, task.not_before)
+        except TransientError as fault:
+            _log.warning("task %s: its request waits for the Supervisor (%s)", task.order_id, fault)
+        except Exception:  # noqa: BLE001 - the change holds, whatever follows it
+            _log.exception("task %s: its request failed, and waits for the Supervisor", task.order_id)
+
+    async def _send(self, announcement: Announcement) -> None:
+        try:
+            await self._announcements.send(announcement)
+            await self._outbox.mark_sent(announcement)
+        except TransientError as fault:
+            text = "task %s: %s waits for the Supervisor (%s)"
+            _log.warning(text, announcement.task, announcement.kind, fault)
+        except Exception:  # noqa: BLE001 - as above
+            _log.exception("task %s: %s failed", announcement.task, announcement.kind)

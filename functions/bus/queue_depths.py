@@ -1,7 +1,4 @@
-"""Looks into queues without taking anything: counts messages up to a limit, and finds their age.
-
-Service Bus gives exact counts only to those who may manage the namespace. A receiver may peek.
-"""
+"""Counts the messages of queues up to a limit, by peeking: exact counts need the right to manage them."""
 
 from __future__ import annotations
 
@@ -37,13 +34,9 @@ class PeekedQueues:
 
     async def depths(self) -> Sequence[QueueDepth]:
         """Look at every queue, in a few seconds at most; None stands for what can't be seen."""
-        return await asyncio.gather(*map(self._depth, self._queues))
-
-    async def _depth(self, queue: str) -> QueueDepth:
-        waiting, dead = await asyncio.gather(
-            self._look(queue, None), self._look(queue, ServiceBusSubQueue.DEAD_LETTER)
-        )
-        return QueueDepth(queue, waiting, dead)
+        parts = (None, ServiceBusSubQueue.DEAD_LETTER)
+        piles = await asyncio.gather(*(self._look(queue, part) for queue in self._queues for part in parts))
+        return list(map(QueueDepth, self._queues, piles[::2], piles[1::2]))
 
     async def _look(self, queue: str, part: ServiceBusSubQueue | None) -> Pile | None:
         try:
@@ -58,9 +51,8 @@ class PeekedQueues:
     def _receiver(self, queue: str, part: ServiceBusSubQueue | None) -> ServiceBusReceiver:
         if (queue, part) not in self._receivers:
             # No credit is given, so that nothing is delivered to it.
-            self._receivers[queue, part] = self._client.get_queue_receiver(
-                queue, sub_queue=part, prefetch_count=0
-            )
+            receiver = self._client.get_queue_receiver(queue, sub_queue=part, prefetch_count=0)
+            self._receivers[queue, part] = receiver
         return self._receivers[queue, part]
 
     async def _drop(self, queue: str, part: ServiceBusSubQueue | None) -> None:

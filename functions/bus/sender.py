@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any
 
 from azure.core.exceptions import AzureError
 from azure.identity.aio import DefaultAzureCredential
@@ -37,10 +36,9 @@ def connect_bus(connection: Connection) -> ServiceBusClient:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outgoing:
-    """One message. `message_id` is what duplicate detection compares.
+    """One message; duplicate detection compares `message_id`. `not_before` (UTC) is its earliest delivery.
 
-    It is delivered not before `not_before` (UTC), and expires after `seconds_to_live`, where those are
-    given. It carries the trace in which it was made, as a batch may be sent in another one.
+    It carries the trace in which it was made, as a batch may be sent in another one.
     """
 
     message_id: str
@@ -73,11 +71,7 @@ class QueueSender:
         self._coalescer = Coalescer[Outgoing, None](self._send)
 
     async def send(self, message: Outgoing) -> None:
-        """Send the message; when this returns, the queue has it.
-
-        Raises `TransientError` when the queue can't be reached in time; it may have the message
-        nevertheless.
-        """
+        """Send the message and see it taken. Raises `TransientError`; the queue may have it nevertheless."""
         try:
             async with asyncio.timeout(_SEND_SECONDS):
                 await self._coalescer.submit(message)
@@ -99,12 +93,8 @@ def _wire(message: Outgoing) -> ServiceBusMessage:
         message_id=message.message_id,
         content_type="application/json",
         correlation_id=message.correlation_id,
-        application_properties=_properties(message),
+        application_properties=None if message.traceparent is None else {TRACEPARENT: message.traceparent},
         subject=message.subject,
         scheduled_enqueue_time_utc=message.not_before,
         time_to_live=None if message.seconds_to_live is None else timedelta(seconds=message.seconds_to_live),
     )
-
-
-def _properties(message: Outgoing) -> dict[str | bytes, Any] | None:
-    return None if message.traceparent is None else {TRACEPARENT: message.traceparent}

@@ -1,8 +1,4 @@
-"""The announcements that follow from a change: notices to the caller, alerts to the operator.
-
-They are recorded with the change, in one transaction, and sent afterwards; after a crash the Supervisor
-finds and sends them.
-"""
+"""The notices to callers and alerts to operators that follow from a change: recorded with it, then sent."""
 
 from __future__ import annotations
 
@@ -60,10 +56,9 @@ def starts_scheduler(before: TaskRecord, after: TaskRecord) -> bool:
 
 def _is_alarming(before: TaskRecord, after: TaskRecord) -> bool:
     """Alert on each entry into `Error`, and where recoveries were used up."""
-    if before.task.process_state is not ProcessState.ERROR and after.task.process_state is ProcessState.ERROR:
-        return True
-    closed = after.history[len(before.history) :]
-    return any(epoch.ended_by is EpochEnd.EXHAUSTED for epoch in closed)
+    if after.task.process_state is ProcessState.ERROR:
+        return before.task.process_state is not ProcessState.ERROR
+    return any(epoch.ended_by is EpochEnd.EXHAUSTED for epoch in after.history[len(before.history) :])
 
 
 def _notice(kind: AnnouncementKind, record: TaskRecord) -> list[Announcement]:

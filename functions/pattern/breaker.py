@@ -1,7 +1,4 @@
-"""The record of a circuit breaker and the rules by which it changes: pure, and time is an argument.
-
-Source: the Circuit Breaker pattern of the Azure Architecture Center.
-"""
+"""The record of a circuit breaker and its rules (Azure Architecture Center, Circuit Breaker pattern)."""
 
 from __future__ import annotations
 
@@ -37,10 +34,7 @@ class Verdict(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BreakerPolicy:
-    """After how many `failures` in a row a circuit opens, and for how long.
-
-    A probe whose outcome is not known after the same time is given up, and another may follow.
-    """
+    """After how many `failures` in a row a circuit opens, and how long it, or a probe, lasts."""
 
     failures: int
     open_for: timedelta
@@ -48,10 +42,9 @@ class BreakerPolicy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BreakerRecord:
-    """How one remote service is doing; times are UTC.
+    """The circuit of one remote service: open or closed `since` then (UTC); `failures` are those in a row.
 
-    `since` is when the circuit opened, however many probes have failed since, or when it closed. `failures`
-    are those in a row. Unless the circuit is closed, any instance may probe from `probe_at` on.
+    Unless it is closed, any instance may probe from `probe_at` on (UTC).
     """
 
     service: str

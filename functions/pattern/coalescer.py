@@ -31,8 +31,7 @@ class _Waiting[ItemT: Batchable, ResultT]:
 class Coalescer[ItemT: Batchable, ResultT]:
     """Sends items together without ever making an idle sender wait.
 
-    One flush is under way at a time; it takes the oldest items that fit, and gives one result for
-    each, in their order. When it raises, each item of that flush gets the error.
+    One flush at a time sends the oldest items that fit, and gives a result, or its error, for each in order.
     """
 
     def __init__(self, flush: Callable[[Sequence[ItemT]], Awaitable[Sequence[ResultT]]]) -> None:

@@ -36,12 +36,10 @@ _MOST_STEPS = 90
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One unit of work, done by one Agent. `complete_within` is in seconds.
+    """One unit of work, done by one Agent, which can `undo` it or not. `complete_within` is in seconds.
 
-    `request` and `when` are pure: the same arguments give the same answer. A step whose `when` is false is
-    `Skipped`; the steps that need it go on. `undo` says that the Agent can undo it. A step that is not
-    `idempotent` is never run twice: if its outcome is unknown, the task goes to `Error`. `via` is how its
-    Agent is reached.
+    `request` and `when` are pure. A step whose `when` is false is `Skipped`; the steps that need it go on.
+    A step that is not `idempotent` is never run twice: if its outcome is unknown, the task goes to `Error`.
     """
 
     name: StepName
@@ -73,30 +71,26 @@ class Workflow:
     def __post_init__(self) -> None:
         self._check_names()
         self._check_needs()
-        self._check_payload()
+        for taken in sorted(ENVELOPE_FIELDS & self.payload.model_fields.keys()):
+            raise self._error(f"payload field '{taken}' is taken by the submission itself; rename it")
         for step in self.steps:
             if not step.complete_within > 0:  # so that NaN is refused too
                 raise self._error(f"step '{step.name}': complete_within must be more than 0 seconds")
 
     def step(self, name: StepName) -> Step:
         """Find a step by its name. Raises `KeyError` when there is none."""
-        for step in self.steps:
-            if step.name == name:
-                return step
-        raise KeyError(name)
+        return {step.name: step for step in self.steps}[name]
 
     def _check_names(self) -> None:
         if not 1 <= len(self.steps) <= _MOST_STEPS:
             raise self._error(f"it has {len(self.steps)} steps; 1 to {_MOST_STEPS} are possible")
-        seen = set[str]()
-        agents = (step.agent for step in self.steps)
-        for name in (self.name, self.resource, *(step.name for step in self.steps), *agents):
+        steps = [step.name for step in self.steps]
+        for name in (self.name, self.resource, *steps, *(step.agent for step in self.steps)):
             if not _NAME.fullmatch(name):
                 raise self._error(f"name '{name}' must match {_NAME.pattern}")
-        for step in self.steps:
-            if step.name in seen:
-                raise self._error(f"step '{step.name}' is defined twice")
-            seen.add(step.name)
+        for number, name in enumerate(steps):
+            if name in steps[:number]:
+                raise self._error(f"step '{name}' is defined twice")
 
     def _check_needs(self) -> None:
         names = {step.name for step in self.steps}
@@ -109,19 +103,14 @@ class Workflow:
             circle = " → ".join(error.args[1])
             raise self._error(f"its steps need each other in a circle: {circle}") from None
 
-    def _check_payload(self) -> None:
-        for taken in sorted(ENVELOPE_FIELDS & self.payload.model_fields.keys()):
-            raise self._error(f"payload field '{taken}' is taken by the submission itself; rename it")
-
     def _error(self, text: str) -> DefinitionError:
         return DefinitionError(f"workflow '{self.name}': {text}")
 
 
 class Registry:
-    """Finds workflows by name.
+    """Finds workflows by name. `step_seconds` overrides the time limits of steps, named `workflow.step`.
 
-    `step_seconds` overrides the complete-by limits of single steps, named `workflow.step`. Raises
-    `DefinitionError` when it names an unknown step, or when two workflows share a name.
+    Raises `DefinitionError` when it names an unknown step, or when two workflows share a name.
     """
 
     def __init__(self, workflows: tuple[Workflow, ...], step_seconds: Mapping[str, float]) -> None:

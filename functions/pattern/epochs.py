@@ -1,7 +1,4 @@
-"""How a task ends, and how Supervisor and operators take it from one epoch to the next.
-
-Every change of a record passes here: it keeps complete-by, due time, end and epoch right.
-"""
+"""How a task ends, and how Supervisor and operators take it from one epoch to the next."""
 
 from __future__ import annotations
 
@@ -22,7 +19,7 @@ from functions.pattern.events import (
     SupervisorEvent,
 )
 from functions.pattern.identity import Epoch
-from functions.pattern.records import EpochRecord, LostMessage, StepRecord, TaskRecord
+from functions.pattern.records import EpochRecord, LostMessage, TaskRecord
 from functions.pattern.states import Direction, EpochEnd, ProcessState, Remedy, StepState
 
 FINAL = frozenset({ProcessState.PROCESSED, ProcessState.ERROR, ProcessState.COMPENSATED})
@@ -41,8 +38,8 @@ def moved(record: TaskRecord, now: datetime, latest: datetime) -> TaskRecord:
 
     The due time follows only when it would be too late: a task that runs quickly never moves it.
     """
-    times = [step.complete_by for step in record.steps if _is_under_way(record, step)]
-    complete_by = min((time for time in times if time is not None), default=latest)
+    running = [each for each in record.steps if each.state in _UNDER_WAY and each.epoch == record.task.epoch]
+    complete_by = min((each.complete_by for each in running if each.complete_by is not None), default=latest)
     due_at = min(record.task.due_at, complete_by)
     task = replace(record.task, complete_by=complete_by, due_at=due_at, updated_at=now)
     return replace(record, task=task)
@@ -118,20 +115,11 @@ def message_lost(record: TaskRecord, event: MessageLost, now: datetime) -> TaskR
     if known or len(record.lost) >= MOST_LOST:
         return record
     lost = LostMessage(queue=event.queue, message_id=event.message_id, reason=event.reason, at=now)
-    task = replace(record.task, updated_at=now)
-    return replace(record, task=task, lost=(*record.lost, lost))
-
-
-def _is_under_way(record: TaskRecord, step: StepRecord) -> bool:
-    return step.state in _UNDER_WAY and step.epoch == record.task.epoch
+    return replace(record, task=replace(record.task, updated_at=now), lost=(*record.lost, lost))
 
 
 def supervised(record: TaskRecord, event: SupervisorEvent, now: datetime) -> TaskRecord | Refused:
-    """Apply what the Supervisor decided about a task that is not finished.
-
-    The task may have gone on since the decision: then its Scheduler keeps it, and its due time stays
-    early enough for what runs now.
-    """
+    """Apply what the Supervisor decided; a task that has gone on since then stays with its Scheduler."""
     complete_by = record.task.complete_by or record.task.due_at
     match event:
         case Postponed():

@@ -1,8 +1,4 @@
-"""What can happen to a task, and how an event can be refused.
-
-Each event but the loss of a message carries the epoch that its author knows; an older one is refused.
-One that ends an epoch from outside also carries its author's span (`traceparent`, W3C Trace Context).
-"""
+"""What can happen to a task, and why an event is refused; one from an older epoch always is."""
 
 from __future__ import annotations
 
@@ -61,10 +57,7 @@ class _OfStep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepStarted(_OfStep):
-    """An Agent is about to call its remote service, to do or to undo as the task's direction says.
-
-    `token` is a secret that goes with a request over a queue; the reply has to show it.
-    """
+    """A step is about to be done or undone; a reply over a queue has to show the secret `token`."""
 
     complete_by: datetime
     token: str | None = field(default=None, repr=False)
@@ -105,7 +98,7 @@ class Postponed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _EndsEpoch:
-    """An intervention from outside: the next epoch must have started by `start_by`."""
+    """An intervention in the span `traceparent` (W3C); the next epoch must have started by `start_by`."""
 
     epoch: Epoch
     start_by: datetime
@@ -121,10 +114,7 @@ class Recovered(_EndsEpoch):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GivenUp(_EndsEpoch):
-    """The Supervisor recovers a task no more: it is held in `Error`, or undone, as its order says.
-
-    `hold` keeps it from being undone, where that is not safe or has failed itself.
-    """
+    """The Supervisor gives up recovery: the task is undone if its order says so, and not told to `hold`."""
 
     reason: str
     hold: bool

@@ -19,10 +19,7 @@ FIRST_EPOCH = Epoch(1)
 
 
 def scheduler_id(task: TaskId, epoch: Epoch) -> SchedulerId:
-    """Name the Scheduler instance of one attempt, so that a new attempt never meets an old one.
-
-    A task id holds no dot, hence the two parts can't be confused.
-    """
+    """Name the Scheduler instance of one epoch; a task id holds no dot, so the parts can't be confused."""
     return SchedulerId(f"{task}.{epoch}")
 
 

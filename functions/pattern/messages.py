@@ -1,7 +1,4 @@
-"""Messages between the parts of the pattern, as they travel on Service Bus.
-
-`docs/schemas/` holds the JSON Schemas of those between Schedulers and Agents, for Agents in other languages.
-"""
+"""Messages on Service Bus. `docs/schemas/` holds the JSON Schemas of those that Agents get and send."""
 
 from __future__ import annotations
 
@@ -55,10 +52,9 @@ class SubmissionMessage(_Message):
 
 
 def order_of(message: SubmissionMessage, workflow: Workflow) -> Order:
-    """Check the payload against its workflow and make the order of it.
+    """Check the payload and make the order. Raises `pydantic.ValidationError` and `PayloadTooLargeError`.
 
-    The payload is serialized from its model, so that equal content has equal bytes whatever the
-    order of its fields was. Raises `pydantic.ValidationError` and `PayloadTooLargeError`.
+    The payload is serialized from its model: equal content has equal bytes, whatever its fields' order was.
     """
     payload = workflow.payload.model_validate(message.payload).model_dump_json().encode()
     if len(payload) > MAX_PAYLOAD_BYTES:
@@ -136,8 +132,7 @@ class _AgentMessage(_Message):
     step: StepField = Field(description="The task's step; a reply echoes it.")
     epoch: EpochField = Field(description="The attempt at the task, from 1 on; a reply echoes it.")
     token: Token = Field(
-        repr=False,
-        description="A secret of this request; a reply that does not echo it counts for nothing.",
+        repr=False, description="A secret of this request; a reply that does not echo it counts for nothing."
     )
 
 
@@ -170,9 +165,7 @@ class AgentReply(_AgentMessage):
         description="What later steps need to know, at most 24 KiB as compact JSON; of `completed` only.",
     )
     error: str = Field(
-        "",
-        max_length=_MOST_REASON_CHARACTERS,
-        description="The reason, for the operator; of `failed` only.",
+        "", max_length=_MOST_REASON_CHARACTERS, description="The reason, for the operator; of `failed` only."
     )
 
 

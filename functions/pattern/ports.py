@@ -76,11 +76,7 @@ class Agent(Protocol):
     """Wraps one remote service."""
 
     async def do(self, call: AgentCall) -> Mapping[str, Any]:
-        """Carry the step out and give its result.
-
-        Raises `PermanentError` when the service refuses for good and `TransientError` when it still
-        fails at complete-by.
-        """
+        """Give the step's result. Raises `PermanentError` when refused, `TransientError` at complete-by."""
 
 
 @runtime_checkable
@@ -88,33 +84,22 @@ class UndoingAgent(Agent, Protocol):
     """Wraps a remote service that can undo what it did."""
 
     async def undo(self, call: AgentCall) -> None:
-        """Undo the step, whether or not it was ever done, and keep a late `do` from being done.
-
-        Raises as `do` does. Called only for steps that are defined with `undo`.
-        """
+        """Undo the step, done or not, and keep a late `do` from being done. Raises as `do` does."""
 
 
-class AgentRequests(Protocol):
-    """The way to Agents behind queues."""
+class AgentMessages(Protocol):
+    """The way to Agents behind queues, and back. Its methods raise `TransientError`."""
 
-    async def send(self, agent: str, request: AgentRequest) -> None:
-        """Put the request on the Agent's queue, where it lives until complete-by. Raises `TransientError`."""
+    async def ask(self, agent: str, request: AgentRequest) -> None:
+        """Put the request on the Agent's queue, where it lives until complete-by."""
 
-
-class AgentReplies(Protocol):
-    """The way back from Agents behind queues."""
-
-    async def send(self, reply: AgentReply) -> None:
-        """Put the reply on the Schedulers' queue. Raises `TransientError`."""
+    async def reply(self, reply: AgentReply) -> None:
+        """Put the reply on the Schedulers' queue."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pile:
-    """Messages that lie in one place: `more` says that there are more than `count`.
-
-    `oldest_at` (UTC) is when the oldest was enqueued. Those that are enqueued for a later time are
-    `scheduled`, and not counted.
-    """
+    """`count` messages, or `more`, besides `scheduled` ones; the oldest was enqueued at `oldest_at` (UTC)."""
 
     count: int
     more: bool
@@ -142,32 +127,18 @@ class Queues(Protocol):
 class Ports:
     """Everything that the parts need of the outside, handed on whole."""
 
-    #: The time.
     clock: Clock
     #: Makes an id that nobody else has: 32 hexadecimal digits.
     new_id: Callable[[], str]
-    #: The record of every task.
     store: StateStore
-    #: Finds tasks without reading them all.
     index: TaskIndex
-    #: All tasks and their index rows, for the full sweep.
     index_rows: IndexRows
-    #: Announcements that are recorded and may not be sent yet.
     outbox: Outbox
-    #: Deletes tasks after their retention.
     retention: TaskRetention
-    #: Messages that could not be understood.
     rejected: RejectedMessages
-    #: The circuit breakers that all instances share.
     breakers: BreakerRows
-    #: The figures of the Supervisor's latest sweep.
     heartbeat: Heartbeat
-    #: Orders on their way to the state store.
     submissions: Submissions
-    #: Notices to callers and alerts to operators.
     announcements: Announcements
-    #: Requests to Agents behind queues, and their replies.
-    agent_requests: AgentRequests
-    agent_replies: AgentReplies
-    #: How full the queues are.
+    agent_messages: AgentMessages
     queues: Queues

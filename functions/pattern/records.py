@@ -14,10 +14,7 @@ MAX_RESULT_BYTES = 24 * 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Order:
-    """What the caller asked for; never changes once it is recorded. `payload` is JSON bytes.
-
-    `traceparent` (W3C Trace Context, 55 characters) is the span in which it was recorded.
-    """
+    """What the caller asked for; it never changes. `payload` is JSON bytes, `traceparent` W3C's."""
 
     task: TaskId
     workflow: str
@@ -35,7 +32,7 @@ class Order:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
-    """The pattern's state record. `due_at` is when the Supervisor must look at it next; times are UTC.
+    """The pattern's state record; times are UTC. `due_at` is when the Supervisor must look at it next.
 
     `failure_count` counts the recoveries since the task was submitted, resubmitted or changed its direction.
     `not_before` is when a Scheduler may take it up after an extended wait.
@@ -59,8 +56,7 @@ class Task:
 class StepRecord:
     """The state of one step. `result` is JSON bytes; `epoch` is the one that dispatched it last.
 
-    `token` is the secret that a reply over a queue has to show. `undo` and `idempotent` are the
-    definition's at the time of submission, so that whoever has the record needs no definition.
+    `undo` and `idempotent` are the definition's at submission, so that the record says all by itself.
     """
 
     name: StepName
@@ -93,11 +89,7 @@ class StepRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EpochRecord:
-    """An epoch that is over: its state when it ended, who ended it, and why. Append-only.
-
-    `last_error` is the one with which its task waited for an operator, or with which the epoch itself began.
-    `traceparent` is the span in which it was ended from outside, by the Supervisor or an operator.
-    """
+    """An epoch that is over: its state when it ended, who ended it, and why; `traceparent` is their span."""
 
     epoch: Epoch
     ended_by: EpochEnd
@@ -144,10 +136,7 @@ class TaskRecord:
 
     def step(self, name: StepName) -> StepRecord:
         """Find a step by its name. Raises `KeyError` when the task has none of that name."""
-        for step in self.steps:
-            if step.name == name:
-                return step
-        raise KeyError(name)
+        return {step.name: step for step in self.steps}[name]
 
     def with_step(self, changed: StepRecord) -> TaskRecord:
         """Put `changed` in the place of the step that has its name."""

@@ -1,4 +1,4 @@
-"""How a step changes its task: started, completed, failed; in the direction in which the task goes."""
+"""Which steps of a task can be dispatched, and how each changes it; in the direction in which it goes."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import assert_never
 
+from functions.pattern.definition import Workflow
 from functions.pattern.epochs import finished, moved, next_epoch, undoing
 from functions.pattern.errors import IllegalTransitionError
 from functions.pattern.events import (
@@ -18,12 +19,42 @@ from functions.pattern.events import (
     StepSkipped,
     StepStarted,
 )
+from functions.pattern.identity import StepName
 from functions.pattern.records import StepRecord, TaskRecord
 from functions.pattern.states import Direction, EpochEnd, ProcessState, Remedy, StepState
 
 #: The state of a step that is under way, and of one that is done, in each direction.
 _UNDER_WAY = {Direction.DO: StepState.RUNNING, Direction.UNDO: StepState.UNDOING}
 DONE = {Direction.DO: StepState.COMPLETED, Direction.UNDO: StepState.UNDONE}
+
+_UNFINISHED = frozenset({StepState.NOT_STARTED, StepState.RUNNING})
+
+
+def ready_steps(workflow: Workflow, record: TaskRecord) -> tuple[StepName, ...]:
+    """Name the steps that can be dispatched, in the direction in which the task goes.
+
+    A step under way is named again, for the Scheduler of a new epoch; the one that dispatched it ignores it.
+    """
+    if record.task.process_state is not ProcessState.PROCESSING:
+        return ()
+    if record.task.direction is Direction.UNDO:
+        return undo_order(record)[:1]
+    settled = {step.name for step in record.steps if step.settled}
+    return tuple(
+        step.name
+        for step in workflow.steps
+        if step.needs <= settled and record.step(step.name).state in _UNFINISHED
+    )
+
+
+def undo_order(record: TaskRecord) -> tuple[StepName, ...]:
+    """Name the steps that are still to be undone, one after another: in reverse order of dispatch."""
+    dispatched = sorted(
+        (step.started_at, number, step.name)
+        for number, step in enumerate(record.steps)
+        if step.needs_undo and step.started_at is not None
+    )
+    return tuple(name for _, _, name in reversed(dispatched))
 
 
 def step_changed(record: TaskRecord, event: StepEvent, now: datetime) -> TaskRecord | Refused:
@@ -102,15 +133,12 @@ def _outcome(record: TaskRecord, event: StepCompleted | StepFailed, now: datetim
 def _complete(record: TaskRecord, event: StepCompleted, now: datetime) -> TaskRecord:
     step = record.step(event.step)
     if record.task.direction is Direction.UNDO:
-        return _undone(record.with_step(_ended(step, StepState.UNDONE, now)), event, now)
+        undone = record.with_step(_ended(step, StepState.UNDONE, now))
+        if any(each.needs_undo for each in undone.steps):
+            return moved(undone, now, event.start_by)
+        return finished(undone, ProcessState.COMPENSATED, now, error=record.task.last_error)
     completed = record.with_step(replace(_ended(step, StepState.COMPLETED, now), result=event.result))
     return _advanced(completed, now, event.start_by)
-
-
-def _undone(record: TaskRecord, event: StepCompleted, now: datetime) -> TaskRecord:
-    if any(step.needs_undo for step in record.steps):
-        return moved(record, now, event.start_by)
-    return finished(record, ProcessState.COMPENSATED, now, error=record.task.last_error)
 
 
 def _fail(record: TaskRecord, event: StepFailed, now: datetime) -> TaskRecord:

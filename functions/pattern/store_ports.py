@@ -53,10 +53,7 @@ class StateStore(Protocol):
         """Read one task's rows, or None when there is no such task."""
 
     async def recall(self, task: TaskId, epoch: Epoch) -> Stored | None:
-        """Give the record as this process knows it, from `epoch` or later; for `change` only.
-
-        It may be out of date, which `change` finds out.
-        """
+        """Give the record as this process knows it, maybe outdated, from `epoch` on; for `change` only."""
 
     async def check(self) -> None:
         """See that the store answers. Raises `TransientError` when it does not."""
@@ -189,10 +186,6 @@ class IndexFix:
 
 class IndexRows(Protocol):
     """The rows of all tasks and of the indexes over them. Its methods raise `TransientError`."""
-
-    @property
-    def shards(self) -> int:
-        """Tell how many shards there are; they are numbered from 0."""
 
     async def page(self, shard: int, *, after: str | None, most: int) -> RowPage:
         """Read a page of a shard: first all index rows, then all tasks."""

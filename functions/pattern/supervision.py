@@ -13,10 +13,9 @@ from functions.pattern.states import Direction, StepState
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SupervisionPolicy:
-    """How patient the Supervisor is.
+    """`threshold` recoveries come at once, then one after each of `extended_waits`.
 
-    `threshold` recoveries come at once, then one after each of `extended_waits`. `skew` allows for
-    clocks that differ; `start_within` is the time that a Scheduler has to claim the task.
+    `skew` allows for clocks that differ; `start_within` is the time that a Scheduler has to claim the task.
     """
 
     threshold: int
@@ -36,17 +35,13 @@ def judge(record: TaskRecord, now: datetime, policy: SupervisionPolicy) -> Super
     unsafe = _never_twice(record)
     if unsafe is not None:
         return _give_up(record, now, policy, f"{unsafe}: its outcome is unknown, and it must not run twice")
-    return _recover_or_give_up(record, now, policy)
-
-
-def _recover_or_give_up(record: TaskRecord, now: datetime, policy: SupervisionPolicy) -> Recovered | GivenUp:
-    waits = record.task.failure_count - policy.threshold
+    waits = task.failure_count - policy.threshold
     if waits >= len(policy.extended_waits):
-        count = record.task.failure_count
-        return _give_up(record, now, policy, f"{_stuck_at(record)}: still overdue after {count} recoveries")
+        reason = f"{_stuck_at(record)}: still overdue after {task.failure_count} recoveries"
+        return _give_up(record, now, policy, reason)
     not_before = None if waits < 0 else now + policy.extended_waits[waits]
     start_by = (not_before or now) + policy.start_within
-    return Recovered(epoch=record.task.epoch, start_by=start_by, not_before=not_before)
+    return Recovered(epoch=task.epoch, start_by=start_by, not_before=not_before)
 
 
 def _give_up(record: TaskRecord, now: datetime, policy: SupervisionPolicy, reason: str) -> GivenUp:
@@ -66,10 +61,6 @@ def _never_twice(record: TaskRecord) -> str | None:
 
 
 def _stuck_at(record: TaskRecord) -> str:
-    for step in record.steps:
-        if step.state is StepState.UNDOING:
-            return f"undo of {step.name}"
-    for step in record.steps:
-        if step.state is StepState.RUNNING:
-            return step.name
-    return "task"
+    undoing = [f"undo of {step.name}" for step in record.steps if step.state is StepState.UNDOING]
+    running = [step.name for step in record.steps if step.state is StepState.RUNNING]
+    return next(iter([*undoing, *running]), "task")

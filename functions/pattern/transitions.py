@@ -51,10 +51,7 @@ def admit(order: Order, workflow: Workflow, *, pick_up_by: datetime) -> TaskReco
 
 
 def apply(record: TaskRecord, event: Event, now: datetime) -> TaskRecord | Refused:
-    """Give the record after `event`, the same record when it holds already, or why it is refused.
-
-    Raises `IllegalTransitionError` where no rule of the pattern allows the event.
-    """
+    """Give the record after `event` (the same when it holds) or a refusal; raise `IllegalTransitionError`."""
     if isinstance(event, MessageLost):
         return message_lost(record, event, now)
     if event.epoch > record.task.epoch:
@@ -88,9 +85,8 @@ def _claim(record: TaskRecord, event: Claimed, now: datetime) -> TaskRecord | Re
 def _step(record: TaskRecord, event: StepEvent, now: datetime) -> TaskRecord | Refused:
     if record.task.process_state in FINAL:
         return _after_the_end(record, event)
-    if record.task.locked_by != event.scheduler:
-        return Refused(RefusalReason.NOT_HOLDER)
-    return step_changed(record, event, now)
+    is_holder = record.task.locked_by == event.scheduler
+    return step_changed(record, event, now) if is_holder else Refused(RefusalReason.NOT_HOLDER)
 
 
 def _after_the_end(record: TaskRecord, event: StepEvent) -> TaskRecord | Refused:

@@ -9,8 +9,8 @@ from datetime import timedelta
 from functions.pattern.definition import Registry
 from functions.pattern.events import Claimed, Refused
 from functions.pattern.identity import Epoch, StepName, TaskId, scheduler_id
-from functions.pattern.planning import ready_steps
 from functions.pattern.ports import Ports
+from functions.pattern.steps import ready_steps
 from functions.pattern.store_ports import Stored
 from functions.telemetry.tasks import claim_span
 

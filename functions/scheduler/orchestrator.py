@@ -1,7 +1,6 @@
 """The orchestrator `scheduler`: claim, then run what is ready until nothing is; and how it is started.
 
-It plans nothing and reads no clock: activities read and write the task's rows, and return the names of
-the steps that can start. What crosses Durable history is ids, step names, outcomes and times.
+Activities read and write the task's rows. Durable history has ids, step names, outcomes and times only.
 """
 
 from __future__ import annotations
@@ -39,10 +38,7 @@ class RunStepInput(SchedulerInput):
 
 
 class Progress(TypedDict):
-    """What the orchestrator gets to know: the outcome of a step, and the steps that can start.
-
-    When a request is on its way, `complete_by` (UTC, ISO 8601) is until when the reply to `step` counts.
-    """
+    """A step's outcome and the steps that can start; a reply to `step` counts until `complete_by` (UTC)."""
 
     outcome: str
     ready: list[str]
@@ -56,10 +52,9 @@ def reply_event(step: str, epoch: int) -> str:
 
 
 def run_task(context: df.DurableOrchestrationContext) -> Generator[Any, Any, str]:
-    """Run one epoch of a task; the instance's input is a `SchedulerInput`.
+    """Run one epoch of a task; the instance's input is a `SchedulerInput`. Activities never raise.
 
-    Independent steps run side by side. A step that did not complete makes nothing ready, so the rest
-    is not dispatched; the steps under way are waited for. Activities never raise.
+    A step that did not complete makes nothing ready; the steps under way are waited for.
     """
     given: SchedulerInput = context.get_input()
     progress: Progress = yield context.call_activity(CLAIM_ACTIVITY, given)
@@ -95,8 +90,14 @@ class _RunningSteps:
         """Remove what ended, and give its outcome."""
         self.running.remove(finished)
         if finished in self._limits:
-            self._drop_limit(self._limits[finished])
-            reply: Progress = _decoded(finished.result)
+            limit = self._limits[finished]
+            self.running.remove(limit)
+            if not limit.is_completed:
+                limit.cancel()  # a timer keeps the instance from ending
+            # The SDK (1.7) hands an event's payload over as JSON text.
+            reply: Progress = (
+                json.loads(finished.result) if isinstance(finished.result, str) else finished.result
+            )
             return reply
         if finished in self._replies:
             self.running.remove(self._replies[finished])
@@ -113,17 +114,6 @@ class _RunningSteps:
         self._replies[limit] = reply
         self.running += [reply, limit]
 
-    def _drop_limit(self, limit: Any) -> None:
-        """Cancel a timer, which would keep the instance from ending."""
-        self.running.remove(limit)
-        if not limit.is_completed:
-            limit.cancel()
-
-
-def _decoded(payload: Any) -> Any:
-    """Read an event's payload, which the SDK (1.7) hands over as JSON text."""
-    return json.loads(payload) if isinstance(payload, str) else payload
-
 
 class DurableSchedulers:
     """Starts and wakes instances, named `{task}.{epoch}`, through the Durable client of one invocation."""
@@ -132,26 +122,22 @@ class DurableSchedulers:
         self._client = client
 
     async def start(self, task: TaskId, epoch: Epoch) -> None:
-        """Start the Scheduler of this epoch; harmless when it runs already.
+        """Start the Scheduler of this epoch. Raises `TransientError`.
 
-        A second start is refused by the service, or makes a second run whose claim is refused. Raises
-        `TransientError`; the SDK raises nothing narrower than `Exception`.
+        A second start is refused by the service, or makes a second run whose claim is refused.
         """
         instance = scheduler_id(task, epoch)
         try:
             await self._client.start_new(SCHEDULER, instance, {"task": task, "epoch": epoch})
-        except Exception as error:
+        except Exception as error:  # the SDK raises nothing narrower
             if "already exists" not in str(error):
                 raise TransientError(f"Durable Functions did not start {instance}") from error
 
     async def wake(self, task: TaskId, epoch: Epoch, step: StepName, progress: Mapping[str, Any]) -> None:
-        """Send the Scheduler what a reply brought; harmless when it has ended.
-
-        Raises `TransientError`; the SDK raises nothing narrower than `Exception`.
-        """
+        """Send the Scheduler what a reply brought; harmless when it has ended. Raises `TransientError`."""
         instance = scheduler_id(task, epoch)
         try:
             await self._client.raise_event(instance, reply_event(step, epoch), progress)
-        except Exception as error:
+        except Exception as error:  # as above
             if not any(text in str(error) for text in _HAS_ENDED):
                 raise TransientError(f"Durable Functions did not wake {instance}") from error

@@ -1,4 +1,4 @@
-"""Records the outcome of a step, and finds the steps that follow."""
+"""One attempt at a step: what the Agent gets of the task's record, and how the outcome is recorded."""
 
 from __future__ import annotations
 
@@ -6,25 +6,81 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, TypedDict
 
+from functions.pattern.definition import Json, Registry, Step, Workflow
 from functions.pattern.events import Refused, StepCompleted, StepFailed, StepSkipped
-from functions.pattern.identity import StepName
-from functions.pattern.planning import ready_steps
-from functions.pattern.ports import Ports
-from functions.pattern.records import MAX_RESULT_BYTES
-from functions.pattern.states import Outcome
+from functions.pattern.identity import Epoch, SchedulerId, StepName, TaskId, effect_key, scheduler_id
+from functions.pattern.ports import AgentCall, Ports
+from functions.pattern.records import MAX_RESULT_BYTES, TaskRecord
+from functions.pattern.states import Direction, Outcome
+from functions.pattern.steps import ready_steps
 from functions.pattern.store_ports import Stored
-from functions.scheduler.attempt import StepAttempt
 from functions.scheduler.orchestrator import Progress
+
+
+class Author(TypedDict):
+    """Whose an event of a step is: the fields that these events have in common."""
+
+    epoch: Epoch
+    scheduler: SchedulerId
+    step: StepName
+
+
+@dataclass(frozen=True, slots=True)
+class StepAttempt:
+    """One step of a task in one epoch."""
+
+    task: TaskId
+    epoch: Epoch
+    step: Step
+    workflow: Workflow
+
+    @classmethod
+    def at(cls, record: TaskRecord, epoch: Epoch, step: StepName, registry: Registry) -> StepAttempt:
+        """Find the step's definition. Raises `LookupError` when its workflow is not registered."""
+        workflow = registry.find(record.order.workflow)
+        if workflow is None:
+            task = record.order.task
+            raise LookupError(f"task {task}: its workflow '{record.order.workflow}' is not registered")
+        return cls(record.order.task, epoch, workflow.step(step), workflow)
+
+    @property
+    def author(self) -> Author:
+        """Give the fields of an event of this attempt that say whose it is."""
+        return Author(epoch=self.epoch, scheduler=scheduler_id(self.task, self.epoch), step=self.step.name)
+
+    def is_needed(self, record: TaskRecord) -> bool:
+        """Tell whether the order needs the step; one that was dispatched once is not judged again."""
+        if self.step.when is None or record.task.direction is Direction.UNDO:
+            return True
+        if record.step(self.step.name).started_at is not None:
+            return True
+        return self.step.when(self._payload(record), _results(record))
+
+    def call(self, record: TaskRecord) -> AgentCall:
+        """Make the Agent's call. Raises `ValueError` for a step that is not under way."""
+        complete_by = record.step(self.step.name).complete_by
+        if complete_by is None:
+            raise ValueError(f"task {self.task} step {self.step.name} runs without a complete-by")
+        return AgentCall(
+            task=self.task,
+            effect_key=effect_key(self.task, self.step.name, record.task.direction),
+            request=self.step.request(self._payload(record), _results(record)),
+            complete_by=complete_by,
+        )
+
+    def _payload(self, record: TaskRecord) -> object:
+        return self.workflow.payload.model_validate_json(record.order.payload)
+
+
+def _results(record: TaskRecord) -> dict[StepName, Json]:
+    return {step.name: json.loads(step.result) for step in record.steps if step.result is not None}
 
 
 @dataclass(frozen=True, slots=True)
 class StepReport:
-    """What the Scheduler needs to know: the outcome, and the steps that can start.
-
-    `complete_by` is until when the reply to a request is waited for.
-    """
+    """An outcome and the steps that can start; `complete_by` is how long a request's reply is awaited."""
 
     outcome: Outcome
     ready: tuple[StepName, ...] = ()
@@ -54,43 +110,20 @@ class Outcomes:
         if len(encoded) > MAX_RESULT_BYTES:
             reason = f"its result has more than {MAX_RESULT_BYTES} bytes"
             return await self.failed(attempt, stored, reason, token)
-        event = StepCompleted(
-            epoch=attempt.epoch,
-            scheduler=attempt.scheduler,
-            step=attempt.step.name,
-            result=encoded,
-            start_by=self._start_by(),
-            token=token,
-        )
+        event = StepCompleted(**attempt.author, result=encoded, start_by=self._start_by(), token=token)
         return await self._record(attempt, stored, event, Outcome.COMPLETED)
 
     async def failed(
         self, attempt: StepAttempt, stored: Stored, reason: str, token: str | None = None
     ) -> StepReport:
         """Record the step as refused for good."""
-        event = StepFailed(
-            epoch=attempt.epoch,
-            scheduler=attempt.scheduler,
-            step=attempt.step.name,
-            error=reason,
-            start_by=self._start_by(),
-            token=token,
-        )
+        event = StepFailed(**attempt.author, error=reason, start_by=self._start_by(), token=token)
         return await self._record(attempt, stored, event, Outcome.FAILED)
 
     async def skipped(self, attempt: StepAttempt, stored: Stored) -> StepReport:
         """Record that the order does not need the step."""
-        event = StepSkipped(
-            epoch=attempt.epoch,
-            scheduler=attempt.scheduler,
-            step=attempt.step.name,
-            start_by=self._start_by(),
-        )
+        event = StepSkipped(**attempt.author, start_by=self._start_by())
         return await self._record(attempt, stored, event, Outcome.SKIPPED)
-
-    def known(self, attempt: StepAttempt, stored: Stored) -> StepReport:
-        """Tell what follows from a step whose outcome is recorded already."""
-        return StepReport(Outcome.COMPLETED, ready_steps(attempt.workflow, stored.record))
 
     def _start_by(self) -> datetime:
         return self._ports.clock.now() + self._start_within

@@ -15,10 +15,9 @@ from functions.pattern.identity import Epoch, StepName, TaskId
 from functions.pattern.messages import AgentRequest
 from functions.pattern.ports import Agent, Ports
 from functions.pattern.states import Outcome, Way
-from functions.pattern.steps import DONE
+from functions.pattern.steps import DONE, ready_steps
 from functions.pattern.store_ports import Stored
-from functions.scheduler.attempt import StepAttempt
-from functions.scheduler.outcomes import Outcomes, StepReport
+from functions.scheduler.outcomes import Outcomes, StepAttempt, StepReport
 from functions.telemetry.fields import Field
 from functions.telemetry.tasks import step_span
 
@@ -48,7 +47,7 @@ class StepRunner:
             return report
 
     async def _attempt(self, attempt: StepAttempt, stored: Stored) -> StepReport:
-        if not attempt.may_judge(stored.record):
+        if not all(stored.record.step(each).settled for each in attempt.step.needs):
             # What it needs was recorded by another process.
             stored = await self._ports.store.load(attempt.task) or stored
         if not attempt.is_needed(stored.record):
@@ -57,24 +56,18 @@ class StepRunner:
 
     async def _begin(self, attempt: StepAttempt, stored: Stored) -> StepReport:
         complete_by = self._ports.clock.now() + timedelta(seconds=attempt.step.complete_within)
-        event = StepStarted(
-            epoch=attempt.epoch,
-            scheduler=attempt.scheduler,
-            step=attempt.step.name,
-            complete_by=complete_by,
-            token=self._ports.new_id() if attempt.step.via is Way.QUEUE else None,
-        )
+        token = self._ports.new_id() if attempt.step.via is Way.QUEUE else None
+        event = StepStarted(**attempt.author, complete_by=complete_by, token=token)
         started = await self._ports.store.change(stored, event)
         if isinstance(started, Refused):
             _log.info("task %s step %s: refused (%s)", attempt.task, attempt.step.name, started.reason)
             return StepReport(Outcome.STALE)
         record = started.record.step(attempt.step.name)
         if record.state is DONE[started.record.task.direction]:
-            return self._outcomes.known(attempt, started)
+            return StepReport(Outcome.COMPLETED, ready_steps(attempt.workflow, started.record))
         if record.complete_by != complete_by and not record.idempotent:
-            _log.warning(
-                "task %s step %s: begun before, and it must not run twice", attempt.task, record.name
-            )
+            text = "task %s step %s: begun before, and it must not run twice"
+            _log.warning(text, attempt.task, record.name)
             return StepReport(Outcome.EXPIRED)
         return await self._carry_out(attempt, started)
 
@@ -113,5 +106,5 @@ class StepRunner:
             complete_by=call.complete_by,
             request=dict(call.request),
         )
-        await self._ports.agent_requests.send(attempt.step.agent, request)
+        await self._ports.agent_messages.ask(attempt.step.agent, request)
         return StepReport(Outcome.REQUESTED, complete_by=call.complete_by)

@@ -13,24 +13,18 @@ from functions.pattern.messages import (
     SchedulerRequest,
 )
 from functions.pattern.ports import Ports, Schedulers
-from functions.pattern.records import TaskRecord
 from functions.pattern.states import Outcome
-from functions.scheduler.attempt import StepAttempt
-from functions.scheduler.outcomes import Outcomes, StepReport
+from functions.scheduler.outcomes import Outcomes, StepAttempt, StepReport
 
 _log = logging.getLogger(__name__)
 
 
 class RequestTaker:
-    """Starts the Scheduler that a message requests: after a recovery, a resubmission or a refusal.
-
-    The claim decides whether it may run, so a message that comes twice, or too late, is harmless.
-    """
+    """Starts the Scheduler that a message requests; its claim decides whether it may run."""
 
     def __init__(self, ports: Ports) -> None:
-        self._reader = MessageReader(
-            SchedulerRequest, SCHEDULER_REQUESTS_QUEUE, ports.rejected, reason="not a request"
-        )
+        queue = SCHEDULER_REQUESTS_QUEUE
+        self._reader = MessageReader(SchedulerRequest, queue, ports.rejected, reason="not a request")
 
     async def take(self, message_id: str, body: bytes, schedulers: Schedulers) -> None:
         """Start the Scheduler; a message that can't be understood is recorded as rejected."""
@@ -42,8 +36,7 @@ class RequestTaker:
 class ReplyTaker:
     """Accepts a reply when it carries the token and the epoch of the request, in time; once.
 
-    It is recorded before the Scheduler is woken: a crash between the two brings the message again, and
-    what is recorded is sent again.
+    It is recorded before the Scheduler is woken: after a crash between the two, it is redelivered.
     """
 
     def __init__(self, ports: Ports, outcomes: Outcomes, registry: Registry) -> None:
@@ -65,16 +58,12 @@ class ReplyTaker:
 
     async def _record(self, reply: AgentReply) -> StepReport:
         stored = await self._ports.store.recall(reply.task_id, reply.epoch)
-        if stored is None or not _has_step(stored.record, reply):
+        if stored is None or reply.epoch > stored.record.task.epoch:
+            return StepReport(Outcome.STALE)
+        if reply.step not in {step.name for step in stored.record.steps}:
             return StepReport(Outcome.STALE)
         attempt = StepAttempt.at(stored.record, reply.epoch, reply.step, self._registry)
         if reply.outcome is Outcome.FAILED:
             reason = reply.error or "refused without a reason"
             return await self._outcomes.failed(attempt, stored, reason, reply.token)
         return await self._outcomes.completed(attempt, stored, reply.result, reply.token)
-
-
-def _has_step(record: TaskRecord, reply: AgentReply) -> bool:
-    """Tell whether the reply names a step and an epoch that this task can have had."""
-    names = {step.name for step in record.steps}
-    return reply.step in names and reply.epoch <= record.task.epoch

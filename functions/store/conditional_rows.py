@@ -18,9 +18,10 @@ from functions.pattern.store_ports import StoredBreaker, Swap
 from functions.store.connect import table_faults
 from functions.store.entities import BREAKER, WRITE_ID, Entity
 from functions.store.keys import BREAKERS, SHARDS_PARTITION, breaker_row
-from functions.store.pages import read_page
+from functions.store.pages import KEYS_BETWEEN, read_page
 
 _HEARTBEAT = "supervisor-heartbeat"
+_IF_UNCHANGED: dict[str, Any] = {"mode": UpdateMode.REPLACE, "match_condition": MatchConditions.IfNotModified}
 _KEYS = frozenset({"PartitionKey", "RowKey"})
 
 
@@ -35,8 +36,7 @@ class VersionedRow:
 class ConditionalRows:
     """Reads, swaps and replaces single rows. Its methods raise `TransientError`.
 
-    A conflict is followed by a read-back: a write whose answer was lost, and which the SDK repeated,
-    conflicts with itself. Each swap leaves an id of its own on the row.
+    A conflict is followed by a read-back, as in the state store: each swap leaves its own id on the row.
     """
 
     def __init__(self, table: TableClient, *, new_id: Callable[[], str], figures: StoreFigures) -> None:
@@ -56,13 +56,8 @@ class ConditionalRows:
 
     async def every(self, prefix: str) -> Sequence[Mapping[str, Any]]:
         """Read the rows whose keys begin with `prefix|`, in one request: they are few."""
-        self._figures.reads += 1
-        rows = self._table.query_entities(
-            "PartitionKey eq @partition and RowKey ge @first and RowKey lt @end",
-            parameters={"partition": SHARDS_PARTITION, "first": f"{prefix}|", "end": f"{prefix}}}"},
-        )
-        with table_faults():
-            return (await read_page(rows, None)).rows
+        keys = {"partition": SHARDS_PARTITION, "first": f"{prefix}|", "end": f"{prefix}}}"}
+        return (await read_page(self._table, self._figures, KEYS_BETWEEN, keys)).rows
 
     async def swap(self, entity: Entity, version: str | None) -> tuple[bool, VersionedRow | None]:
         """Write a row if it is still at `version` (None: not there); tell whether, and what is there now."""
@@ -70,7 +65,10 @@ class ConditionalRows:
         written = {"PartitionKey": SHARDS_PARTITION, WRITE_ID: self._new_id(), **entity}
         with table_faults():
             try:
-                answer = await self._put(written, version)
+                if version is None:
+                    answer = await self._table.create_entity(written)
+                else:
+                    answer = await self._table.update_entity(written, etag=version, **_IF_UNCHANGED)
             except (ResourceExistsError, ResourceModifiedError, ResourceNotFoundError):
                 there = await self.read(entity["RowKey"])
                 return there is not None and there.entity.get(WRITE_ID) == written[WRITE_ID], there
@@ -80,16 +78,8 @@ class ConditionalRows:
         """Write a row, whatever is there."""
         self._figures.operations += 1
         with table_faults():
-            await self._table.upsert_entity(
-                {"PartitionKey": SHARDS_PARTITION, **entity}, mode=UpdateMode.REPLACE
-            )
-
-    async def _put(self, row: Entity, version: str | None) -> Mapping[str, Any]:
-        if version is None:
-            return await self._table.create_entity(row)
-        return await self._table.update_entity(
-            row, mode=UpdateMode.REPLACE, etag=version, match_condition=MatchConditions.IfNotModified
-        )
+            row = {"PartitionKey": SHARDS_PARTITION, **entity}
+            await self._table.upsert_entity(row, mode=UpdateMode.REPLACE)
 
 
 class TableBreakerRows:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -22,29 +22,24 @@ _LIMITS: dict[str, Any] = {"connection_timeout": 5, "read_timeout": 20, "retry_t
 
 def connect(connection: Connection) -> AsyncTableServiceClient:
     """Make the client that the application works with."""
-    if connection.connection_string:
-        with connection_string_of("StateStore"):
-            return AsyncTableServiceClient.from_connection_string(
-                connection.connection_string, transport=_transport(), **_LIMITS
-            )
-    credential = AsyncDefaultAzureCredential(managed_identity_client_id=connection.client_id)
-    return AsyncTableServiceClient(
-        endpoint=connection.address or "", credential=credential, transport=_transport(), **_LIMITS
-    )
-
-
-def _transport() -> AioHttpTransport:
-    """Ignore the environment's proxy and .netrc, which would be looked up for every request."""
-    return AioHttpTransport(use_env_settings=False)
+    # The environment's proxy and .netrc would be looked up for every request.
+    transport = AioHttpTransport(use_env_settings=False)
+    return _client(AsyncTableServiceClient, AsyncDefaultAzureCredential, connection, transport=transport)
 
 
 def connect_at_start(connection: Connection) -> TableServiceClient:
     """Make the client that prepares the tables, before there is an event loop."""
+    return _client(TableServiceClient, DefaultAzureCredential, connection)
+
+
+def _client[ClientT: (TableServiceClient, AsyncTableServiceClient)](
+    kind: type[ClientT], identity: Callable[..., Any], connection: Connection, **options: Any
+) -> ClientT:
     if connection.connection_string:
         with connection_string_of("StateStore"):
-            return TableServiceClient.from_connection_string(connection.connection_string, **_LIMITS)
-    credential = DefaultAzureCredential(managed_identity_client_id=connection.client_id)
-    return TableServiceClient(endpoint=connection.address or "", credential=credential, **_LIMITS)
+            return kind.from_connection_string(connection.connection_string, **_LIMITS, **options)
+    credential = identity(managed_identity_client_id=connection.client_id)
+    return kind(endpoint=connection.address or "", credential=credential, **_LIMITS, **options)
 
 
 @contextmanager

@@ -47,8 +47,8 @@ class _ColumnType:
 class RowCodec[RecordT]:
     """Maps a dataclass to columns: the field `started_at` is `StartedAt`, unless `names` says otherwise.
 
-    Enums are stored as text, tuples of dataclasses as JSON. None is left out: a row is always replaced
-    whole, so an absent column is None. The field `in_key` is part of the row key and has no column.
+    Enums are stored as text, tuples of dataclasses as JSON; None is no column, as rows are replaced whole.
+    The field `in_key` is part of the row key and has no column.
     """
 
     def __init__(self, kind: type[RecordT], names: Mapping[str, str], *, in_key: str | None = None) -> None:
@@ -58,7 +58,6 @@ class RowCodec[RecordT]:
         self._columns = {
             name: names.get(name) or name.title().replace("_", "") for name in hints if name != in_key
         }
-        self._pairs = list(self._columns.items())
         self._values = attrgetter(*self._columns)
         types = {name: _column_type(hints[name]) for name in self._columns}
         self._types = [each.stored for each in types.values()]
@@ -80,8 +79,7 @@ class RowCodec[RecordT]:
 
     def decode(self, entity: Mapping[str, Any]) -> RecordT:
         """Read a record. Raises `ValueError` when a column is missing or has another type."""
-        get = entity.get
-        values = {name: get(column) for name, column in self._pairs}
+        values = {name: entity.get(column) for name, column in self._columns.items()}
         types = tuple(map(type, values.values()))
         if types not in self._valid:
             self._check(entity["RowKey"], values)
@@ -123,36 +121,38 @@ _NAMES = {
     "traceparent": "TraceParent",
     "at": "LostAt",
 }
-_ORDER = RowCodec(Order, _NAMES, in_key="task")
-_TASK = RowCodec(Task, _NAMES)
-_STEP = RowCodec(StepRecord, _NAMES)
-_EPOCH = RowCodec(EpochRecord, _NAMES)
-_LOST = RowCodec(LostMessage, _NAMES)
-_SENT = RowCodec(SentAnnouncement, _NAMES)
 BREAKER = RowCodec(BreakerRecord, _NAMES)
 
+#: The parts of a task's record, as their row keys name them behind the task's id.
+_PARTS: Mapping[str, type] = {
+    "order": Order,
+    "task": Task,
+    "step": StepRecord,
+    "epoch": EpochRecord,
+    "lost": LostMessage,
+    "sent": SentAnnouncement,
+}
 _CODECS: Mapping[type, RowCodec[Any]] = {
-    Order: _ORDER,
-    Task: _TASK,
-    StepRecord: _STEP,
-    EpochRecord: _EPOCH,
-    LostMessage: _LOST,
+    kind: RowCodec(kind, _NAMES, in_key="task" if kind is Order else None) for kind in _PARTS.values()
 }
 
 
-def entity(row_key: str, record: Order | Task | StepRecord | EpochRecord | LostMessage) -> Entity:
+def entity(
+    row_key: str, record: Order | Task | StepRecord | EpochRecord | LostMessage | SentAnnouncement
+) -> Entity:
     """Make the row of a part of a task's record."""
     return _CODECS[type(record)].encode(row_key, record)
 
 
 def task_entity(task: Task, write_id: str) -> Entity:
     """Make the row of the task, with the column names that the pattern gives them."""
-    return _TASK.encode(task_row(task.order_id), task) | {WRITE_ID: write_id}
+    return entity(task_row(task.order_id), task) | {WRITE_ID: write_id}
 
 
 def task_of(row: Mapping[str, Any]) -> Task:
     """Read a task's state from its row. Raises `ValueError`."""
-    return _TASK.decode(row)
+    task: Task = _CODECS[Task].decode(row)
+    return task
 
 
 def index_entity(record: TaskRecord) -> Entity:
@@ -178,7 +178,7 @@ def outbox_entity(announcement: Announcement) -> Entity:
 def sent_entity(announcement: Announcement, at: datetime) -> Entity:
     """Make the mark that an announcement was sent. It names no task in a column: it is no task's own row."""
     mark = SentAnnouncement(kind=announcement.kind, epoch=announcement.epoch, sent_at=at)
-    return _SENT.encode(sent_row(announcement), mark)
+    return entity(sent_row(announcement), mark)
 
 
 def announcement_of(row: Mapping[str, Any]) -> Announcement:
@@ -188,35 +188,18 @@ def announcement_of(row: Mapping[str, Any]) -> Announcement:
 
 def record_of(rows: Iterable[Mapping[str, Any]]) -> TaskRecord:
     """Read one task's record from its rows, which come sorted by row key. Raises `ValueError`."""
-    order: Order | None = None
-    task: Task | None = None
-    steps: list[StepRecord] = []
-    history: list[EpochRecord] = []
-    lost: list[LostMessage] = []
-    sent: list[SentAnnouncement] = []
+    parts: dict[str, list[Any]] = {part: [] for part in _PARTS}
     for row in rows:
-        match row["RowKey"].split("|")[1:]:
-            case ["order"]:
-                order = _ORDER.decode(row)
-            case ["task"]:
-                task = _TASK.decode(row)
-            case ["step", _]:
-                steps.append(_STEP.decode(row))
-            case ["epoch", _]:
-                history.append(_EPOCH.decode(row))
-            case ["lost", _, _]:
-                lost.append(_LOST.decode(row))
-            case ["sent", _, _]:
-                sent.append(_SENT.decode(row))
-            case _:
-                continue  # written by a later version, for itself
-    if order is None or task is None:
+        part = row["RowKey"].split("|")[1]
+        if part in _PARTS:  # others were written by a later version, for itself
+            parts[part].append(_CODECS[_PARTS[part]].decode(row))
+    if not parts["order"] or not parts["task"]:
         raise ValueError("the rows of a task lack its order or its state")
     return TaskRecord(
-        order=order,
-        task=task,
-        steps=tuple(steps),
-        history=tuple(history),
-        lost=tuple(lost),
-        sent=tuple(sent),
+        order=parts["order"][0],
+        task=parts["task"][0],
+        steps=tuple(parts["step"]),
+        history=tuple(parts["epoch"]),
+        lost=tuple(parts["lost"]),
+        sent=tuple(parts["sent"]),
     )

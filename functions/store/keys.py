@@ -1,7 +1,4 @@
-"""Partition and row keys of the tables.
-
-All rows of a task lie in one partition, so that one entity group transaction changes them together.
-"""
+"""Keys of the tables: all rows of a task lie in one partition, so that one transaction can change them."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from functions.pattern.request_figures import StoreFigures
 from functions.store.connect import table_faults
 from functions.store.entities import announcement_of, sent_entity
 from functions.store.keys import OUTBOX, outbox_row, shard_key, shard_of
-from functions.store.pages import read_page
+from functions.store.pages import KEYS_BETWEEN, read_page
 from functions.store.transactions import Operation, ShardWriter, Transaction
 
 
@@ -27,18 +27,9 @@ class TableOutbox:
         self._clock = clock
 
     async def unsent(self, shard: int, before: datetime, most: int) -> Sequence[Announcement]:
-        """Read announcements of a shard that are older than `before`: one request.
-
-        Alerts come first, so that notices which can't be sent never hold them up.
-        """
-        self._figures.reads += 1
-        rows = self._table.query_entities(
-            "PartitionKey eq @shard and RowKey ge @first and RowKey lt @end",
-            parameters={"shard": shard_key(shard), "first": f"{OUTBOX}|", "end": f"{OUTBOX}~"},
-            results_per_page=most,
-        )
-        with table_faults():
-            page = await read_page(rows, None)
+        """Read announcements older than `before` in one request; alerts come first, and are never held up."""
+        keys = {"partition": shard_key(shard), "first": f"{OUTBOX}|", "end": f"{OUTBOX}~"}
+        page = await read_page(self._table, self._figures, KEYS_BETWEEN, keys, most=most)
         found = [announcement_of(row) for row in page.rows]
         return [announcement for announcement in found if announcement.at < before]
 
@@ -55,6 +46,5 @@ class TableOutbox:
         self._figures.transactions += 1
         self._figures.operations += 1
         with table_faults():
-            await self._table.delete_entity(
-                shard_of(announcement.task, self._shards), outbox_row(announcement)
-            )
+            shard = shard_of(announcement.task, self._shards)
+            await self._table.delete_entity(shard, outbox_row(announcement))

@@ -6,8 +6,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
-from azure.core.async_paging import AsyncItemPaged, AsyncPageIterator
+from azure.core.async_paging import AsyncPageIterator
+from azure.data.tables.aio import TableClient
 from pydantic import TypeAdapter
+
+from functions.pattern.request_figures import StoreFigures
+from functions.store.connect import table_faults
+
+#: The rows of one partition from one key, included, to another, excluded.
+KEYS_BETWEEN = "PartitionKey eq @partition and RowKey ge @first and RowKey lt @end"
 
 #: The keys at which the next page begins, as the service names them; they are its own, not to be read.
 _TOKEN = TypeAdapter(dict[str, str | None])
@@ -21,15 +28,27 @@ class Page:
     continuation: str | None
 
 
-async def read_page(query: AsyncItemPaged[Any], after: str | None) -> Page:
+async def read_page(
+    table: TableClient,
+    figures: StoreFigures,
+    query: str,
+    keys: dict[str, Any],
+    *,
+    after: str | None = None,
+    most: int | None = None,
+    select: list[str] | None = None,
+) -> Page:
     """Read the page that begins at `after`, a continuation of the same query (None: the first).
 
-    Raises `ValueError` when `after` is no continuation.
+    Raises `TransientError`, and `ValueError` when `after` is no continuation.
     """
+    figures.reads += 1
+    rows = table.query_entities(query, parameters=keys, results_per_page=most, select=select)
     token: Any = None if after is None else _TOKEN.validate_json(after)
-    pages = cast("AsyncPageIterator[Mapping[str, Any]]", query.by_page(token))
-    async for page in pages:
-        rows = tuple([row async for row in page])
-        following: Any = pages.continuation_token
-        return Page(rows, _TOKEN.dump_json(following).decode() if following else None)
+    pages = cast("AsyncPageIterator[Mapping[str, Any]]", rows.by_page(token))
+    with table_faults():
+        async for page in pages:
+            found = tuple([row async for row in page])
+            following: Any = pages.continuation_token
+            return Page(found, _TOKEN.dump_json(following).decode() if following else None)
     return Page((), None)

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
 from datetime import datetime
 from itertools import batched
 
-from azure.data.tables import TableTransactionError, UpdateMode
+from azure.data.tables import UpdateMode
 from azure.data.tables.aio import TableClient
 
+from functions.pattern.identity import TaskId
 from functions.pattern.ports import Clock
 from functions.pattern.request_figures import StoreFigures
 from functions.pattern.store_ports import Stored
 from functions.store.connect import table_faults
 from functions.store.keys import index_row, rows_of, shard_of, task_row
-from functions.store.transactions import CONFLICTS, MOST_OPERATIONS, Operation
+from functions.store.pages import KEYS_BETWEEN
+from functions.store.transactions import MOST_OPERATIONS, Operation, delete_rows
 
 #: A property holds at most 64 KiB; the start of a message is enough to recognise it by.
 _MOST_BODY_BYTES = 32 * 1024
@@ -31,53 +32,32 @@ class TableTaskRetention:
         self._figures = figures
 
     async def delete(self, stored: Stored) -> bool:
-        """Delete a task's rows and its index row; tell whether they were there and as expected.
+        """Delete a task's rows; tell whether they were there and as expected. Raises `TransientError`.
 
-        Its past epochs, lost messages and marks of what was sent go first, then what makes it a task, in
-        one transaction: a reader sees the task or no task, and after a crash in between, the next run
-        finds it. Raises `TransientError`.
+        What makes it a task goes last, in one transaction: a reader sees the task or no task, and after a
+        crash in between, the next run finds it.
         """
-        shard = shard_of(stored.record.order.task, self._shards)
+        task = stored.record.task
+        shard = shard_of(task.order_id, self._shards)
         with table_faults():
-            keys = await self._keys(shard, stored)
+            keys = await self._keys(shard, task.order_id)
             past = [key for key in keys if key.split("|")[1] in {"epoch", "lost", "sent"}]
-            core = [key for key in keys if key not in past]
-            try:
-                for some in batched(past, MOST_OPERATIONS, strict=False):
-                    await self._commit(shard, [Operation("delete", {"RowKey": key}) for key in some])
-                await self._commit(shard, _core_deletions(core, stored))
-            except TableTransactionError as error:
-                if error.status_code in CONFLICTS:
+            for some in batched(past, MOST_OPERATIONS, strict=False):
+                deletions = [Operation("delete", {"RowKey": key}) for key in some]
+                if not await delete_rows(self._table, shard, self._figures, deletions):
                     return False
-                raise
-        return True
+            own = task_row(task.order_id)  # only as it was read
+            others = [key for key in keys if key not in past and key != own]
+            deletions = [Operation("delete", {"RowKey": own}, stored.version)]
+            deletions += [Operation("delete", {"RowKey": key}) for key in (*others, index_row(task))]
+            return await delete_rows(self._table, shard, self._figures, deletions)
 
-    async def _keys(self, shard: str, stored: Stored) -> list[str]:
-        first, end = rows_of(stored.record.order.task)
+    async def _keys(self, shard: str, task: TaskId) -> list[str]:
+        first, end = rows_of(task)
         self._figures.reads += 1
-        rows = self._table.query_entities(
-            "PartitionKey eq @shard and RowKey ge @first and RowKey lt @end",
-            parameters={"shard": shard, "first": first, "end": end},
-            select=["RowKey"],
-        )
+        keys = {"partition": shard, "first": first, "end": end}
+        rows = self._table.query_entities(KEYS_BETWEEN, parameters=keys, select=["RowKey"])
         return [row["RowKey"] async for row in rows]
-
-    async def _commit(self, shard: str, deletions: Sequence[Operation]) -> None:
-        self._figures.transactions += 1
-        self._figures.operations += len(deletions)
-        for each in deletions:
-            each.entity["PartitionKey"] = shard
-        await self._table.submit_transaction(each.wire() for each in deletions)
-
-
-def _core_deletions(keys: Sequence[str], stored: Stored) -> list[Operation]:
-    """Delete the task's row only as it was read, and with it the others."""
-    task = stored.record.task
-    others = [key for key in keys if key != task_row(task.order_id)]
-    return [
-        Operation("delete", {"RowKey": task_row(task.order_id)}, stored.version),
-        *(Operation("delete", {"RowKey": key}) for key in (*others, index_row(task))),
-    ]
 
 
 class TableRejectedMessages:

@@ -77,9 +77,8 @@ class _RecentTasks:
 class TableStateStore:
     """The state store on one table. Its methods raise `TransientError` when the service fails.
 
-    A conflict (409, 412) is always followed by a read-back: a write whose answer was lost, and
-    which the SDK repeated, conflicts with itself. Each write leaves its own id on the task's row.
-    The announcements of a change are written with it, and sent once it is written.
+    A conflict (409, 412) is followed by a read-back: a write that the SDK repeated conflicts with itself.
+    Each write leaves its own id on the task's row. Announcements are written with a change, then sent.
     """
 
     def __init__(
@@ -137,16 +136,12 @@ class TableStateStore:
     async def recall(self, task: TaskId, epoch: Epoch) -> Stored | None:
         """Give what this process wrote last of the task in `epoch` or later, or else read it.
 
-        For `change` only, as it may be out of date. That is safe: a write is conditional, and what ends
-        without a write is concluded from a fresh read.
+        It may be outdated. That is safe: `change` writes conditionally, and refuses on a fresh read only.
         """
         return self._recent.find(task, epoch) or await self.load(task)
 
     async def change(self, stored: Stored, event: Event) -> Stored | Refused:
-        """Apply `event`; when another writer was faster, apply it to what that one left.
-
-        Raises `IllegalTransitionError`, and `ContentionError` when it was never written.
-        """
+        """Apply `event`, again where overtaken. Raises `IllegalTransitionError` and `ContentionError`."""
         task = stored.record.order.task
         index_is_wrong = False
         for _ in range(_MOST_ATTEMPTS):

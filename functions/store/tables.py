@@ -16,11 +16,7 @@ ROW_FORMAT = 2
 
 
 def prepare_tables(service: TableServiceClient, names: tuple[str, ...], *, shards: int) -> None:
-    """Make the tables that are missing, and remember the row format and the number of shards, once.
-
-    Raises `SettingsError` when the tasks' table has rows of another format, or was made with another
-    number of shards: tasks would be looked for where they are not.
-    """
+    """Make missing tables. Raises `SettingsError` when the tasks' has another row format or shard count."""
     try:
         for name in names:
             service.create_table_if_not_exists(name)

@@ -24,7 +24,7 @@ _MOST_BYTES = 1024 * 1024
 _ROW_BYTES = 4 * 1024
 
 #: How the service answers when a row is not as expected.
-CONFLICTS = frozenset({404, 409, 412})
+_CONFLICTS = frozenset({404, 409, 412})
 
 #: By default the SDK repeats no POST after a lost connection, yet any load balancer cuts idle ones.
 #: Ours may be repeated: each transaction is conditional, and a conflict is read back.
@@ -95,10 +95,9 @@ class ShardWriter:
         self._figures = figures
 
     async def commit(self, transactions: Sequence[Transaction]) -> list[Committed | Conflicted]:
-        """Commit all, each whole or not at all, and give the result of each in their order.
+        """Commit each whole or not at all, and give the result of each in their order.
 
-        The service refuses a batch by naming one operation: the conflict is that task's, and the rest is
-        sent again.
+        A refusal names one operation: the conflict is that task's, and the rest is sent again.
         """
         results: dict[TaskId, Committed | Conflicted] = {}
         remaining = list(transactions)
@@ -106,7 +105,7 @@ class ShardWriter:
             try:
                 etags = await self._send(remaining)
             except TableTransactionError as error:
-                if error.status_code not in CONFLICTS:
+                if error.status_code not in _CONFLICTS:
                     raise
                 refused = _owner(remaining, error.index)
                 results[refused.task] = Conflicted()
@@ -131,6 +130,23 @@ class ShardWriter:
             etags.append(Committed(answers[first]["etag"]))
             first += len(each.operations)
         return etags
+
+
+async def delete_rows(
+    table: TableClient, shard: str, figures: StoreFigures, deletions: Sequence[Operation]
+) -> bool:
+    """Delete rows in one transaction; tell whether they were there and as expected."""
+    figures.transactions += 1
+    figures.operations += len(deletions)
+    for each in deletions:
+        each.entity["PartitionKey"] = shard
+    try:
+        await table.submit_transaction(each.wire() for each in deletions)
+    except TableTransactionError as error:
+        if error.status_code in _CONFLICTS:
+            return False
+        raise
+    return True
 
 
 def _owner(transactions: Sequence[Transaction], index: int) -> Transaction:

@@ -44,8 +44,7 @@ class Intake:
     async def take(self, message_id: str, body: bytes, schedulers: Schedulers) -> None:
         """Record the order and start its Scheduler; a message that can't be used is recorded as rejected.
 
-        The same message again changes nothing, but starts the Scheduler, should a crash have prevented
-        that. Raises only when a service fails, so that the message is delivered again.
+        A redelivered message starts the Scheduler at most. Raises only when a service fails.
         """
         try:
             stored = await self._record(body)

@@ -1,7 +1,6 @@
-"""The full sweep: compares every task with its index rows and fixes what differs.
+"""The full sweep, once a day: compares every task with its index rows and fixes what differs.
 
-Started by a daily timer. Index rows change with their task in one transaction, so there should be
-nothing to fix; but nothing else would ever find a task that has no index row.
+There should be nothing to fix; but nothing else would ever find a task that has no index row.
 """
 
 from __future__ import annotations
@@ -30,12 +29,9 @@ class FullSweep:
         self._ports = ports
 
     async def run(self) -> FullSweepReport:
-        """Compare and fix everything once; what changes meanwhile is left to the next time.
-
-        It begins one shard further each day, so that each shard is reached even if it is cut short.
-        """
+        """Compare and fix everything once, from one shard further each day, as a sweep may be cut short."""
         report = FullSweepReport()
-        shards = self._ports.index_rows.shards
+        shards = self._ports.index.shards
         first = self._ports.clock.now().toordinal()
         async with report.bounded(_LONGEST):
             for number in range(shards):

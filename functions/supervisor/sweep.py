@@ -1,24 +1,26 @@
-"""The sweep: looks at the tasks that are due, and has the overdue ones recovered or given up.
+"""The sweep: has overdue tasks recovered or given up, and sends announcements that were not sent.
 
-Started by a timer, which Functions runs once at a time. Its cost follows the number of tasks that are due,
-not of all tasks. A crash anywhere leaves a task overdue, and the next sweep finds it. Two sweeps at once
-read twice and do no harm: every write is conditional.
+A crash anywhere leaves a task overdue, and the next sweep finds it. Two sweeps at once do no harm: every
+write is conditional.
 """
 
 from __future__ import annotations
 
 import logging
+from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import asdict, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import partial
 from typing import assert_never
 
+from functions.pattern.announcements import Announcement
 from functions.pattern.errors import TransientError
 from functions.pattern.events import GivenUp, Postponed, Recovered, Refused, SupervisorEvent
 from functions.pattern.ports import Ports
+from functions.pattern.states import AnnouncementKind
 from functions.pattern.store_ports import Index, IndexEntry, Stored
 from functions.pattern.supervision import SupervisionPolicy, judge
-from functions.supervisor.leftovers import Leftovers
 from functions.supervisor.sweeping import SweepReport, for_each
 from functions.telemetry.instruments import OVERDUE, SWEEP_DURATION
 from functions.telemetry.spans import current_traceparent
@@ -35,6 +37,13 @@ _TASKS_AT_ONCE = 10
 _NAMES = {Recovered: "recover", GivenUp: "give up"}
 #: Seconds after which a sweep is cut short; the host would end it after five minutes, with the process.
 _LONGEST = 120
+#: The process that recorded an announcement has this time to send it.
+_LEFT_OVER_AFTER = timedelta(seconds=30)
+#: A reply queue that fails for this long does not exist any more.
+_DROPPED_AFTER = timedelta(days=1)
+#: Announcements of one shard that a sweep reads.
+_MOST = 100
+_QUEUES_AT_ONCE = 10
 
 
 class Sweep:
@@ -47,10 +56,7 @@ class Sweep:
         self._leftovers = Leftovers(ports)
 
     async def run(self) -> SweepReport:
-        """Sweep once, whatever other Supervisors do, and write the heartbeat.
-
-        Raises `TransientError` when no shard could be read: then it has not looked at any task.
-        """
+        """Sweep once and write the heartbeat. Raises `TransientError` when no shard could be read."""
         with sweep_span():
             started_at = self._ports.clock.now()
             report = SweepReport()
@@ -103,7 +109,8 @@ class Sweep:
     async def _act(self, report: SweepReport, stored: Stored, event: SupervisorEvent) -> None:
         if not isinstance(event, Postponed):
             report.overdue += 1
-            report.oldest_overdue = max(report.oldest_overdue, self._overdue_for(stored))
+            overdue = self._ports.clock.now() - (stored.record.task.complete_by or stored.record.task.due_at)
+            report.oldest_overdue = max(report.oldest_overdue, overdue.total_seconds())
         if isinstance(await self._decide(stored, event), Refused):
             report.overtaken += 1
             return
@@ -124,6 +131,46 @@ class Sweep:
         with decision_span(stored.record, _NAMES[type(event)]):
             return await self._ports.store.change(stored, replace(event, traceparent=current_traceparent()))
 
-    def _overdue_for(self, stored: Stored) -> float:
-        task = stored.record.task
-        return (self._ports.clock.now() - (task.complete_by or task.due_at)).total_seconds()
+
+class Leftovers:
+    """Sends the announcements that are left over in a shard."""
+
+    def __init__(self, ports: Ports) -> None:
+        self._ports = ports
+
+    async def send(self, shard: int, report: SweepReport) -> None:
+        """Send what is left over, oldest first; a queue that fails does not hold up the others."""
+        before = self._ports.clock.now() - _LEFT_OVER_AFTER
+        by_queue: defaultdict[str | None, list[Announcement]] = defaultdict(list)
+        unsent = await self._ports.outbox.unsent(shard, before, _MOST)
+        for announcement in unsent:
+            alert = announcement.kind is AnnouncementKind.ALERT
+            by_queue[None if alert else announcement.reply_to].append(announcement)
+        await for_each(by_queue.values(), partial(self._send_to_queue, report), at_once=_QUEUES_AT_ONCE)
+        report.unfinished |= len(unsent) == _MOST
+
+    async def _send_to_queue(self, report: SweepReport, announcements: Sequence[Announcement]) -> None:
+        """Send to one queue until it fails; then drop what it has failed to take for too long."""
+        for number, announcement in enumerate(announcements):
+            if not await self._send_one(report, announcement):
+                await self._drop_old(report, announcements[number:])
+                return
+
+    async def _send_one(self, report: SweepReport, announcement: Announcement) -> bool:
+        with report.surviving(f"task {announcement.task}: {announcement.kind}"):
+            await self._ports.announcements.send(announcement)
+            await self._ports.outbox.mark_sent(announcement)
+            report.sent += 1
+            return True
+        return False
+
+    async def _drop_old(self, report: SweepReport, announcements: Sequence[Announcement]) -> None:
+        oldest = self._ports.clock.now() - _DROPPED_AFTER
+        for announcement in announcements:
+            if announcement.at >= oldest or announcement.kind is AnnouncementKind.ALERT:
+                continue
+            with report.surviving(f"task {announcement.task}: {announcement.kind}"):
+                await self._ports.outbox.give_up(announcement)
+                report.dropped += 1
+                text = "task %s: %s was never sent, its reply queue %s takes nothing"
+                _log.warning(text, announcement.task, announcement.kind, announcement.reply_to)

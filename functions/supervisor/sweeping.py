@@ -33,8 +33,7 @@ async def for_each[ItemT](
 class Report:
     """Counters of a sweep; as text, those that are not zero.
 
-    `failures` counts what an error left unchanged; `unfinished` says that there was more to do than one
-    sweep does.
+    `failures` counts what an error left unchanged; `unfinished` says that there was more to do.
     """
 
     failures: int = 0
@@ -67,11 +66,10 @@ class Report:
 
 @dataclass(slots=True)
 class SweepReport(Report):
-    """What one sweep found and did.
+    """What one sweep found and did. `oldest_overdue` is in seconds.
 
-    Found tasks are `postponed` when they are not overdue; the `overdue` ones are `recovered`, `given_up`,
-    or `overtaken` by another writer. `stale` index entries led to no task under way. `sent` and
-    `dropped` are announcements left over. `oldest_overdue` is in seconds.
+    The `overdue` tasks are `recovered`, `given_up`, or `overtaken` by another writer, others `postponed`.
+    `stale` index entries led to no task under way; `sent` and `dropped` are announcements left over.
     """
 
     found: int = 0

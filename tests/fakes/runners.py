@@ -23,7 +23,7 @@ class RecordedRequests:
     sent: list[tuple[str, AgentRequest]] = field(default_factory=list)
     failing: bool = False
 
-    async def send(self, agent: str, request: AgentRequest) -> None:
+    async def ask(self, agent: str, request: AgentRequest) -> None:
         """Keep it."""
         if self.failing:
             raise TransientError("no queue")
@@ -37,7 +37,7 @@ class RecordedReplies:
     sent: list[AgentReply] = field(default_factory=list)
     failing: bool = False
 
-    async def send(self, reply: AgentReply) -> None:
+    async def reply(self, reply: AgentReply) -> None:
         """Keep it."""
         if self.failing:
             raise TransientError("no queue")
@@ -56,7 +56,7 @@ def make_runner(
     ports = fake_ports(
         store=store,
         clock=clock,
-        agent_requests=requests or RecordedRequests(),
+        agent_messages=requests or RecordedRequests(),
         new_id=lambda: f"token-{next(numbers):010}",
     )
     return StepRunner(ports, Outcomes(ports, 30), agents, registry)

@@ -6,16 +6,15 @@ import uuid
 
 from azure.data.tables.aio import TableClient
 
-from functions.bus.announcer import Announcer
+from functions.bus.messages import Announcer
 from functions.pattern.identity import TaskId
 from functions.pattern.records import TaskRecord
 from functions.pattern.request_figures import StoreFigures
 from functions.pattern.store_ports import ChangeAnnouncer
 from functions.store.conditional_rows import ConditionalRows, TableHeartbeat
-from functions.store.index_rows import TableIndexRows
+from functions.store.indexes import TableIndexRows, TableTaskIndex
 from functions.store.outbox import TableOutbox
 from functions.store.state_store import TableStateStore
-from functions.store.task_index import TableTaskIndex
 from functions.supervisor.full_sweep import FullSweep
 from functions.supervisor.sweep import Sweep
 from tests.fakes.clock import FakeClock

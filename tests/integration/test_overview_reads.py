@@ -15,8 +15,8 @@ from functions.pattern.request_figures import StoreFigures
 from functions.pattern.store_ports import Index
 from functions.settings import Connection
 from functions.store.conditional_rows import ConditionalRows, TableBreakerRows, TableHeartbeat
+from functions.store.indexes import TableTaskIndex
 from functions.store.keys import index_key, shard_key
-from functions.store.task_index import TableTaskIndex
 from tests.fakes.clock import FakeClock
 from tests.fakes.ports import fake_ports
 from tests.integration.bulk_rows import Row, create_rows

@@ -9,7 +9,7 @@ from functions.pattern.identity import TaskId
 from functions.pattern.states import ProcessState
 from functions.pattern.store_ports import Index, IndexEntry
 from functions.store.conditional_rows import ConditionalRows, TableHeartbeat
-from functions.store.task_index import TableTaskIndex
+from functions.store.indexes import TableTaskIndex
 from tests.fakes.clock import START
 from tests.fakes.tasks import after, claimed, completed, failed, pending, started
 from tests.fakes.workflows import LINE

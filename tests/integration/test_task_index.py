@@ -12,7 +12,7 @@ from functions.pattern.events import Event
 from functions.pattern.identity import TaskId
 from functions.pattern.request_figures import StoreFigures
 from functions.pattern.store_ports import Index
-from functions.store.task_index import TableTaskIndex
+from functions.store.indexes import TableTaskIndex
 from tests.fakes.tasks import after, claimed, completed, failed, pending, started
 from tests.fakes.workflows import LINE, step, workflow
 from tests.integration.processes import Process

@@ -13,10 +13,10 @@ from pydantic import BaseModel
 from functions.operations.tasks.find import Tasks
 from functions.pattern.events import OperatorEvent, Refused, Resubmitted, UndoRequested
 from functions.pattern.identity import StepName, TaskId
-from functions.pattern.planning import undo_order
 from functions.pattern.ports import Ports
 from functions.pattern.records import TaskRecord
 from functions.pattern.states import Direction
+from functions.pattern.steps import undo_order
 from functions.pattern.transitions import apply
 from functions.telemetry.spans import current_traceparent
 from functions.telemetry.tasks import decision_span

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import NoReturn
 
-from functions.bus.messages import QueuedSchedulerRequests
+from functions.bus.messages import QueuedMessages
 from functions.settings import load_settings
 from functions.wiring import SystemClock, Wiring
 from tests.e2e.recovery.workflows import REGISTRATIONS
@@ -65,7 +65,7 @@ def main() -> None:
     ahead, stands_at = timedelta(seconds=options.clock_ahead), options.clock_stands_at
     setattr(SystemClock, "now", lambda _self: stands_at or datetime.now(UTC) + ahead)  # noqa: B010 - mypy refuses a plain assignment
     if options.dies_before_sending:
-        setattr(QueuedSchedulerRequests, "request", _die)  # noqa: B010 - the same
+        setattr(QueuedMessages, "request", _die)  # noqa: B010 - the same
     asyncio.run(_sweep_once())
 
 

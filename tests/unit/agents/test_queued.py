@@ -50,7 +50,7 @@ class Bench:
         self.script = ScriptedAgent()
         self.replies = RecordedReplies()
         self.rejections = RecordedRejections()
-        ports = fake_ports(clock=self.clock, agent_replies=self.replies, rejected=self.rejections)
+        ports = fake_ports(clock=self.clock, agent_messages=self.replies, rejected=self.rejections)
         self.agent = QueuedAgent("payment", agent or self.script, ports)
 
     async def take(self, **changes: Any) -> None:

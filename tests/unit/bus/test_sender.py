@@ -11,12 +11,13 @@ from azure.servicebus import ServiceBusMessage
 from azure.servicebus.aio import ServiceBusClient
 from azure.servicebus.exceptions import ServiceBusConnectionError
 
-from functions.bus.messages import QueuedSubmissions
+from functions.bus.messages import QueuedMessages
 from functions.bus.sender import Outgoing, QueueSender
 from functions.pattern.errors import TransientError
 from functions.pattern.messages import SubmissionMessage
 from functions.pattern.records import Order
 from functions.pattern.request_figures import BusFigures
+from tests.fakes.clock import FakeClock
 from tests.fakes.workflows import order, submission
 
 
@@ -103,7 +104,7 @@ async def test_unreachable_queue_is_a_transient_fault(
 
 async def test_submission_is_known_by_id_and_content(client: BusClient, sender: QueueSender) -> None:
     """The same again is dropped by the queue; other content under that id is not, so that it is seen."""
-    submissions = QueuedSubmissions(sender)
+    submissions = QueuedMessages(lambda _queue: sender, FakeClock())
     sent: list[tuple[SubmissionMessage, Order]] = [
         (submission(weight=weight), order(weight=weight)) for weight in (3, 3, 4)
     ]

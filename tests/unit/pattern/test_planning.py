@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functions.pattern.events import Event
-from functions.pattern.planning import ready_steps
+from functions.pattern.steps import ready_steps
 from tests.fakes.tasks import claimed, completed, failed, pending, started, told
 from tests.fakes.workflows import DIAMOND
 

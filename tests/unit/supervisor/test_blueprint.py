@@ -12,6 +12,7 @@ from functions.pattern.errors import TransientError
 from functions.supervisor.blueprint import report_full_sweep, report_sweep, supervisor_blueprint
 from functions.supervisor.full_sweep import FullSweep
 from functions.supervisor.sweeping import SweepReport
+from tests.fakes.task_index import MemoryTaskIndex
 from tests.fakes.tasks import pending
 from tests.fakes.workflows import LINE
 from tests.unit.supervisor.bench import Bench
@@ -24,7 +25,8 @@ def _everything_logged(caplog: pytest.LogCaptureFixture) -> None:
 
 
 def _full_sweep(bench: Bench, rows: Rows) -> FullSweep:
-    return FullSweep(replace(bench.ports, index_rows=rows))
+    index = MemoryTaskIndex(bench.store, shards=rows.count)
+    return FullSweep(replace(bench.ports, index=index, index_rows=rows))
 
 
 async def test_timers_sweep_on_their_schedules(bench: Bench) -> None:

@@ -21,6 +21,7 @@ from functions.supervisor.full_sweep import FullSweep
 from tests.fakes.clock import FakeClock
 from tests.fakes.ports import fake_ports
 from tests.fakes.store import MemoryStateStore
+from tests.fakes.task_index import MemoryTaskIndex
 from tests.fakes.tasks import pending
 from tests.fakes.workflows import LINE
 
@@ -36,7 +37,7 @@ class Rows:
         self.broken: set[int] = set()
 
     @property
-    def shards(self) -> int:
+    def count(self) -> int:
         """Count the shards."""
         return len(self._shards)
 
@@ -81,7 +82,8 @@ def _sweep(rows: Rows, *tasks: str) -> FullSweep:
     store = MemoryStateStore(clock)
     for task in tasks:
         store.put(pending(LINE, TaskId(task)))
-    return FullSweep(fake_ports(index_rows=rows, store=store, clock=clock))
+    index = MemoryTaskIndex(store, shards=rows.count)
+    return FullSweep(fake_ports(index_rows=rows, index=index, store=store, clock=clock))
 
 
 async def test_tasks_with_their_one_right_row_are_left_alone() -> None:

@@ -1,0 +1,164 @@
+"""The indexes over all tasks: read page by page, and for the full sweep compared with the tasks and fixed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from azure.data.tables.aio import TableClient
+
+from functions.pattern.identity import TaskId
+from functions.pattern.request_figures import StoreFigures
+from functions.pattern.states import ProcessState
+from functions.pattern.store_ports import (
+    Index,
+    IndexEntry,
+    IndexFix,
+    IndexPage,
+    IndexRow,
+    RowPage,
+    Stored,
+    TaskRow,
+)
+from functions.store.connect import table_faults
+from functions.store.entities import index_entity, task_entity, task_of
+from functions.store.keys import index_range, index_row, index_time, shard_key, shard_of, task_row
+from functions.store.pages import KEYS_BETWEEN, Page, read_page
+from functions.store.transactions import Committed, Operation, ShardWriter, Transaction, delete_rows
+
+#: All that is read of a row; of a task's own row, its id.
+_COLUMNS = ["RowKey", "OrderID", "Workflow", "ProcessState", "SubmittedAt"]
+
+#: A request looks at so many rows at most, and a task has a dozen (Table Storage gives up after 5 seconds).
+_MOST_REQUESTS = 5
+
+_INDEXES = tuple(f"{index}|" for index in Index)
+
+
+class TableTaskIndex:
+    """Reads the index rows that the state store writes."""
+
+    def __init__(self, table: TableClient, *, shards: int, figures: StoreFigures) -> None:
+        self._table = table
+        self._shards = shards
+        self._figures = figures
+
+    @property
+    def shards(self) -> int:
+        """Tell how many shards there are; they are numbered from 0."""
+        return self._shards
+
+    async def page(
+        self,
+        index: Index,
+        shard: int,
+        *,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        after: str | None = None,
+        most: int,
+    ) -> IndexPage:
+        """Read a page of one shard in one request; it can be short, or empty, and have another behind it.
+
+        Raises `TransientError`, and `ValueError` when `after` is no continuation.
+        """
+        first, end = index_range(index, since, until)
+        keys = {"partition": shard_key(shard), "first": first, "end": end}
+        page = await self._read(KEYS_BETWEEN, keys, after, most)
+        return IndexPage(tuple(_entry(row) for row in page.rows), page.continuation)
+
+    async def named(self, prefix: str, shard: int, *, most: int) -> Sequence[TaskId]:
+        """Read ids of one shard that begin with `prefix`, in their rows' order. Raises `TransientError`.
+
+        It takes one request, and a few more where the service gives less than it has.
+        """
+        found: list[TaskId] = []
+        after = None
+        query = f"{KEYS_BETWEEN} and OrderID gt @nothing"
+        keys = {"partition": shard_key(shard), "first": prefix, "end": f"{prefix}~", "nothing": ""}
+        for _ in range(_MOST_REQUESTS):
+            page = await self._read(query, keys, after, most)
+            found += (TaskId(row["OrderID"]) for row in page.rows)
+            after = page.continuation
+            if after is None or len(found) >= most:
+                break
+        return found
+
+    async def _read(self, query: str, keys: dict[str, Any], after: str | None, most: int) -> Page:
+        return await read_page(
+            self._table, self._figures, query, keys, after=after, most=most, select=_COLUMNS
+        )
+
+
+class TableIndexRows:
+    """Reads rows of the table of the tasks as they lie there, and fixes the index rows."""
+
+    def __init__(
+        self, table: TableClient, *, shards: int, new_id: Callable[[], str], figures: StoreFigures
+    ) -> None:
+        self._table = table
+        self._shards = shards
+        self._new_id = new_id
+        self._figures = figures
+
+    async def page(self, shard: int, *, after: str | None, most: int) -> RowPage:
+        """Read a page of a shard: index rows sort before tasks, and orders and steps have no `OrderID`."""
+        query = "PartitionKey eq @shard and OrderID gt @nothing"
+        keys = {"shard": shard_key(shard), "nothing": ""}
+        page = await read_page(self._table, self._figures, query, keys, after=after, most=most)
+        return RowPage(
+            index_rows=tuple(_index_row(row) for row in page.rows if row["RowKey"].startswith(_INDEXES)),
+            task_rows=tuple(_task_row(row) for row in page.rows if row["RowKey"] == task_row(row["OrderID"])),
+            continuation=page.continuation,
+        )
+
+    async def fix(self, stored: Stored, seen: Sequence[IndexRow]) -> IndexFix:
+        """Leave the task the one index row it must have, if it and the rows are as they were read.
+
+        The task's row is written again as it is, which makes the transaction conditional on it.
+        """
+        task = stored.record.task
+        right = index_row(task)
+        wrong = [row for row in seen if row.key != right]
+        missing = len(wrong) == len(seen)
+        if not wrong and not missing:
+            return IndexFix()
+        operations = [Operation("update", task_entity(task, self._new_id()), stored.version)]
+        operations += [_removal(row) for row in wrong]
+        if missing:
+            operations.append(Operation("create", index_entity(stored.record)))
+        writer = ShardWriter(self._table, shard_of(task.order_id, self._shards), self._figures)
+        with table_faults():
+            [result] = await writer.commit([Transaction(task.order_id, tuple(operations))])
+        fixed = IndexFix(created=int(missing), deleted=len(wrong))
+        return fixed if isinstance(result, Committed) else IndexFix()
+
+    async def remove(self, orphan: IndexRow) -> IndexFix:
+        """Delete an index row without a task, if it is still as it was seen."""
+        shard = shard_of(orphan.task, self._shards)
+        with table_faults():
+            deleted = await delete_rows(self._table, shard, self._figures, [_removal(orphan)])
+        return IndexFix(deleted=int(deleted))
+
+
+def _removal(row: IndexRow) -> Operation:
+    return Operation("delete", {"RowKey": row.key}, row.version)
+
+
+def _entry(row: Mapping[str, Any]) -> IndexEntry:
+    return IndexEntry(
+        task=TaskId(row["OrderID"]),
+        at=index_time(row["RowKey"]),
+        workflow=row["Workflow"],
+        state=ProcessState(row["ProcessState"]),
+        submitted_at=row["SubmittedAt"],
+    )
+
+
+def _index_row(row: Any) -> IndexRow:
+    return IndexRow(TaskId(row["OrderID"]), row["RowKey"], str(row.metadata["etag"]))
+
+
+def _task_row(row: Mapping[str, Any]) -> TaskRow:
+    return TaskRow(TaskId(row["OrderID"]), index_row(task_of(row)))
