@@ -23,11 +23,11 @@ from functions.bus.announcer import Announcer
 from functions.bus.queue_depths import PeekedQueues
 from functions.bus.sender import QueueSender, connect_bus
 from functions.console.application import console_blueprint
-from functions.operations import blueprint as operations
 from functions.operations.alerts.alerts import Alerts
-from functions.operations.alerts.queues import QUEUES, Backlog, DeadLetters
+from functions.operations.alerts.queues import QUEUES
 from functions.operations.alerts.webhook import Webhook
 from functions.operations.application import operators_application
+from functions.operations.blueprint import operations_blueprint
 from functions.operations.housekeeping import Housekeeping
 from functions.operations.tasks.views import Traces
 from functions.pattern.breaker import BreakerPolicy
@@ -134,10 +134,6 @@ class Wiring:
             self._scheduler(),
             queued_agents_blueprint(self._queued_agents()),
             supervisor_blueprint(self._sweep(), FullSweep(ports), schedule=settings.supervisor_schedule),
-            operations.alerts_blueprint(self._alerts),
-            operations.dead_letters_blueprint(DeadLetters(ports, self._alerts), QUEUES),
-            operations.backlog_blueprint(Backlog(ports)),
-            operations.housekeeping_blueprint(Housekeeping(ports, settings.retention_days)),
         ]
         if self._services:
             table = self._tables.get_table_client
@@ -183,8 +179,9 @@ class Wiring:
 
     def _http_interfaces(self) -> list[df.Blueprint]:
         callers, operators = self._callers(), self._operators()
-        pages = pages_blueprint(callers, operators)
-        return [api_blueprint(callers), operations.operations_blueprint(operators), pages]
+        housekeeping = Housekeeping(self._ports, self._settings.retention_days)
+        operations = operations_blueprint(operators, self._alerts, self._ports, housekeeping)
+        return [api_blueprint(callers), operations, pages_blueprint(callers, operators)]
 
     def _callers(self) -> FastAPI:
         acceptance = Acceptance(self._ports, self._settings.reply_queues)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Mapping
-from datetime import datetime
 from typing import Annotated, Any
 
 from pydantic import AliasChoices, BaseModel, Field, ValidationError
@@ -75,23 +74,17 @@ class DeadLetters:
         return await self._store.load(task)
 
 
-class Backlog:
-    """Looks at the queues from time to time: Service Bus measures how many messages wait, not since when."""
+async def log_ages(ports: Ports) -> None:
+    """Log a line for each queue on which messages wait; an alert rule reads the age of the oldest.
 
-    def __init__(self, ports: Ports) -> None:
-        self._queues = ports.queues
-        self._clock = ports.clock
-
-    async def log_ages(self) -> None:
-        """Log a line for each queue on which messages wait; an alert rule reads the age of the oldest."""
-        for depth in await self._queues.depths():
-            if depth.waiting is not None and depth.waiting.oldest_at is not None:
-                facts = {"queue": depth.queue, "oldest_seconds": self._seconds_since(depth.waiting.oldest_at)}
-                _log.info("messages wait %s", json.dumps(facts))
-
-    def _seconds_since(self, at: datetime) -> int:
-        """Give the seconds since, at least 0: the service's clock may be ahead of ours."""
-        return max(0, round((self._clock.now() - at).total_seconds()))
+    Service Bus measures how many messages wait, not since when.
+    """
+    for depth in await ports.queues.depths():
+        if depth.waiting is not None and depth.waiting.oldest_at is not None:
+            age = (ports.clock.now() - depth.waiting.oldest_at).total_seconds()
+            # The service's clock may be ahead of ours.
+            facts = {"queue": depth.queue, "oldest_seconds": max(0, round(age))}
+            _log.info("messages wait %s", json.dumps(facts))
 
 
 def dead_letter_queue(queue: str) -> str:
