@@ -29,7 +29,6 @@ from functions.operations.alerts.webhook import Webhook
 from functions.operations.application import operators_application
 from functions.operations.blueprint import operations_blueprint
 from functions.operations.housekeeping import Housekeeping
-from functions.operations.tasks.views import Traces
 from functions.pattern.breaker import BreakerPolicy
 from functions.pattern.definition import Registry
 from functions.pattern.messages import SCHEDULER_REQUESTS_QUEUE, SUBMISSIONS_QUEUE
@@ -115,7 +114,8 @@ class Wiring:
         self._agents = self._make_agents(registrations)
         check_agents(workflows, self._agents)
         self._services = sample_services(registrations) if settings.sample_services else ()
-        self._alerts = Alerts(self._webhook())
+        webhook = self._webhook()
+        self._alerts = Alerts(None if webhook is None else webhook.post)
 
     def prepare(self) -> None:
         """Make sure that the tables are there. Raises `SettingsError` when they can't be used."""
@@ -197,7 +197,7 @@ class Wiring:
             self._bus_figures,
             guard=self._guard(key_name="operator"),
             start_within=self._settings.pick_up_seconds,
-            traces=Traces(self._settings.trace_url_template),
+            trace_url_template=self._settings.trace_url_template,
         )
         return follow_requests(application)
 

@@ -4,26 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
-from dataclasses import dataclass
 from http import HTTPStatus
 
-from functions.operations.tasks.listing import MOST_PER_PAGE, Listing
-from functions.operations.tasks.query import Cursor, ListQuery
+from functions.operations.tasks.listing import MOST_PER_PAGE, Listing, Part
+from functions.operations.tasks.query import ListQuery
 from functions.pattern.identity import TaskId
 from functions.pattern.ports import Ports
 from functions.pattern.records import TaskRecord
 from functions.pattern.states import ProcessState
 from functions.pattern.store_ports import Stored
 from functions.web.problems import ProblemError
-
-
-@dataclass(frozen=True, slots=True)
-class TaskList:
-    """Some tasks, and where the list goes on (None: nowhere); `more` is what no cursor leads to."""
-
-    records: tuple[TaskRecord, ...]
-    next: Cursor | None = None
-    more: bool = False
 
 
 class Tasks:
@@ -44,16 +34,16 @@ class Tasks:
             raise ProblemError(HTTPStatus.NOT_FOUND, "No task is recorded under this id.")
         return stored
 
-    async def page(self, query: ListQuery) -> TaskList:
+    async def page(self, query: ListQuery) -> Part[TaskRecord]:
         """Read a page of at most 50 tasks. Raises `TransientError`, and `ProblemError` 422."""
         if query.prefix is not None:
             return await self._named(query.prefix, query.state, query.workflow)
         found = await self._listing.page(query)
-        records = await self._records(entry.task for entry in found.entries)
-        shown = tuple(each for each in records if _is_in(each, query.listed_state))
-        return TaskList(shown, found.next, found.more)
+        records = await self._records(entry.task for entry in found.items)
+        shown = tuple(each for each in records if each.task.process_state is query.listed_state)
+        return Part(shown, found.next, found.more)
 
-    async def _named(self, prefix: str, state: ProcessState | None, workflow: str | None) -> TaskList:
+    async def _named(self, prefix: str, state: ProcessState | None, workflow: str | None) -> Part[TaskRecord]:
         """Read up to 50 tasks by their ids; `more` says that a longer prefix finds others."""
         shards = range(self._index.shards)
         reads = (self._index.named(prefix, shard, most=MOST_PER_PAGE + 1) for shard in shards)
@@ -61,12 +51,9 @@ class Tasks:
         ids = sorted({TaskId(prefix), *found})  # the task of just that name, too, however many follow
         records = (await self._records(ids[: MOST_PER_PAGE + 1]))[:MOST_PER_PAGE]
         shown = (each for each in records if workflow in {None, each.order.workflow})
-        return TaskList(tuple(each for each in shown if _is_in(each, state)), more=len(found) > MOST_PER_PAGE)
+        in_state = (each for each in shown if state in {None, each.task.process_state})
+        return Part(tuple(in_state), more=len(found) > MOST_PER_PAGE)
 
     async def _records(self, tasks: Iterable[TaskId]) -> list[TaskRecord]:
         read = await asyncio.gather(*map(self._store.load, tasks))
         return [stored.record for stored in read if stored is not None]
-
-
-def _is_in(record: TaskRecord, state: ProcessState | None) -> bool:
-    return state in {None, record.task.process_state}

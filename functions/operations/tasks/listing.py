@@ -1,9 +1,4 @@
-"""The index entries of one state over all shards, in the order of time, with few requests for each shard.
-
-Tables are read forwards only, and what has ended is indexed by descending time. So its newest tasks are a
-merge of the shards' first pages. Every other list is read whole, as far as one request for each shard
-goes, and then sorted: the oldest of what ended, and what is under way, which is indexed by when it is due.
-"""
+"""The index entries of one state over all shards, in the order of time, with few requests for each shard."""
 
 from __future__ import annotations
 
@@ -46,22 +41,27 @@ _INDEX = {
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """Entries in order, and where the list goes on (None: nowhere); `more` is what no cursor leads to."""
+class Part[ItemT]:
+    """Some items in order, and where the list goes on (None: nowhere); `more` is what no cursor leads to."""
 
-    entries: tuple[IndexEntry, ...]
+    items: tuple[ItemT, ...]
     next: Cursor | None = None
     more: bool = False
 
 
 class Listing:
-    """Finds the entries of one page: at most 8 requests for each shard, and more only for empty answers."""
+    """Finds the entries of one page: at most 8 requests for each shard, and more only for empty answers.
+
+    Tables are read forwards only, and what has ended is indexed by descending time: its newest tasks are a
+    merge of the shards' first pages. Every other list is read whole, as far as one request for each shard
+    goes, and sorted: the oldest of what ended, and what is under way, which is indexed by when it is due.
+    """
 
     def __init__(self, ports: Ports) -> None:
         self._index = ports.index
         self._clock = ports.clock
 
-    async def page(self, query: ListQuery) -> Found:
+    async def page(self, query: ListQuery) -> Part[IndexEntry]:
         """Find up to 50 entries from the cursor on; fewer, even none, while the list still goes on.
 
         Raises `TransientError`, and `ProblemError` 422 for a cursor that is not this list's.
@@ -71,7 +71,7 @@ class Listing:
             return await self._merged(wanted)
         return await self._whole(wanted)
 
-    async def _merged(self, wanted: _Wanted) -> Found:
+    async def _merged(self, wanted: _Wanted) -> Part[IndexEntry]:
         entries: list[IndexEntry] = []
         for _ in range(_MOST_ROUNDS):
             pages = await self._pages(wanted.index, *wanted.bounds(), most=_MOST_TO_MERGE)
@@ -86,7 +86,7 @@ class Listing:
                 break
         return wanted.first(entries, wanted.place)
 
-    async def _whole(self, wanted: _Wanted) -> Found:
+    async def _whole(self, wanted: _Wanted) -> Part[IndexEntry]:
         under_way = wanted.index is Index.DUE
         since, until = (None, None) if under_way else wanted.bounds()
         pages = await self._pages(wanted.index, since, until, most=_MOST_AT_ONCE)
@@ -140,12 +140,12 @@ class _Wanted:
         since_epoch = at.at - _EPOCH
         return since_epoch if self.query.order is Sorting.OLDEST else -since_epoch, at.task
 
-    def first(self, entries: list[IndexEntry], following: Cursor | None) -> Found:
+    def first(self, entries: list[IndexEntry], following: Cursor | None) -> Part[IndexEntry]:
         """Give as many entries as fit on a page; `following` is where the list goes on after all of them."""
         if len(entries) <= MOST_PER_PAGE:
-            return Found(tuple(entries), following)
+            return Part(tuple(entries), following)
         shown = tuple(entries[:MOST_PER_PAGE])
-        return Found(shown, self.cursor(shown[-1]))
+        return Part(shown, self.cursor(shown[-1]))
 
     def cursor(self, entry: IndexEntry) -> Cursor:
         """Name the place of an entry."""
