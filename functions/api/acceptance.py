@@ -67,7 +67,20 @@ class Acceptance:
 
         Raises `ProblemError` and `PayloadTooLargeError`.
         """
-        message = self._message(task or TaskId(self._ports.new_id()), workflow, body, caller)
+        fields = body.model_dump(mode="json")
+        reply_to = fields["reply_to"]
+        if reply_to is not None and reply_to not in self._reply_queues:
+            fault = FieldFault(field="reply_to", reason="not a queue that replies may go to")
+            raise ProblemError(HTTPStatus.UNPROCESSABLE_ENTITY, "Some fields are wrong.", errors=[fault])
+        message = SubmissionMessage(
+            task_id=task or TaskId(self._ports.new_id()),
+            workflow=workflow.name,
+            payload={name: value for name, value in fields.items() if name not in ENVELOPE_FIELDS},
+            submitter=caller.name,
+            submitted_at=self._ports.clock.now(),
+            reply_to=reply_to,
+            correlation_id=fields["correlation_id"],
+        )
         return Draft(message, order_of(message, workflow), id_is_new=task is None)
 
     async def submit_unless_known(self, draft: Draft) -> str | None:
@@ -81,21 +94,3 @@ class Acceptance:
             return order.digest if order.submitter == draft.order.submitter else None
         await self._ports.submissions.submit(draft.message, draft.order)
         return draft.order.digest
-
-    def _message(
-        self, task: TaskId, workflow: Workflow, body: BaseModel, caller: Caller
-    ) -> SubmissionMessage:
-        fields = body.model_dump(mode="json")
-        reply_to = fields["reply_to"]
-        if reply_to is not None and reply_to not in self._reply_queues:
-            fault = FieldFault(field="reply_to", reason="not a queue that replies may go to")
-            raise ProblemError(HTTPStatus.UNPROCESSABLE_ENTITY, "Some fields are wrong.", errors=[fault])
-        return SubmissionMessage(
-            task_id=task,
-            workflow=workflow.name,
-            payload={name: value for name, value in fields.items() if name not in ENVELOPE_FIELDS},
-            submitter=caller.name,
-            submitted_at=self._ports.clock.now(),
-            reply_to=reply_to,
-            correlation_id=fields["correlation_id"],
-        )

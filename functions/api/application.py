@@ -36,6 +36,7 @@ from functions.web.openapi import documented_answer
 from functions.web.problems import documented_problems
 
 _HEALTH = "/api/health"
+_BATCH = "/batch"
 
 #: A batch holds a list in an object; its orders may be nested as deep as single ones.
 _BATCH_LIMIT = BodyLimit(MAX_BATCH_BYTES, MOST_DEPTH + 2)
@@ -74,8 +75,10 @@ def callers_application(
         app, reading={Role.SUBMITTER, Role.OPERATOR}, writing={Role.SUBMITTER}, open_paths={_HEALTH}
     )
     for workflow in registry:
-        app.include_router(_resource_routes(workflow, acceptance))
-        app.include_router(_batch_routes(workflow, acceptance))
+        router = APIRouter(prefix=f"/api/{workflow.resource}", tags=[workflow.resource])
+        _add_orders(router, workflow, acceptance)
+        _add_batches(router, workflow, acceptance)
+        app.include_router(router)
 
     @app.get(
         _HEALTH,
@@ -93,12 +96,11 @@ def callers_application(
 
 def batch_path(workflow: Workflow) -> str:
     """Give the path to which batches of the workflow's orders are posted."""
-    return f"/api/{workflow.resource}/batch"
+    return f"/api/{workflow.resource}{_BATCH}"
 
 
-def _resource_routes(workflow: Workflow, acceptance: Acceptance) -> APIRouter:
-    """Make the routes by which orders of `workflow` are submitted and followed."""
-    router = APIRouter(prefix=f"/api/{workflow.resource}", tags=[workflow.resource])
+def _add_orders(router: APIRouter, workflow: Workflow, acceptance: Acceptance) -> None:
+    """Add the routes by which orders of `workflow` are submitted and followed."""
     submission: Any = submission_model(workflow)
     taken = documented_answer(accepted_example(workflow), HTTPStatus.ACCEPTED)
 
@@ -141,17 +143,14 @@ def _resource_routes(workflow: Workflow, acceptance: Acceptance) -> APIRouter:
         """Tell how far an order is."""
         return OrderView.model_validate(await acceptance.find(workflow, TaskId(order_id), caller))
 
-    return router
 
-
-def _batch_routes(workflow: Workflow, acceptance: Acceptance) -> APIRouter:
-    """Make the route for batches of the workflow's orders."""
-    router = APIRouter(tags=[workflow.resource])
+def _add_batches(router: APIRouter, workflow: Workflow, acceptance: Acceptance) -> None:
+    """Add the route for batches of the workflow's orders."""
     batches = BatchAcceptance(workflow, acceptance)
     batch: Any = batch_model(workflow)
 
     @router.post(
-        batch_path(workflow),
+        _BATCH,
         response_model_exclude_none=True,
         responses=documented_answer(batch_example(workflow)) | documented_problems(400, 413, 415, 422),
     )
@@ -166,5 +165,3 @@ def _batch_routes(workflow: Workflow, acceptance: Acceptance) -> APIRouter:
         """
         allowance.spend(len(body.orders) - 1)  # the request itself has been paid for
         return BatchAnswer(results=await batches.take(body.orders, caller))
-
-    return router

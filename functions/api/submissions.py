@@ -46,15 +46,12 @@ def batch_item_model(workflow: Workflow) -> type[InBatch]:
 def batch_model(workflow: Workflow) -> type[BaseModel]:
     """Make the model of a batch. It leaves its orders as they came: each is checked by itself."""
     item: Any = batch_item_model(workflow)  # for the OpenAPI document
+    examples: list[Any] = workflow.payload.model_json_schema().get("examples", [])
+    # Two orders each, one of them under an id.
+    batches: JsonDict = {"examples": [{"orders": [{"id": "order-1", **each}, each]} for each in examples]}
     orders: Any = Annotated[list[SkipValidation[item]], Field(min_length=1, max_length=MAX_BATCH_ORDERS)]
     return create_model(
         f"{workflow.payload.__name__}Batch",
-        __config__=ConfigDict(extra="forbid", json_schema_extra=_examples(workflow)),
+        __config__=ConfigDict(extra="forbid", json_schema_extra=batches),
         orders=orders,
     )
-
-
-def _examples(workflow: Workflow) -> JsonDict:
-    """Show batches of two orders, one of them under an id, by the payload's own examples."""
-    orders: list[Any] = workflow.payload.model_json_schema().get("examples", [])
-    return {"examples": [{"orders": [{"id": "order-1", **order}, order]} for order in orders]}

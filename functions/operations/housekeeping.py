@@ -14,7 +14,7 @@ import azure.durable_functions as df
 
 from functions.pattern.identity import FIRST_EPOCH, Epoch, SchedulerId, TaskId, scheduler_id
 from functions.pattern.ports import Ports
-from functions.pattern.records import TaskRecord
+from functions.pattern.records import Task
 from functions.pattern.states import ProcessState
 from functions.pattern.store_ports import Index
 
@@ -107,7 +107,7 @@ class Housekeeping:
         """Purge a task, its instances first: as long as its rows are there, they can be named."""
         try:
             stored = await self._ports.store.load(task)
-            if stored is None or not _is_purgeable(stored.record, before):
+            if stored is None or not _is_purgeable(stored.record.task, before):
                 return False  # the index is wrong, which the full sweep corrects
             epochs = range(FIRST_EPOCH, stored.record.task.epoch + 1)
             gone = [await purge_instance(scheduler_id(task, Epoch(epoch))) for epoch in epochs]
@@ -117,6 +117,5 @@ class Housekeeping:
             return False
 
 
-def _is_purgeable(record: TaskRecord, before: datetime) -> bool:
-    task = record.task
+def _is_purgeable(task: Task, before: datetime) -> bool:
     return task.process_state in _PURGEABLE and task.finished_at is not None and task.finished_at < before

@@ -93,22 +93,27 @@ class TransitionView(BaseModel):
         )
 
 
-class TaskView(TaskLine):
+class TaskDetails(TaskLine):
+    """One task as it stands in its current epoch."""
+
+    workflow_version: int = read_from("order", "workflow_version")
+    submitter: str = read_from("order", "submitter")
+    reply_to: str | None = read_from("order", "reply_to")
+    correlation_id: str | None = read_from("order", "correlation_id")
+    on_failure: Remedy = read_from("order", "on_failure")
+    on_exhausted: Remedy = read_from("order", "on_exhausted")
+    complete_by: datetime | None = read_from("task", "complete_by")
+    not_before: datetime | None = read_from("task", "not_before")
+    steps: list[StepDetails]
+
+
+class TaskView(TaskDetails):
     """One task whole: as it stands in its current epoch, how it came there, and what can be done about it.
 
     `notices` are those that were sent. `needs` names the steps that each step needs, and is null when the
     workflow is not registered any more.
     """
 
-    workflow_version: int
-    submitter: str
-    reply_to: str | None
-    correlation_id: str | None
-    on_failure: Remedy
-    on_exhausted: Remedy
-    complete_by: datetime | None
-    not_before: datetime | None
-    steps: list[StepDetails]
     needs: dict[StepName, list[StepName]] | None
     history: list[TransitionView]
     notices: list[SentAnnouncement]
@@ -128,16 +133,7 @@ class TaskView(TaskLine):
             trace_id = order.traceparent.split("-")[1]  # 32 hexadecimal digits (W3C Trace Context §3.2)
             trace_url = trace_url_template and trace_url_template.replace("{trace_id}", trace_id)
         return cls(
-            **dict(TaskLine.model_validate(record)),
-            workflow_version=order.workflow_version,
-            submitter=order.submitter,
-            reply_to=order.reply_to,
-            correlation_id=order.correlation_id,
-            on_failure=order.on_failure,
-            on_exhausted=order.on_exhausted,
-            complete_by=record.task.complete_by,
-            not_before=record.task.not_before,
-            steps=[StepDetails.model_validate(step) for step in record.steps],
+            **dict(TaskDetails.model_validate(record)),
             needs=None if workflow is None else {step.name: sorted(step.needs) for step in workflow.steps},
             history=[TransitionView.submitted(order), *map(TransitionView.model_validate, record.history)],
             notices=sorted(record.sent, key=lambda notice: notice.sent_at),
