@@ -110,9 +110,7 @@ def _add_orders(router: APIRouter, workflow: Workflow, acceptance: Acceptance) -
         return Accepted(id=task, location=location)
 
     @router.post(
-        "",
-        status_code=HTTPStatus.ACCEPTED,
-        responses=taken | documented_problems(400, 413, 415, 422, 503),
+        "", status_code=HTTPStatus.ACCEPTED, responses=taken | documented_problems(400, 413, 415, 422, 503)
     )
     async def submit(
         body: Annotated[submission, Body()], caller: AdmittedCaller, response: Response
@@ -126,10 +124,7 @@ def _add_orders(router: APIRouter, workflow: Workflow, acceptance: Acceptance) -
         responses=taken | documented_problems(400, 409, 413, 415, 422, 503),
     )
     async def submit_as(
-        order_id: OrderId,
-        body: Annotated[submission, Body()],
-        caller: AdmittedCaller,
-        response: Response,
+        order_id: OrderId, body: Annotated[submission, Body()], caller: AdmittedCaller, response: Response
     ) -> Accepted:
         """Submit an order under the caller's id; the same order again gets the same answer."""
         await acceptance.put(workflow, TaskId(order_id), body, caller)

@@ -16,10 +16,7 @@ from functions.web.views import StepView, read_from
 #: The id of the order in every example.
 EXAMPLE_ID = TaskId("order-1")
 
-_SUBMITTED = "2026-11-21T12:00:00Z"
-_STARTED = "2026-11-21T12:00:01Z"
 _FINISHED = "2026-11-21T12:00:02Z"
-_COMPLETE_BY = "2026-11-21T12:00:11Z"
 
 
 class OrderView(BaseModel):
@@ -76,15 +73,15 @@ def order_example(workflow: Workflow) -> dict[str, Any]:
         "id": EXAMPLE_ID,
         "workflow": workflow.name,
         "state": "Processed",
-        "submitted_at": _SUBMITTED,
+        "submitted_at": "2026-11-21T12:00:00Z",
         "finished_at": _FINISHED,
         "correlation_id": None,
         "steps": [
             {
                 "name": step.name,
                 "state": "Completed",
-                "complete_by": _COMPLETE_BY,
-                "started_at": _STARTED,
+                "complete_by": "2026-11-21T12:00:11Z",
+                "started_at": "2026-11-21T12:00:01Z",
                 "finished_at": _FINISHED,
                 "error": None,
             }

@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, StringConstraints
 from functions.operations import examples
 from functions.operations.overview.reader import Overview, OverviewReader
 from functions.operations.tasks.actions import Actions
-from functions.operations.tasks.find import Tasks
+from functions.operations.tasks.listing import Tasks
 from functions.operations.tasks.query import ListQuery
 from functions.operations.tasks.views import ActionTaken, TaskLine, TaskPage, TaskView
 from functions.pattern.definition import Registry

@@ -22,8 +22,12 @@ def operations_blueprint(
 ) -> df.Blueprint:
     """Register the operators' application, which needs a function key, and what queues and timers trigger."""
     blueprint = http_blueprint(application, HttpRoute("operations", "ops/{*route}", ("GET", "POST")))
+
+    async def alert(message: func.ServiceBusMessage) -> None:
+        await alerts.alert_task(message.get_body())
+
     # The webhook has retries of its own.
-    queue_function(blueprint, "operator_alert", OPERATOR_ALERTS_QUEUE, partial(_alert, alerts), patience=0)
+    queue_function(blueprint, "operator_alert", OPERATOR_ALERTS_QUEUE, alert, patience=0)
     dead_letters = DeadLetters(ports, alerts)
     for queue in QUEUES:
         name, take = f"dead_letter_{queue.replace('-', '_')}", partial(_take, dead_letters, queue)
@@ -41,10 +45,6 @@ def operations_blueprint(
         await housekeeping.run(partial(purge_durable_instance, client))
 
     return blueprint
-
-
-async def _alert(alerts: Alerts, message: func.ServiceBusMessage) -> None:
-    await alerts.alert_task(message.get_body())
 
 
 async def _take(dead_letters: DeadLetters, queue: str, message: func.ServiceBusMessage) -> None:

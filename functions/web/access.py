@@ -93,10 +93,9 @@ async def _caller_of(request: Request) -> Caller:
 AdmittedCaller = Annotated[Caller, Depends(_caller_of)]
 
 
-_OwnHeader = Annotated[str, Header(alias=OWN_HEADER, description="Any value, such as `curl`")]
-
-
-async def _own_header(own: _OwnHeader) -> None:
+async def _own_header(
+    own: Annotated[str, Header(alias=OWN_HEADER, description="Any value, such as `curl`")],
+) -> None:
     """Take the header, which `SameOrigin` has checked."""
 
 

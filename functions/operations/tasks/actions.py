@@ -7,7 +7,7 @@ from http import HTTPStatus
 
 from pydantic import BaseModel
 
-from functions.operations.tasks.find import Tasks
+from functions.operations.tasks.listing import Tasks
 from functions.pattern.events import OperatorEvent, Refused, Resubmitted, UndoRequested
 from functions.pattern.identity import StepName, TaskId
 from functions.pattern.planning import undo_order

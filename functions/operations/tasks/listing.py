@@ -1,4 +1,4 @@
-"""The index entries of one state over all shards, in the order of time, with few requests for each shard."""
+"""Finds tasks for operators: one by its id, or some by their index entries or ids; never all of them."""
 
 from __future__ import annotations
 
@@ -7,14 +7,18 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
+from http import HTTPStatus
 from typing import Any
 
 from functions.operations.tasks.query import Cursor, ListQuery, Sorting
+from functions.pattern.identity import TaskId
 from functions.pattern.ports import Ports
+from functions.pattern.records import TaskRecord
 from functions.pattern.states import ProcessState
-from functions.pattern.store_ports import Index, IndexEntry, IndexPage
+from functions.pattern.store_ports import Index, IndexEntry, IndexPage, Stored
+from functions.web.problems import ProblemError
 
-MOST_PER_PAGE = 50
+_MOST_PER_PAGE = 50
 
 #: Entries that one request reads for a merge, and of a list that is read whole (Table Storage's limit).
 _MOST_TO_MERGE = 200
@@ -50,7 +54,9 @@ class Part[ItemT]:
 
 
 class Listing:
-    """Finds the entries of one page: at most 8 requests for each shard, and more only for empty answers.
+    """Finds index entries over all shards, in the order of time.
+
+    A page takes at most 8 requests for each shard, and more only for empty answers.
 
     Tables are read forwards only, and what has ended is indexed by descending time: its newest tasks are a
     merge of the shards' first pages. Every other list is read whole, as far as one request for each shard
@@ -82,7 +88,7 @@ class Listing:
             horizon = min(ends, key=wanted.rank)  # beyond it, some page does not show all that there is
             entries += wanted.of(each for each in read if wanted.rank(each) <= wanted.rank(horizon))
             wanted = replace(wanted, place=wanted.cursor(horizon))
-            if len(entries) > MOST_PER_PAGE:
+            if len(entries) > _MOST_PER_PAGE:
                 break
         return wanted.first(entries, wanted.place)
 
@@ -108,6 +114,49 @@ class Listing:
         while not page.entries and page.continuation is not None:
             page = await self._index.page(index, shard, after=page.continuation, **bounds)
         return page
+
+
+class Tasks:
+    """Finds tasks. Index entries are hints: each task is read before it is shown.
+
+    So a page can have fewer tasks than fit, even none, while the list goes on.
+    """
+
+    def __init__(self, ports: Ports) -> None:
+        self._store = ports.store
+        self._index = ports.index
+        self._listing = Listing(ports)
+
+    async def find(self, task: TaskId) -> Stored:
+        """Read one task. Raises `ProblemError` 404 when there is none, and `TransientError`."""
+        stored = await self._store.load(task)
+        if stored is None:
+            raise ProblemError(HTTPStatus.NOT_FOUND, "No task is recorded under this id.")
+        return stored
+
+    async def page(self, query: ListQuery) -> Part[TaskRecord]:
+        """Read a page of at most 50 tasks. Raises `TransientError`, and `ProblemError` 422."""
+        if query.prefix is not None:
+            return await self._named(query.prefix, query.state, query.workflow)
+        found = await self._listing.page(query)
+        records = await self._records(entry.task for entry in found.items)
+        shown = tuple(each for each in records if each.task.process_state is query.listed_state)
+        return Part(shown, found.next, found.more)
+
+    async def _named(self, prefix: str, state: ProcessState | None, workflow: str | None) -> Part[TaskRecord]:
+        """Read up to 50 tasks by their ids; `more` says that a longer prefix finds others."""
+        shards = range(self._index.shards)
+        reads = (self._index.named(prefix, shard, most=_MOST_PER_PAGE + 1) for shard in shards)
+        found = {task for ids in await asyncio.gather(*reads) for task in ids}
+        ids = sorted({TaskId(prefix), *found})  # the task of just that name, too, however many follow
+        records = (await self._records(ids[: _MOST_PER_PAGE + 1]))[:_MOST_PER_PAGE]
+        shown = (each for each in records if workflow in {None, each.order.workflow})
+        in_state = (each for each in shown if state in {None, each.task.process_state})
+        return Part(tuple(in_state), more=len(found) > _MOST_PER_PAGE)
+
+    async def _records(self, tasks: Iterable[TaskId]) -> list[TaskRecord]:
+        read = await asyncio.gather(*map(self._store.load, tasks))
+        return [stored.record for stored in read if stored is not None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,9 +191,9 @@ class _Wanted:
 
     def first(self, entries: list[IndexEntry], following: Cursor | None) -> Part[IndexEntry]:
         """Give as many entries as fit on a page; `following` is where the list goes on after all of them."""
-        if len(entries) <= MOST_PER_PAGE:
+        if len(entries) <= _MOST_PER_PAGE:
             return Part(tuple(entries), following)
-        shown = tuple(entries[:MOST_PER_PAGE])
+        shown = tuple(entries[:_MOST_PER_PAGE])
         return Part(shown, self.cursor(shown[-1]))
 
     def cursor(self, entry: IndexEntry) -> Cursor:
