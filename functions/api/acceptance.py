@@ -36,20 +36,17 @@ class Acceptance:
         self._ports = ports
         self._reply_queues = reply_queues
 
-    async def create(self, workflow: Workflow, body: BaseModel, caller: Caller) -> TaskId:
-        """Submit an order under a new id."""
-        draft = self.draft(workflow, None, body, caller)
-        await self.submit_unless_known(draft)
-        return draft.order.task
-
-    async def put(self, workflow: Workflow, task: TaskId, body: BaseModel, caller: Caller) -> None:
-        """Submit an order under the caller's id; the same order again is accepted again.
+    async def submit(
+        self, workflow: Workflow, task: TaskId | None, body: BaseModel, caller: Caller
+    ) -> TaskId:
+        """Submit an order under the caller's id, or a new one; the same order again is accepted again.
 
         Raises `ProblemError` 409 when another order is recorded under that id.
         """
         draft = self.draft(workflow, task, body, caller)
         if await self.submit_unless_known(draft) != draft.order.digest:
             raise ProblemError(HTTPStatus.CONFLICT, ID_IS_TAKEN)
+        return draft.order.task
 
     async def find(self, workflow: Workflow, task: TaskId, caller: Caller) -> TaskRecord:
         """Read an order. Raises `ProblemError` 404 when there is none in this resource for this caller."""

@@ -12,16 +12,18 @@ from pydantic import BaseModel
 
 from functions.api.acceptance import Acceptance
 from functions.api.batch import BatchAcceptance
-from functions.api.submissions import MAX_BATCH_BYTES, batch_model, submission_model
-from functions.api.views import (
+from functions.api.models import (
     EXAMPLE_ID,
+    MAX_BATCH_BYTES,
     Accepted,
     BatchAnswer,
     OrderView,
     accepted_example,
     batch_example,
+    batch_model,
     location_of,
     order_example,
+    submission_model,
 )
 from functions.pattern.definition import Registry, Workflow
 from functions.pattern.identity import TASK_ID_PATTERN, TaskId
@@ -116,7 +118,7 @@ def _add_orders(router: APIRouter, workflow: Workflow, acceptance: Acceptance) -
         body: Annotated[submission, Body()], caller: AdmittedCaller, response: Response
     ) -> Accepted:
         """Submit an order under a new id."""
-        return accepted(await acceptance.create(workflow, body, caller), response)
+        return accepted(await acceptance.submit(workflow, None, body, caller), response)
 
     @router.put(
         "/{order_id}",
@@ -127,8 +129,7 @@ def _add_orders(router: APIRouter, workflow: Workflow, acceptance: Acceptance) -
         order_id: OrderId, body: Annotated[submission, Body()], caller: AdmittedCaller, response: Response
     ) -> Accepted:
         """Submit an order under the caller's id; the same order again gets the same answer."""
-        await acceptance.put(workflow, TaskId(order_id), body, caller)
-        return accepted(TaskId(order_id), response)
+        return accepted(await acceptance.submit(workflow, TaskId(order_id), body, caller), response)
 
     @router.get(
         "/{order_id}",

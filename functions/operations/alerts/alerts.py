@@ -116,7 +116,12 @@ class Alerts:
         Raises `TransientError` when it can't be posted, and `NotAnAlertError`: then the message is
         redelivered, and finally dead-lettered. So an alert can come twice; it names its task and epoch.
         """
-        alert = task_alert(_read(body))
+        try:
+            message = AnnouncementMessage.model_validate_json(body)
+        except ValidationError as error:
+            fields = {".".join(map(str, fault["loc"])) or "message" for fault in error.errors()}
+            raise NotAnAlertError(f"not an alert: {', '.join(sorted(fields))}") from None
+        alert = task_alert(message)
         _log.error(alert.line())
         if self._post is not None:
             await self._post(alert)
@@ -129,11 +134,3 @@ class Alerts:
             await self._post(loss)
         except TransientError as fault:
             _log.warning("%s not posted: %s", loss.line(), fault)
-
-
-def _read(body: bytes) -> AnnouncementMessage:
-    try:
-        return AnnouncementMessage.model_validate_json(body)
-    except ValidationError as error:
-        fields = {".".join(map(str, fault["loc"])) or "message" for fault in error.errors()}
-        raise NotAnAlertError(f"not an alert: {', '.join(sorted(fields))}") from None
