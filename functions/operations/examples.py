@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from functions.operations.overview.last_hour import WorkflowLine
+
 _ID = "order-1"
 _SUBMITTED = "2026-11-21T12:00:00Z"
 _STARTED = "2026-11-21T12:00:01Z"
@@ -115,16 +117,7 @@ OVERVIEW: dict[str, Any] = {
         "compensated": 0,
         "end_to_end": {"p50": 0.4, "p99": 1.2, "tasks": 240},
     },
-    "workflows": [
-        {
-            "workflow": "orders",
-            "under_way": 12,
-            "overdue": 0,
-            "in_error": 1,
-            "processed": 240,
-            "compensated": 0,
-        }
-    ],
+    "workflows": [WorkflowLine(workflow="orders", under_way=12, in_error=1, processed=240).model_dump()],
     "minutes": [{"at": _SUBMITTED, "accepted": 13, "processed": 4, "compensated": 0, "error": 1}],
     "queues": [{"queue": "submissions", "waiting": _WAITING, "dead": _DEAD}],
 }

@@ -36,7 +36,8 @@ class Webhook:
         first_wait: float = 1,
     ) -> None:
         self._url = URL(address, encoded=True)  # a signature in it stays as it is
-        self._format = AlertFormat(alert_format) if alert_format else _format_of(self._url)
+        at_teams = (self._url.host or "").rstrip(".").lower().endswith(_TEAMS_HOSTS)
+        self._format = AlertFormat(alert_format or (AlertFormat.TEAMS if at_teams else AlertFormat.GENERIC))
         self._session = session
         self._retrying = AsyncRetrying(
             retry=retry_if_exception_type(TransientError),
@@ -59,8 +60,3 @@ class Webhook:
             raise TransientError(f"alert webhook: {type(error).__name__}") from None
         if status >= _REFUSALS:
             raise TransientError(f"alert webhook answered {status}")
-
-
-def _format_of(url: URL) -> AlertFormat:
-    host = (url.host or "").rstrip(".").lower()
-    return AlertFormat.TEAMS if host.endswith(_TEAMS_HOSTS) else AlertFormat.GENERIC
