@@ -45,7 +45,7 @@ _INDEX = {
 
 
 @dataclass(frozen=True, slots=True)
-class Page[ItemT]:
+class Found[ItemT]:
     """Some items in order, and where the list goes on (None: nowhere); `more` is what no cursor leads to."""
 
     items: tuple[ItemT, ...]
@@ -67,7 +67,7 @@ class Listing:
         self._index = ports.index
         self._clock = ports.clock
 
-    async def page(self, query: ListQuery) -> Page[IndexEntry]:
+    async def page(self, query: ListQuery) -> Found[IndexEntry]:
         """Find up to 50 entries from the cursor on; fewer, even none, while the list still goes on.
 
         Raises `TransientError`, and `ProblemError` 422 for a cursor that is not this list's.
@@ -77,7 +77,7 @@ class Listing:
             return await self._merged(wanted)
         return await self._whole(wanted)
 
-    async def _merged(self, wanted: _Wanted) -> Page[IndexEntry]:
+    async def _merged(self, wanted: _Wanted) -> Found[IndexEntry]:
         entries: list[IndexEntry] = []
         for _ in range(_MOST_ROUNDS):
             pages = await self._pages(wanted.index, *wanted.bounds(), most=_MOST_TO_MERGE)
@@ -92,7 +92,7 @@ class Listing:
                 break
         return wanted.first(entries, wanted.place)
 
-    async def _whole(self, wanted: _Wanted) -> Page[IndexEntry]:
+    async def _whole(self, wanted: _Wanted) -> Found[IndexEntry]:
         under_way = wanted.index is Index.DUE
         since, until = (None, None) if under_way else wanted.bounds()
         pages = await self._pages(wanted.index, since, until, most=_MOST_AT_ONCE)
@@ -134,16 +134,18 @@ class Tasks:
             raise ProblemError(HTTPStatus.NOT_FOUND, "No task is recorded under this id.")
         return stored
 
-    async def page(self, query: ListQuery) -> Page[TaskRecord]:
+    async def page(self, query: ListQuery) -> Found[TaskRecord]:
         """Read a page of at most 50 tasks. Raises `TransientError`, and `ProblemError` 422."""
         if query.prefix is not None:
             return await self._named(query.prefix, query.state, query.workflow)
         found = await self._listing.page(query)
         records = await self._records(entry.task for entry in found.items)
         shown = tuple(each for each in records if each.task.process_state is query.listed_state)
-        return Page(shown, found.next, found.more)
+        return Found(shown, found.next, found.more)
 
-    async def _named(self, prefix: str, state: ProcessState | None, workflow: str | None) -> Page[TaskRecord]:
+    async def _named(
+        self, prefix: str, state: ProcessState | None, workflow: str | None
+    ) -> Found[TaskRecord]:
         """Read up to 50 tasks by their ids; `more` says that a longer prefix finds others."""
         shards = range(self._index.shards)
         reads = (self._index.named(prefix, shard, most=_MOST_PER_PAGE + 1) for shard in shards)
@@ -152,7 +154,7 @@ class Tasks:
         records = (await self._records(ids[: _MOST_PER_PAGE + 1]))[:_MOST_PER_PAGE]
         shown = (each for each in records if workflow in {None, each.order.workflow})
         in_state = (each for each in shown if state in {None, each.task.process_state})
-        return Page(tuple(in_state), more=len(found) > _MOST_PER_PAGE)
+        return Found(tuple(in_state), more=len(found) > _MOST_PER_PAGE)
 
     async def _records(self, tasks: Iterable[TaskId]) -> list[TaskRecord]:
         read = await asyncio.gather(*map(self._store.load, tasks))
@@ -189,12 +191,12 @@ class _Wanted:
         since_epoch = at.at - _EPOCH
         return since_epoch if self.query.order is Sorting.OLDEST else -since_epoch, at.task
 
-    def first(self, entries: list[IndexEntry], following: Cursor | None) -> Page[IndexEntry]:
+    def first(self, entries: list[IndexEntry], following: Cursor | None) -> Found[IndexEntry]:
         """Give as many entries as fit on a page; `following` is where the list goes on after all of them."""
         if len(entries) <= _MOST_PER_PAGE:
-            return Page(tuple(entries), following)
+            return Found(tuple(entries), following)
         shown = tuple(entries[:_MOST_PER_PAGE])
-        return Page(shown, self.cursor(shown[-1]))
+        return Found(shown, self.cursor(shown[-1]))
 
     def cursor(self, entry: IndexEntry) -> Cursor:
         """Name the place of an entry."""
