@@ -137,23 +137,21 @@ class Tasks:
     async def page(self, query: ListQuery) -> Found[TaskRecord]:
         """Read a page of at most 50 tasks. Raises `TransientError`, and `ProblemError` 422."""
         if query.prefix is not None:
-            return await self._named(query.prefix, query.state, query.workflow)
+            return await self._named(query.prefix, query)
         found = await self._listing.page(query)
         records = await self._records(entry.task for entry in found.items)
         shown = tuple(each for each in records if each.task.process_state is query.listed_state)
         return Found(shown, found.next, found.more)
 
-    async def _named(
-        self, prefix: str, state: ProcessState | None, workflow: str | None
-    ) -> Found[TaskRecord]:
+    async def _named(self, prefix: str, query: ListQuery) -> Found[TaskRecord]:
         """Read up to 50 tasks by their ids; `more` says that a longer prefix finds others."""
         shards = range(self._index.shards)
         reads = (self._index.named(prefix, shard, most=_MOST_PER_PAGE + 1) for shard in shards)
         found = {task for ids in await asyncio.gather(*reads) for task in ids}
         ids = sorted({TaskId(prefix), *found})  # the task of just that name, too, however many follow
         records = (await self._records(ids[: _MOST_PER_PAGE + 1]))[:_MOST_PER_PAGE]
-        shown = (each for each in records if workflow in {None, each.order.workflow})
-        in_state = (each for each in shown if state in {None, each.task.process_state})
+        shown = (each for each in records if query.workflow in {None, each.order.workflow})
+        in_state = (each for each in shown if query.state in {None, each.task.process_state})
         return Found(tuple(in_state), more=len(found) > _MOST_PER_PAGE)
 
     async def _records(self, tasks: Iterable[TaskId]) -> list[TaskRecord]:
