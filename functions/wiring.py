@@ -22,13 +22,12 @@ from functions.bus.messages import Announcer, QueuedMessages
 from functions.bus.queue_depths import PeekedQueues
 from functions.bus.sender import QueueSender, connect_bus
 from functions.console.application import console_blueprint
-from functions.operations import blueprint as operations
 from functions.operations.alerts.alerts import Alerts
-from functions.operations.alerts.queues import QUEUES, Backlog, DeadLetters
+from functions.operations.alerts.queues import QUEUES
 from functions.operations.alerts.webhook import Webhook
 from functions.operations.application import operators_application
+from functions.operations.blueprint import operations_blueprint
 from functions.operations.housekeeping import Housekeeping
-from functions.operations.tasks.views import Traces
 from functions.pattern.breaker import BreakerPolicy
 from functions.pattern.definition import Registry
 from functions.pattern.ports import Agent, Ports
@@ -106,7 +105,8 @@ class Wiring:
         self._agents = self._make_agents(registrations)
         check_agents(workflows, self._agents)
         self._services = sample_services(registrations) if settings.sample_services else ()
-        self._alerts = Alerts(self._webhook())
+        webhook = self._webhook()
+        self._alerts = Alerts(None if webhook is None else webhook.post)
 
     def prepare(self) -> None:
         """Make sure that the tables are there. Raises `SettingsError` when they can't be used."""
@@ -119,20 +119,17 @@ class Wiring:
         """Give every function of the application."""
         ports, settings = self._ports, self._settings
         callers, operators = self._callers(), self._operators()
+        housekeeping = Housekeeping(ports, settings.retention_days)
         intake = Intake(ports, self._registry, settings.reply_queues, settings.pick_up_seconds)
         blueprints = [
             console_blueprint(),
             api_blueprint(callers),
-            operations.operations_blueprint(operators),
+            operations_blueprint(operators, self._alerts, ports, housekeeping),
             pages_blueprint(callers, operators),
             submission_blueprint(intake, DurableSchedulers),
             self._scheduler(),
             queued_agents_blueprint(self._queued_agents()),
             supervisor_blueprint(self._sweep(), FullSweep(ports), schedule=settings.supervisor_schedule),
-            operations.alerts_blueprint(self._alerts),
-            operations.dead_letters_blueprint(DeadLetters(ports, self._alerts), QUEUES),
-            operations.backlog_blueprint(Backlog(ports)),
-            operations.housekeeping_blueprint(Housekeeping(ports, settings.retention_days)),
         ]
         if self._services:
             application = services_application(self._services, self._tables.get_table_client, ports.clock)
@@ -184,7 +181,7 @@ class Wiring:
             self._bus_figures,
             guard=self._guard(key_name="operator"),
             start_within=self._settings.pick_up_seconds,
-            traces=Traces(self._settings.trace_url_template),
+            trace_url_template=self._settings.trace_url_template,
         )
         return follow_requests(application)
 

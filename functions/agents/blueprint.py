@@ -9,26 +9,18 @@ import azure.durable_functions as df
 import azure.functions as func
 
 from functions.agents.queued import QueuedAgent
-from functions.messages.redelivery import patiently
+from functions.messages.blueprint import queue_function
 from functions.pattern.messages import requests_queue
-from functions.telemetry.messages import message_span
 
 
 def queued_agents_blueprint(agents: Iterable[QueuedAgent]) -> df.Blueprint:
     """Register one function for each Agent, on the Agent's own queue."""
     blueprint = df.Blueprint()
     for agent in agents:
-        _register(blueprint, agent)
+        name = f"agent_{agent.name.replace('-', '_')}"
+        queue_function(blueprint, name, requests_queue(agent.name), partial(_take, agent))
     return blueprint
 
 
-def _register(blueprint: df.Blueprint, agent: QueuedAgent) -> None:
-    queue = requests_queue(agent.name)
-
-    @blueprint.function_name(f"agent_{agent.name.replace('-', '_')}")
-    @blueprint.service_bus_queue_trigger(
-        arg_name="message", queue_name=queue, connection="ServiceBusConnection"
-    )
-    async def take(message: func.ServiceBusMessage) -> None:
-        with message_span(queue, message):
-            await patiently(partial(agent.take, message.message_id, message.get_body()))
+async def _take(agent: QueuedAgent, message: func.ServiceBusMessage) -> None:
+    await agent.take(message.message_id, message.get_body())

@@ -36,20 +36,17 @@ class Acceptance:
         self._ports = ports
         self._reply_queues = reply_queues
 
-    async def create(self, workflow: Workflow, body: BaseModel, caller: Caller) -> TaskId:
-        """Submit an order under a new id."""
-        draft = self.draft(workflow, None, body, caller)
-        await self.submit_unless_known(draft)
-        return draft.order.task
-
-    async def put(self, workflow: Workflow, task: TaskId, body: BaseModel, caller: Caller) -> None:
-        """Submit an order under the caller's id; the same order again is accepted again.
+    async def submit(
+        self, workflow: Workflow, task: TaskId | None, body: BaseModel, caller: Caller
+    ) -> TaskId:
+        """Submit an order under the caller's id, or a new one; the same order again is accepted again.
 
         Raises `ProblemError` 409 when another order is recorded under that id.
         """
         draft = self.draft(workflow, task, body, caller)
         if await self.submit_unless_known(draft) != draft.order.digest:
             raise ProblemError(HTTPStatus.CONFLICT, ID_IS_TAKEN)
+        return draft.order.task
 
     async def find(self, workflow: Workflow, task: TaskId, caller: Caller) -> TaskRecord:
         """Read an order. Raises `ProblemError` 404 when there is none in this resource for this caller."""
@@ -67,7 +64,20 @@ class Acceptance:
 
         Raises `ProblemError` and `PayloadTooLargeError`.
         """
-        message = self._message(task or TaskId(self._ports.new_id()), workflow, body, caller)
+        fields = body.model_dump(mode="json")
+        reply_to = fields["reply_to"]
+        if reply_to is not None and reply_to not in self._reply_queues:
+            fault = FieldFault(field="reply_to", reason="not a queue that replies may go to")
+            raise ProblemError(HTTPStatus.UNPROCESSABLE_ENTITY, "Some fields are wrong.", errors=[fault])
+        message = SubmissionMessage(
+            task_id=task or TaskId(self._ports.new_id()),
+            workflow=workflow.name,
+            payload={name: value for name, value in fields.items() if name not in ENVELOPE_FIELDS},
+            submitter=caller.name,
+            submitted_at=self._ports.clock.now(),
+            reply_to=reply_to,
+            correlation_id=fields["correlation_id"],
+        )
         return Draft(message, order_of(message, workflow), id_is_new=task is None)
 
     async def submit_unless_known(self, draft: Draft) -> str | None:
@@ -81,21 +91,3 @@ class Acceptance:
             return order.digest if order.submitter == draft.order.submitter else None
         await self._ports.submissions.submit(draft.message, draft.order)
         return draft.order.digest
-
-    def _message(
-        self, task: TaskId, workflow: Workflow, body: BaseModel, caller: Caller
-    ) -> SubmissionMessage:
-        fields = body.model_dump(mode="json")
-        reply_to = fields["reply_to"]
-        if reply_to is not None and reply_to not in self._reply_queues:
-            fault = FieldFault(field="reply_to", reason="not a queue that replies may go to")
-            raise ProblemError(HTTPStatus.UNPROCESSABLE_ENTITY, "Some fields are wrong.", errors=[fault])
-        return SubmissionMessage(
-            task_id=task,
-            workflow=workflow.name,
-            payload={name: value for name, value in fields.items() if name not in ENVELOPE_FIELDS},
-            submitter=caller.name,
-            submitted_at=self._ports.clock.now(),
-            reply_to=reply_to,
-            correlation_id=fields["correlation_id"],
-        )

@@ -12,16 +12,18 @@ from pydantic import BaseModel
 
 from functions.api.acceptance import Acceptance
 from functions.api.batch import BatchAcceptance
-from functions.api.submissions import MAX_BATCH_BYTES, batch_model, submission_model
-from functions.api.views import (
+from functions.api.models import (
     EXAMPLE_ID,
+    MAX_BATCH_BYTES,
     Accepted,
     BatchAnswer,
     OrderView,
     accepted_example,
     batch_example,
+    batch_model,
     location_of,
     order_example,
+    submission_model,
 )
 from functions.pattern.definition import Registry, Workflow
 from functions.pattern.identity import TASK_ID_PATTERN, TaskId
@@ -36,6 +38,7 @@ from functions.web.openapi import documented_answer
 from functions.web.problems import documented_problems
 
 _HEALTH = "/api/health"
+_BATCH = "/batch"
 
 #: A batch holds a list in an object; its orders may be nested as deep as single ones.
 _BATCH_LIMIT = BodyLimit(MAX_BATCH_BYTES, MOST_DEPTH + 2)
@@ -74,8 +77,10 @@ def callers_application(
         app, reading={Role.SUBMITTER, Role.OPERATOR}, writing={Role.SUBMITTER}, open_paths={_HEALTH}
     )
     for workflow in registry:
-        app.include_router(_resource_routes(workflow, acceptance))
-        app.include_router(_batch_routes(workflow, acceptance))
+        router = APIRouter(prefix=f"/api/{workflow.resource}", tags=[workflow.resource])
+        _add_orders(router, workflow, acceptance)
+        _add_batches(router, workflow, acceptance)
+        app.include_router(router)
 
     @app.get(
         _HEALTH,
@@ -93,12 +98,11 @@ def callers_application(
 
 def batch_path(workflow: Workflow) -> str:
     """Give the path to which batches of the workflow's orders are posted."""
-    return f"/api/{workflow.resource}/batch"
+    return f"/api/{workflow.resource}{_BATCH}"
 
 
-def _resource_routes(workflow: Workflow, acceptance: Acceptance) -> APIRouter:
-    """Make the routes by which orders of `workflow` are submitted and followed."""
-    router = APIRouter(prefix=f"/api/{workflow.resource}", tags=[workflow.resource])
+def _add_orders(router: APIRouter, workflow: Workflow, acceptance: Acceptance) -> None:
+    """Add the routes by which orders of `workflow` are submitted and followed."""
     submission: Any = submission_model(workflow)
     taken = documented_answer(accepted_example(workflow), HTTPStatus.ACCEPTED)
 
@@ -108,15 +112,13 @@ def _resource_routes(workflow: Workflow, acceptance: Acceptance) -> APIRouter:
         return Accepted(id=task, location=location)
 
     @router.post(
-        "",
-        status_code=HTTPStatus.ACCEPTED,
-        responses=taken | documented_problems(400, 413, 415, 422, 503),
+        "", status_code=HTTPStatus.ACCEPTED, responses=taken | documented_problems(400, 413, 415, 422, 503)
     )
     async def submit(
         body: Annotated[submission, Body()], caller: AdmittedCaller, response: Response
     ) -> Accepted:
         """Submit an order under a new id."""
-        return accepted(await acceptance.create(workflow, body, caller), response)
+        return accepted(await acceptance.submit(workflow, None, body, caller), response)
 
     @router.put(
         "/{order_id}",
@@ -124,14 +126,10 @@ def _resource_routes(workflow: Workflow, acceptance: Acceptance) -> APIRouter:
         responses=taken | documented_problems(400, 409, 413, 415, 422, 503),
     )
     async def submit_as(
-        order_id: OrderId,
-        body: Annotated[submission, Body()],
-        caller: AdmittedCaller,
-        response: Response,
+        order_id: OrderId, body: Annotated[submission, Body()], caller: AdmittedCaller, response: Response
     ) -> Accepted:
         """Submit an order under the caller's id; the same order again gets the same answer."""
-        await acceptance.put(workflow, TaskId(order_id), body, caller)
-        return accepted(TaskId(order_id), response)
+        return accepted(await acceptance.submit(workflow, TaskId(order_id), body, caller), response)
 
     @router.get(
         "/{order_id}",
@@ -141,17 +139,14 @@ def _resource_routes(workflow: Workflow, acceptance: Acceptance) -> APIRouter:
         """Tell how far an order is."""
         return OrderView.model_validate(await acceptance.find(workflow, TaskId(order_id), caller))
 
-    return router
 
-
-def _batch_routes(workflow: Workflow, acceptance: Acceptance) -> APIRouter:
-    """Make the route for batches of the workflow's orders."""
-    router = APIRouter(tags=[workflow.resource])
+def _add_batches(router: APIRouter, workflow: Workflow, acceptance: Acceptance) -> None:
+    """Add the route for batches of the workflow's orders."""
     batches = BatchAcceptance(workflow, acceptance)
     batch: Any = batch_model(workflow)
 
     @router.post(
-        batch_path(workflow),
+        _BATCH,
         response_model_exclude_none=True,
         responses=documented_answer(batch_example(workflow)) | documented_problems(400, 413, 415, 422),
     )
@@ -166,5 +161,3 @@ def _batch_routes(workflow: Workflow, acceptance: Acceptance) -> APIRouter:
         """
         allowance.spend(len(body.orders) - 1)  # the request itself has been paid for
         return BatchAnswer(results=await batches.take(body.orders, caller))
-
-    return router

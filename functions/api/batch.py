@@ -10,8 +10,7 @@ from http import HTTPStatus
 from pydantic import ValidationError
 
 from functions.api.acceptance import ID_IS_TAKEN, Acceptance, Draft
-from functions.api.submissions import batch_item_model
-from functions.api.views import OrderAnswer, location_of
+from functions.api.models import OrderAnswer, batch_item_model, location_of
 from functions.pattern.definition import Workflow
 from functions.pattern.errors import PayloadTooLargeError
 from functions.pattern.identity import TaskId

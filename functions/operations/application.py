@@ -12,18 +12,18 @@ from pydantic import BaseModel, ConfigDict, StringConstraints
 from functions.operations import examples
 from functions.operations.overview.reader import Overview, OverviewReader
 from functions.operations.tasks.actions import Actions
-from functions.operations.tasks.find import Tasks
+from functions.operations.tasks.listing import Tasks
 from functions.operations.tasks.query import ListQuery
-from functions.operations.tasks.views import ActionTaken, TaskLine, TaskPage, TaskView, Traces
+from functions.operations.tasks.views import ActionTaken, TaskLine, TaskPage, TaskView
 from functions.pattern.definition import Registry
+from functions.pattern.events import OperatorEvent, Resubmitted, UndoRequested
 from functions.pattern.identity import TASK_ID_PATTERN, TaskId
-from functions.pattern.ports import Clock, Ports
-from functions.pattern.records import TaskRecord
+from functions.pattern.ports import Ports
 from functions.pattern.request_figures import BusFigures, StoreFigures
 from functions.web.access import GUARDED, NEEDS_OWN_HEADER, AdmittedCaller, Guard, SameOrigin
 from functions.web.application import bare_application
 from functions.web.bodies import BodyLimit, BodyLimits
-from functions.web.callers import Role
+from functions.web.callers import Caller, Role
 from functions.web.openapi import documented_answer
 from functions.web.problems import documented_problems
 
@@ -65,35 +65,34 @@ def operators_application(
     *,
     guard: Guard,
     start_within: float,
-    traces: Traces,
+    trace_url_template: str | None,
 ) -> FastAPI:
     """Serve what operators ask for, below `/api/ops`.
 
     `start_within` is in seconds: by then a Scheduler must have taken a task that an operator resubmits.
+    `trace_url_template` is the address at which a trace is shown, if there is any.
     """
     app = bare_application("Operations", responses=GUARDED)
     app.add_middleware(BodyLimits, limit=BodyLimit(_MOST_BODY_BYTES))
     app.add_middleware(SameOrigin)
     guard.protect(app, reading={Role.OPERATOR}, writing={Role.OPERATOR})
-    app.include_router(_tasks(Tasks(ports), registry, traces, ports.clock))
-    app.include_router(_actions(Actions(ports, start_within)))
-    app.include_router(_overview(OverviewReader(ports), store, bus))
+    router = APIRouter(prefix="/api/ops", tags=["operations"])
+    _add_tasks(router, ports, registry, trace_url_template)
+    _add_actions(router, Actions(ports, start_within))
+    _add_overview(router, OverviewReader(ports), store, bus)
+    app.include_router(router)
     return app
 
 
-def _router() -> APIRouter:
-    return APIRouter(prefix="/api/ops", tags=["operations"])
-
-
-def _tasks(tasks: Tasks, registry: Registry, traces: Traces, clock: Clock) -> APIRouter:
-    router = _router()
+def _add_tasks(router: APIRouter, ports: Ports, registry: Registry, trace_url_template: str | None) -> None:
+    tasks = Tasks(ports)
 
     @router.get("/tasks", responses=documented_answer(examples.TASK_PAGE) | documented_problems(422, 503))
     async def list_tasks(query: Annotated[ListQuery, Query()]) -> TaskPage:
         """List tasks: those of one state by time, page by page, or those whose ids have a prefix."""
         found = await tasks.page(query)
         following = None if found.next is None else found.next.text()
-        lines = [TaskLine.model_validate(record) for record in found.records]
+        lines = [TaskLine.model_validate(record) for record in found.items]
         return TaskPage(tasks=lines, cursor=following, more=found.more)
 
     @router.get(
@@ -102,30 +101,27 @@ def _tasks(tasks: Tasks, registry: Registry, traces: Traces, clock: Clock) -> AP
     async def show_task(task_id: TaskIdPath) -> TaskView:
         """Show a task with its steps and its history, and what each action would do to it."""
         record = (await tasks.find(TaskId(task_id))).record
-        return TaskView.whole(record, registry.find(record.order.workflow), traces, clock.now())
+        workflow = registry.find(record.order.workflow)
+        return TaskView.whole(record, workflow, trace_url_template, ports.clock.now())
 
-    return router
 
-
-def _actions(actions: Actions) -> APIRouter:
-    router = _router()
+def _add_actions(router: APIRouter, actions: Actions) -> None:
+    async def act(action: type[OperatorEvent], task: str, body: Reason, operator: Caller) -> ActionTaken:
+        record = await actions.act(action, TaskId(task), who=operator.name, reason=body.reason)
+        return ActionTaken.model_validate(record)
 
     @router.post("/tasks/{task_id}/resubmit", **_ACTION)
     async def resubmit(task_id: TaskIdPath, body: Reason, operator: AdmittedCaller) -> ActionTaken:
         """Run a task in `Error` again, from where it stopped."""
-        return _taken(await actions.resubmit(TaskId(task_id), who=operator.name, reason=body.reason))
+        return await act(Resubmitted, task_id, body, operator)
 
     @router.post("/tasks/{task_id}/undo", **_ACTION)
     async def undo(task_id: TaskIdPath, body: Reason, operator: AdmittedCaller) -> ActionTaken:
         """Undo everything that a task in `Error` has dispatched."""
-        return _taken(await actions.undo(TaskId(task_id), who=operator.name, reason=body.reason))
-
-    return router
+        return await act(UndoRequested, task_id, body, operator)
 
 
-def _overview(overviews: OverviewReader, store: StoreFigures, bus: BusFigures) -> APIRouter:
-    router = _router()
-
+def _add_overview(router: APIRouter, overviews: OverviewReader, store: StoreFigures, bus: BusFigures) -> None:
     @router.get("/overview", responses=documented_answer(examples.OVERVIEW) | documented_problems(503))
     async def overview() -> Overview:
         """Show how everything is, and what happened in the last hour, minute by minute."""
@@ -135,10 +131,3 @@ def _overview(overviews: OverviewReader, store: StoreFigures, bus: BusFigures) -
     async def figures() -> dict[str, dict[str, int]]:
         """Count what this instance has asked of its services since it started."""
         return {"table_storage": asdict(store), "service_bus": asdict(bus)}
-
-    return router
-
-
-def _taken(record: TaskRecord) -> ActionTaken:
-    task = record.task
-    return ActionTaken(id=task.order_id, epoch=task.epoch, state=task.process_state, direction=task.direction)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from functions.operations.overview.last_hour import WorkflowLine
+
 _ID = "order-1"
 _SUBMITTED = "2026-11-21T12:00:00Z"
 _STARTED = "2026-11-21T12:00:01Z"
@@ -82,61 +84,42 @@ TASK: dict[str, Any] = {
 ACTION_TAKEN: dict[str, Any] = {"id": _ID, "epoch": 2, "state": "Pending", "direction": "do"}
 
 _NONE = {"count": 0, "more": False}
-_ONE = {"count": 1, "more": False}
-
-_BREAKER = {
-    "service": "payment",
-    "state": "open",
-    "since": _SUBMITTED,
-    "failures": 5,
-    "probe_at": "2026-11-21T12:00:15Z",
-    "last_error": "payment answered 503",
-}
-
-_SWEEP = {
-    "instance": "5f0c1d4e",
-    "started_at": _STARTED,
-    "finished_at": _FAILED,
-    "found": 1,
-    "overdue": 1,
-    "recovered": 1,
-}
-
-_FINISHED_SINCE = "2026-11-21T11:01:00Z"
-_EMPTY_PILE = {"count": 0, "more": False, "oldest_at": None, "scheduled": 0}
+_WAITING = {"count": 1, "more": False, "oldest_at": _STARTED, "scheduled": 0}
+_DEAD = {"count": 0, "more": False, "oldest_at": None, "scheduled": 0}
 
 OVERVIEW: dict[str, Any] = {
     "at": _FAILED,
     "under_way": {"count": 12, "more": False},
     "overdue": _NONE,
-    "in_error": _ONE,
-    "supervisor": _SWEEP,
-    "breakers": [_BREAKER],
+    "in_error": {"count": 1, "more": False},
+    "supervisor": {
+        "instance": "5f0c1d4e",
+        "started_at": _STARTED,
+        "finished_at": _FAILED,
+        "found": 1,
+        "overdue": 1,
+        "recovered": 1,
+    },
+    "breakers": [
+        {
+            "service": "payment",
+            "state": "open",
+            "since": _SUBMITTED,
+            "failures": 5,
+            "probe_at": "2026-11-21T12:00:15Z",
+            "last_error": "payment answered 503",
+        }
+    ],
     "finished": {
-        "since": _FINISHED_SINCE,
+        "since": "2026-11-21T11:01:00Z",
         "more": False,
         "processed": 240,
         "compensated": 0,
         "end_to_end": {"p50": 0.4, "p99": 1.2, "tasks": 240},
     },
-    "workflows": [
-        {
-            "workflow": "orders",
-            "under_way": 12,
-            "overdue": 0,
-            "in_error": 1,
-            "processed": 240,
-            "compensated": 0,
-        }
-    ],
+    "workflows": [WorkflowLine(workflow="orders", under_way=12, in_error=1, processed=240).model_dump()],
     "minutes": [{"at": _SUBMITTED, "accepted": 13, "processed": 4, "compensated": 0, "error": 1}],
-    "queues": [
-        {
-            "queue": "submissions",
-            "waiting": {"count": 1, "more": False, "oldest_at": _STARTED, "scheduled": 0},
-            "dead": _EMPTY_PILE,
-        }
-    ],
+    "queues": [{"queue": "submissions", "waiting": _WAITING, "dead": _DEAD}],
 }
 
 FIGURES: dict[str, Any] = {

@@ -1,23 +1,20 @@
-"""Housekeeping: finished tasks are purged after their retention, with their Scheduler instances.
-
-Started by a timer. Tasks in `Error` wait for an operator and stay, whatever their age.
-"""
+"""Purges finished tasks after their retention, with their Scheduler instances; tasks in `Error` stay."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 import math
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import pairwise
-from typing import Protocol
 
 import azure.durable_functions as df
 
 from functions.pattern.identity import FIRST_EPOCH, Epoch, SchedulerId, TaskId, scheduler_id
 from functions.pattern.ports import Ports
-from functions.pattern.records import TaskRecord
+from functions.pattern.records import Task
 from functions.pattern.states import ProcessState
 from functions.pattern.store_ports import Index
 
@@ -37,31 +34,22 @@ _PURGEABLE = frozenset({ProcessState.PROCESSED, ProcessState.COMPENSATED})
 _log = logging.getLogger(__name__)
 
 
-class SchedulerInstances(Protocol):
-    """Deletes Scheduler instances."""
-
-    async def purge(self, scheduler: SchedulerId) -> bool:
-        """Purge an instance, and tell whether it is gone; one that never was is gone."""
+#: Purges a Scheduler instance, and tells whether it is gone; one that never was is gone.
+type PurgeInstance = Callable[[SchedulerId], Awaitable[bool]]
 
 
-class DurableInstances:
-    """Deletes Scheduler instances through the Durable client of one invocation."""
+async def purge_durable_instance(client: df.DurableOrchestrationClient, scheduler: SchedulerId) -> bool:
+    """Do as `PurgeInstance` says, through the Durable client of one invocation.
 
-    def __init__(self, client: df.DurableOrchestrationClient) -> None:
-        self._client = client
-
-    async def purge(self, scheduler: SchedulerId) -> bool:
-        """Purge an instance, and tell whether it is gone; one that never was is gone.
-
-        An instance that still runs can't be purged (it may seem to run for ever: durabletask #1046). It
-        is terminated, to be purged another day.
-        """
-        try:
-            await self._client.purge_instance_history(scheduler)
-        except Exception:  # noqa: BLE001 - the SDK raises nothing narrower
-            await self._client.terminate(scheduler, "its task is finished and being purged")
-            return False
-        return True
+    An instance that still runs can't be purged (it may seem to run for ever: durabletask #1046). It is
+    terminated, to be purged another day.
+    """
+    try:
+        await client.purge_instance_history(scheduler)
+    except Exception:  # noqa: BLE001 - the SDK raises nothing narrower
+        await client.terminate(scheduler, "its task is finished and being purged")
+        return False
+    return True
 
 
 @dataclass(slots=True)
@@ -80,27 +68,22 @@ class Housekeeping:
         self._ports = ports
         self._retention = timedelta(days=retention_days)
 
-    async def run(self, instances: SchedulerInstances, *, most: int = _MOST_TASKS) -> Purge:
+    async def run(self, purge_instance: PurgeInstance, *, most: int = _MOST_TASKS) -> Purge:
         """Purge up to about `most` tasks, each shard its part of them.
 
         Raises `TransientError` when the store fails; the next run goes on from there.
         """
         before = self._ports.clock.now() - self._retention
-        purge = Purge()
-        shards = self._ports.index.shards
+        purge, shards = Purge(), self._ports.index.shards
         for shard in range(shards):
-            await self._purge_shard(shard, before, math.ceil(most / shards), instances, purge)
+            await self._purge_shard(shard, before, math.ceil(most / shards), purge_instance, purge)
         purge.rejected = await self._ports.rejected.delete_before(before, _MOST_REJECTED)
-        _log.info(
-            "housekeeping: %d tasks purged, %d left, %d rejected messages deleted",
-            purge.tasks,
-            purge.left,
-            purge.rejected,
-        )
+        text = "housekeeping: %d tasks purged, %d left, %d rejected messages deleted"
+        _log.info(text, purge.tasks, purge.left, purge.rejected)
         return purge
 
     async def _purge_shard(
-        self, shard: int, before: datetime, most: int, instances: SchedulerInstances, purge: Purge
+        self, shard: int, before: datetime, most: int, purge_instance: PurgeInstance, purge: Purge
     ) -> None:
         for oldest, youngest in pairwise(_SLICES):
             since = None if oldest == math.inf else before - timedelta(days=oldest)
@@ -111,7 +94,7 @@ class Housekeeping:
                 page = await self._ports.index.page(
                     Index.DONE, shard, since=since, until=until, after=after, most=size
                 )
-                tasks = (self._purge_task(each.task, before, instances) for each in page.entries)
+                tasks = (self._purge_task(each.task, before, purge_instance) for each in page.entries)
                 gone = await asyncio.gather(*tasks)
                 purge.tasks += gone.count(True)
                 purge.left += gone.count(False)
@@ -120,26 +103,19 @@ class Housekeeping:
                 if after is None:
                     break
 
-    async def _purge_task(self, task: TaskId, before: datetime, instances: SchedulerInstances) -> bool:
+    async def _purge_task(self, task: TaskId, before: datetime, purge_instance: PurgeInstance) -> bool:
         """Purge a task, its instances first: as long as its rows are there, they can be named."""
         try:
             stored = await self._ports.store.load(task)
-            if stored is None or not _is_purgeable(stored.record, before):
+            if stored is None or not _is_purgeable(stored.record.task, before):
                 return False  # the index is wrong, which the full sweep corrects
-            if not await _purge_instances(stored.record, instances):
-                return False
-            return await self._ports.retention.delete(stored)
+            epochs = range(FIRST_EPOCH, stored.record.task.epoch + 1)
+            gone = [await purge_instance(scheduler_id(task, Epoch(epoch))) for epoch in epochs]
+            return all(gone) and await self._ports.retention.delete(stored)
         except Exception:  # noqa: BLE001 - one task's failure never stops the others
             _log.exception("task %s: not purged, the next run tries again", task)
             return False
 
 
-def _is_purgeable(record: TaskRecord, before: datetime) -> bool:
-    task = record.task
+def _is_purgeable(task: Task, before: datetime) -> bool:
     return task.process_state in _PURGEABLE and task.finished_at is not None and task.finished_at < before
-
-
-async def _purge_instances(record: TaskRecord, instances: SchedulerInstances) -> bool:
-    epochs = range(FIRST_EPOCH, record.task.epoch + 1)
-    gone = [await instances.purge(scheduler_id(record.order.task, Epoch(epoch))) for epoch in epochs]
-    return all(gone)

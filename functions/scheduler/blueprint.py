@@ -10,7 +10,7 @@ from typing import Any
 import azure.durable_functions as df
 import azure.functions as func
 
-from functions.messages.redelivery import patiently
+from functions.messages.blueprint import CONNECTION, process
 from functions.pattern.identity import Epoch, StepName, TaskId
 from functions.pattern.messages import AGENT_REPLIES_QUEUE, SCHEDULER_REQUESTS_QUEUE
 from functions.pattern.states import Outcome
@@ -28,7 +28,6 @@ from functions.scheduler.orchestrator import (
 from functions.scheduler.outcomes import StepReport
 from functions.scheduler.step_runner import StepRunner
 from functions.scheduler.takers import ReplyTaker, RequestTaker
-from functions.telemetry.messages import message_span
 
 _log = logging.getLogger(__name__)
 
@@ -78,11 +77,9 @@ def _register_taker(blueprint: df.Blueprint, name: str, queue: str, taker: Reque
     """Register the function that takes the messages of one queue."""
 
     @blueprint.function_name(name)
-    @blueprint.service_bus_queue_trigger(
-        arg_name="message", queue_name=queue, connection="ServiceBusConnection"
-    )
+    @blueprint.service_bus_queue_trigger(arg_name="message", queue_name=queue, connection=CONNECTION)
     @blueprint.durable_client_input(client_name="client")
     async def take(message: func.ServiceBusMessage, client: df.DurableOrchestrationClient) -> None:
         schedulers = DurableSchedulers(client)
-        with message_span(queue, message):
-            await patiently(partial(taker.take, message.message_id, message.get_body(), schedulers))
+        work = partial(taker.take, message.message_id, message.get_body(), schedulers)
+        await process(queue, message, work)

@@ -10,11 +10,10 @@ from typing import List  # noqa: UP035 - the worker library knows a batch by thi
 import azure.durable_functions as df
 import azure.functions as func
 
-from functions.messages.redelivery import patiently
+from functions.messages.blueprint import CONNECTION, process
 from functions.pattern.messages import SUBMISSIONS_QUEUE
 from functions.pattern.ports import Schedulers
 from functions.submission.intake import Intake
-from functions.telemetry.messages import message_span
 
 
 def submission_blueprint(
@@ -30,7 +29,7 @@ def submission_blueprint(
     @blueprint.service_bus_queue_trigger(
         arg_name="messages",
         queue_name=SUBMISSIONS_QUEUE,
-        connection="ServiceBusConnection",
+        connection=CONNECTION,
         cardinality=func.Cardinality.MANY,
     )
     @blueprint.durable_client_input(client_name="client")
@@ -50,5 +49,5 @@ def submission_blueprint(
 
 
 async def _take(intake: Intake, message: func.ServiceBusMessage, schedulers: Schedulers) -> None:
-    with message_span(SUBMISSIONS_QUEUE, message):
-        await patiently(partial(intake.take, message.message_id, message.get_body(), schedulers))
+    work = partial(intake.take, message.message_id, message.get_body(), schedulers)
+    await process(SUBMISSIONS_QUEUE, message, work)

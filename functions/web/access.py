@@ -13,7 +13,7 @@ from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from functions.pattern.ports import Clock
-from functions.web.callers import Caller, Identify, Role, UnknownCallerError
+from functions.web.callers import Caller, Identify, Role
 from functions.web.caps import CallerCaps, Caps
 from functions.web.problems import ProblemError, documented_problems, install_problems
 
@@ -54,6 +54,7 @@ class Guard:
         install_problems(app)
 
 
+@dataclass(frozen=True, slots=True)
 class Access:
     """Admits callers that have one of the roles: 401 for unknown callers, 403 for those without a role.
 
@@ -61,38 +62,24 @@ class Access:
     caller is in the request's scope from then on.
     """
 
-    def __init__(
-        self,
-        app: ASGIApp,
-        *,
-        identify: Identify,
-        reading: Collection[Role],
-        writing: Collection[Role],
-        open_paths: Collection[str] = (),
-    ) -> None:
-        self._app = app
-        self._identify = identify
-        self._reading = frozenset(reading)
-        self._writing = frozenset(writing)
-        self._open_paths = open_paths
+    app: ASGIApp
+    identify: Identify
+    reading: Collection[Role]
+    writing: Collection[Role]
+    open_paths: Collection[str]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Let the request through. Raises `ProblemError` 401 and 403."""
         if scope["type"] == "http":
             scope["caller"] = self._admit(scope)
-        await self._app(scope, receive, send)
+        await self.app(scope, receive, send)
 
     def _admit(self, scope: Scope) -> Caller:
-        if scope["path"] in self._open_paths:
+        if scope["path"] in self.open_paths:
             return _ANYBODY
-        try:
-            caller = self._identify(Headers(scope=scope))
-        except UnknownCallerError:
-            raise ProblemError(
-                HTTPStatus.UNAUTHORIZED, "Sign in first.", headers={"WWW-Authenticate": "Bearer"}
-            ) from None
-        needed = self._reading if scope["method"] in _READING else self._writing
-        if not caller.roles & needed:
+        caller = self.identify(Headers(scope=scope))
+        needed = self.reading if scope["method"] in _READING else self.writing
+        if caller.roles.isdisjoint(needed):
             raise ProblemError(HTTPStatus.FORBIDDEN, f"This takes the role {' or '.join(sorted(needed))}.")
         return caller
 
@@ -106,10 +93,9 @@ async def _caller_of(request: Request) -> Caller:
 AdmittedCaller = Annotated[Caller, Depends(_caller_of)]
 
 
-_OwnHeader = Annotated[str, Header(alias=OWN_HEADER, description="Any value, such as `curl`")]
-
-
-async def _own_header(own: _OwnHeader) -> None:
+async def _own_header(
+    own: Annotated[str, Header(alias=OWN_HEADER, description="Any value, such as `curl`")],
+) -> None:
     """Take the header, which `SameOrigin` has checked."""
 
 

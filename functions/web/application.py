@@ -89,12 +89,10 @@ def serve_page(
 
     @app.get(path)
     async def serve(known: _Tag = None) -> Response:
-        """Give the page."""
         return files[page].answer(known, policy)
 
     @app.get(f"{below}/{{name}}")
     async def file(name: str, known: _Tag = None) -> Response:
-        """Give one of its files."""
         if name not in files:
             raise ProblemError(HTTPStatus.NOT_FOUND, "The page has no such file.")
         return files[name].answer(known, policy)

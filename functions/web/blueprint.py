@@ -49,7 +49,13 @@ def _register(blueprint: df.Blueprint, route: HttpRoute, adapter: func.AsgiMiddl
     @blueprint.route(route=route.route, methods=route.methods, auth_level=level)
     async def handle(req: func.HttpRequest, context: func.Context) -> func.HttpResponse:
         if not _is_clear(req):
-            return _refusal()
+            document = problem(HTTPStatus.BAD_REQUEST, "The address is not a URL in UTF-8.")
+            return func.HttpResponse(
+                document.model_dump_json(exclude_none=True),
+                status_code=document.status,
+                headers={"X-Content-Type-Options": "nosniff"},
+                mimetype=PROBLEM_TYPE,
+            )
         answer: func.HttpResponse = await adapter.handle_async(req, context)
         return answer
 
@@ -62,13 +68,3 @@ def _is_clear(request: func.HttpRequest) -> bool:
     except ValueError:
         return False
     return _ENDS_A_HOST.isdisjoint(request.headers.get("host", ""))
-
-
-def _refusal() -> func.HttpResponse:
-    document = problem(HTTPStatus.BAD_REQUEST, "The address is not a URL in UTF-8.")
-    return func.HttpResponse(
-        document.model_dump_json(exclude_none=True),
-        status_code=document.status,
-        headers={"X-Content-Type-Options": "nosniff"},
-        mimetype=PROBLEM_TYPE,
-    )

@@ -1,7 +1,4 @@
-"""What a request body may be, checked before the application sees it: size, content type, strict JSON.
-
-JSON is UTF-8 text with finite numbers, nested no deeper than a model could need.
-"""
+"""What a request body may be, checked before the application sees it: size, content type, strict JSON."""
 
 from __future__ import annotations
 
@@ -12,6 +9,7 @@ from http import HTTPStatus
 from math import isfinite
 from typing import NoReturn
 
+from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -31,17 +29,15 @@ class BodyLimit:
     most_depth: int = MOST_DEPTH
 
 
-#: The limits of single routes, by method and path.
-RouteLimits = Mapping[tuple[str, str], BodyLimit]
-
-
 class BodyLimits:
     """Refuses bodies over the limit with 413, other types than JSON with 415, and invalid JSON with 400.
 
-    `larger` are the routes that take more.
+    `larger` are the limits of the routes that take more, by method and path.
     """
 
-    def __init__(self, app: ASGIApp, *, limit: BodyLimit, larger: RouteLimits | None = None) -> None:
+    def __init__(
+        self, app: ASGIApp, *, limit: BodyLimit, larger: Mapping[tuple[str, str], BodyLimit] | None = None
+    ) -> None:
         self._app = app
         self._limit = limit
         self._larger = larger or {}
@@ -67,17 +63,11 @@ async def _read(request: Request, most_bytes: int) -> bytes:
 
 
 def _check(scope: Scope, body: bytes, most_depth: int) -> None:
-    if not _is_json(scope):
+    content_type = Headers(scope=scope).get("content-type", "")
+    if content_type.split(";")[0].strip().lower() != "application/json":
         raise ProblemError(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "The body must be application/json.")
     if body and (fault := json_fault(body, most_depth)):
         raise ProblemError(HTTPStatus.BAD_REQUEST, fault)
-
-
-def _is_json(scope: Scope) -> bool:
-    for name, value in scope["headers"]:
-        if name == b"content-type":
-            return bytes(value).split(b";")[0].strip().lower() == b"application/json"
-    return False
 
 
 def _replay(body: bytes) -> Receive:
@@ -88,7 +78,7 @@ def _replay(body: bytes) -> Receive:
 
 
 def json_fault(body: bytes, most_depth: int = MOST_DEPTH) -> str | None:
-    """Tell why a body is not JSON of this kind, or None when it is."""
+    """Tell why a body is not UTF-8 JSON with finite numbers, nested no deeper than `most_depth`; or None."""
     too_deep = f"The body is nested deeper than {most_depth} levels."
     try:
         content = json.loads(body.decode(), parse_constant=_refuse, parse_float=_finite)
@@ -111,15 +101,7 @@ def _finite(digits: str) -> float:
 
 
 def _is_deeper(content: object, most: int) -> bool:
-    level = [content] if isinstance(content, dict | list) else []
-    depth = 0
-    while level:
-        depth += 1
-        if depth > most:
-            return True
-        level = [child for each in level for child in _children(each) if isinstance(child, dict | list)]
-    return False
-
-
-def _children(container: dict[str, object] | list[object]) -> list[object]:
-    return list(container.values()) if isinstance(container, dict) else container
+    if not isinstance(content, dict | list):
+        return False
+    children = content.values() if isinstance(content, dict) else content
+    return most == 0 or any(_is_deeper(child, most - 1) for child in children)

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import binascii
 from base64 import b64decode
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
+from http import HTTPStatus
 from uuid import UUID
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel
 from starlette.datastructures import Headers
+
+from functions.web.problems import ProblemError
 
 PRINCIPAL_HEADER = "X-MS-CLIENT-PRINCIPAL"
 
@@ -40,12 +42,8 @@ class Caller:
         return Role.OPERATOR in self.roles or submitter == self.name
 
 
-#: Finds out who sent a request. Raises `UnknownCallerError`.
+#: Finds out who sent a request. Raises `ProblemError` 401 when it does not say.
 Identify = Callable[[Headers], Caller]
-
-
-class UnknownCallerError(Exception):
-    """The request does not say who sends it."""
 
 
 class _Claim(BaseModel):
@@ -70,25 +68,18 @@ def key_holder(name: str) -> Identify:
 
 
 def signed_in(headers: Headers) -> Caller:
-    """Read the caller from the platform's sign-in. Raises `UnknownCallerError`.
+    """Read the caller from the platform's sign-in. Raises `ProblemError` 401.
 
     The header is base64 of a JSON object with claims. The platform removes it from incoming
     requests and writes its own, but only while sign-in is on: without it, anybody could write any claim
     (https://learn.microsoft.com/azure/app-service/configure-authentication-user-identities).
     """
-    principal = _principal(headers.getlist(PRINCIPAL_HEADER))
-    object_ids = principal.values(_OBJECT_ID)
     try:
-        [object_id] = (UUID(text) for text in object_ids)
+        [header] = headers.getlist(PRINCIPAL_HEADER)
+        principal = _Principal.model_validate_json(b64decode(header, validate=True))
+        [object_id] = (UUID(text) for text in principal.values(_OBJECT_ID))
     except ValueError:
-        raise UnknownCallerError from None
+        challenge = {"WWW-Authenticate": "Bearer"}
+        raise ProblemError(HTTPStatus.UNAUTHORIZED, "Sign in first.", headers=challenge) from None
     named = principal.values(frozenset({_ROLES, principal.role_typ or _ROLES}))
     return Caller(str(object_id), frozenset(role for role in Role if role in named))
-
-
-def _principal(headers: list[str]) -> _Principal:
-    try:
-        [header] = headers
-        return _Principal.model_validate_json(b64decode(header, validate=True))
-    except (ValidationError, binascii.Error, ValueError):
-        raise UnknownCallerError from None

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import socket
+from contextlib import suppress
 from ipaddress import IPv4Address, IPv6Address, ip_address
 
 from aiohttp.abc import AbstractResolver, ResolveResult
@@ -28,7 +29,9 @@ _log = logging.getLogger(__name__)
 def check_destination(url: HttpUrl) -> HttpUrl:
     """Check an address as it stands in a setting. Raises `ValueError`."""
     host = (url.host or "").strip("[]")
-    literal = _literal(host)
+    literal = None
+    with suppress(ValueError):
+        literal = ip_address(host)
     here = host == _THIS_MACHINE or (literal is not None and literal.is_loopback)
     if literal is not None and not _may_be_reached(literal, here=here):
         raise ValueError("requests may not go to this address")
@@ -64,13 +67,6 @@ class CheckedResolver(AbstractResolver):
     async def close(self) -> None:
         """Close the resolver that it asks."""
         await self._names.close()
-
-
-def _literal(host: str) -> Address | None:
-    try:
-        return ip_address(host)
-    except ValueError:
-        return None
 
 
 def _may_be_reached(address: Address, *, here: bool) -> bool:

@@ -15,14 +15,11 @@ from functions.web.problems import PROBLEM_TYPE, problem
 #: The version of the interfaces; a change that callers must follow makes it 2.
 VERSION = "1.0.0"
 
-#: Where a function key goes (Azure Functions, "Work with access keys").
-KEY_HEADER = "x-functions-key"
-
 _JSON = "application/json"
 
 #: By default the platform asks for a key in the header; with sign-in, for a token of Entra ID as well.
 _SECURITY_SCHEMES = {
-    "functionKey": {"type": "apiKey", "in": "header", "name": KEY_HEADER},
+    "functionKey": {"type": "apiKey", "in": "header", "name": "x-functions-key"},
     "signIn": {"type": "http", "scheme": "bearer", "bearerFormat": "JWT"},
 }
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import uuid
 from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
 from http import HTTPStatus
 from typing import Any
 
@@ -31,11 +32,6 @@ class FieldFault(BaseModel):
     field: str
     reason: str
 
-    @classmethod
-    def at(cls, source: str, *path: str | int, reason: str) -> FieldFault:
-        """Name the field by its path; where that is empty, `source` as a whole is wrong."""
-        return cls(field=".".join(map(str, path)) or source, reason=reason)
-
 
 class Problem(BaseModel):
     """A problem document."""
@@ -47,40 +43,21 @@ class Problem(BaseModel):
     errors: list[FieldFault] | None = None
 
 
+@dataclass(eq=False)
 class ProblemError(Exception):
-    """Ends a request with a problem document."""
+    """Ends a request with a problem document: `detail`, the fields that are wrong, and further headers."""
 
-    def __init__(
-        self,
-        status: HTTPStatus,
-        detail: str,
-        *,
-        errors: Sequence[FieldFault] = (),
-        headers: Mapping[str, str] | None = None,
-    ) -> None:
-        """Keep what the answer says: `detail`, the fields that are wrong, and further headers."""
-        super().__init__(detail)
-        self.status = status
-        self.detail = detail
-        self.errors = list(errors)
-        self.headers = headers
+    status: HTTPStatus
+    detail: str
+    _: KW_ONLY
+    errors: Sequence[FieldFault] = ()
+    headers: Mapping[str, str] | None = None
 
 
 def problem(status: HTTPStatus, detail: str | None = None, *, errors: Sequence[FieldFault] = ()) -> Problem:
     """Make a problem document."""
     named = list(errors[:_MOST_FAULTS]) or None
     return Problem(title=status.phrase, status=status, detail=detail, errors=named)
-
-
-def problem_response(document: Problem, headers: Mapping[str, str] | None = None) -> JSONResponse:
-    """Make the answer that carries a problem document."""
-    later = {"Retry-After": "5"} if document.status == HTTPStatus.SERVICE_UNAVAILABLE else {}
-    return JSONResponse(
-        document.model_dump(exclude_none=True),
-        document.status,
-        headers={"X-Content-Type-Options": "nosniff", **later, **(headers or {})},
-        media_type=PROBLEM_TYPE,
-    )
 
 
 def problem_of(error: Exception, *, doing: str) -> Problem:
@@ -97,7 +74,7 @@ def problem_of(error: Exception, *, doing: str) -> Problem:
         case HTTPException():
             return problem(HTTPStatus(error.status_code), error.detail)
         case RequestValidationError():
-            return _invalid(error.errors())
+            return wrong_fields(error.errors())
         case _:
             reference = uuid.uuid4().hex
             _log.error("%s failed, reference %s", doing, reference, exc_info=error)
@@ -110,16 +87,14 @@ def wrong_fields(faults: Sequence[Any], *source: str) -> Problem:
 
     `source` is what the fields are of (such as `order`), unless it begins their paths, as FastAPI has it.
     """
-    first = faults[:_MOST_FAULTS]
-    named = [FieldFault.at(*source, *fault["loc"], reason=fault["msg"]) for fault in first]
-    text = f"Some fields are wrong; errors names them, up to {_MOST_FAULTS}."
-    return problem(HTTPStatus.UNPROCESSABLE_ENTITY, text, errors=named)
-
-
-def _invalid(faults: Sequence[Any]) -> Problem:
     if any(fault["type"] == "json_invalid" for fault in faults):
         return problem(HTTPStatus.BAD_REQUEST, "The body is not JSON.")
-    return wrong_fields(faults)
+    named = []
+    for fault in faults[:_MOST_FAULTS]:
+        whole, *path = [*source, *map(str, fault["loc"])]
+        named.append(FieldFault(field=".".join(path) or whole, reason=fault["msg"]))
+    text = f"Some fields are wrong; errors names them, up to {_MOST_FAULTS}."
+    return problem(HTTPStatus.UNPROCESSABLE_ENTITY, text, errors=named)
 
 
 def documented_problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
@@ -156,5 +131,12 @@ async def _answer(request: Request, error: Exception) -> JSONResponse:
 
 
 def _answer_to(error: Exception, *, doing: str) -> JSONResponse:
-    headers = error.headers if isinstance(error, ProblemError | HTTPException) else None
-    return problem_response(problem_of(error, doing=doing), headers)
+    document = problem_of(error, doing=doing)
+    later = {"Retry-After": "5"} if document.status == HTTPStatus.SERVICE_UNAVAILABLE else {}
+    further = error.headers if isinstance(error, ProblemError | HTTPException) else None
+    return JSONResponse(
+        document.model_dump(exclude_none=True),
+        document.status,
+        headers={"X-Content-Type-Options": "nosniff", **later, **(further or {})},
+        media_type=PROBLEM_TYPE,
+    )

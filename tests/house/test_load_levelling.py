@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from functions.messages.redelivery import PATIENCE_SECONDS
+from functions.messages.blueprint import PATIENCE_SECONDS
 from functions.wiring import http_session
 from tests.house.documents import ROOT
 

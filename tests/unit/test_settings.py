@@ -147,8 +147,21 @@ def test_caps_leave_something_to_be_asked(name: str, monkeypatch: pytest.MonkeyP
     assert name in _refusal()
 
 
-def test_alerts_go_where_requests_may_go(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Their address may be secret, so the refusal does not show it."""
-    monkeypatch.setenv("ALERT_WEBHOOK_URL", "http://hooks.example/canary")
+@pytest.mark.parametrize(
+    "address",
+    ["http://hooks.example/canary", "ftp://hooks.example/canary", "canary", "https://", "http://[canary"],
+)
+def test_alerts_go_where_requests_may_go(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their address may be secret, so the refusal, of one line, does not show it."""
+    monkeypatch.setenv("ALERT_WEBHOOK_URL", address)
     assert "ALERT_WEBHOOK_URL is wrong" in _refusal()
+    assert "set it to" in _refusal()
     assert "canary" not in _refusal()
+    assert "\n" not in _refusal()
+
+
+@pytest.mark.parametrize("address", ["http://localhost:9/x", "http://127.0.0.1:9/x", "http://[::1]:9/x"])
+def test_alerts_on_this_machine_need_no_https(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The local platform has no certificates."""
+    monkeypatch.setenv("ALERT_WEBHOOK_URL", address)
+    assert str(load_settings().alert_webhook_url) == address

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Protocol, assert_never
+from typing import Any, assert_never
 
 from pydantic import ValidationError
 
@@ -101,43 +101,36 @@ class NotAnAlertError(Exception):
     """A message of the queue `operator-alerts` can't be read; the text names fields, not what is in them."""
 
 
-class AlertChannel(Protocol):
-    """Where alerts are posted, in addition to the log."""
-
-    async def post(self, alert: Alert) -> None:
-        """Post an alert. Raises `TransientError` when it is not taken."""
-
-
 class Alerts:
-    """Alerts operators. An alert is logged as an error before it is posted: an alert rule finds it anyway."""
+    """Alerts operators. An alert is logged as an error before it is posted: an alert rule finds it anyway.
 
-    def __init__(self, channel: AlertChannel | None) -> None:
-        self._channel = channel
+    `post` is where alerts go in addition to the log; it raises `TransientError` when one is not taken.
+    """
+
+    def __init__(self, post: Callable[[Alert], Awaitable[None]] | None) -> None:
+        self._post = post
 
     async def alert_task(self, body: bytes) -> None:
         """Log and post an alert from the queue `operator-alerts`.
 
-        Raises `TransientError` when the channel fails, and `NotAnAlertError`: then the message is
+        Raises `TransientError` when it can't be posted, and `NotAnAlertError`: then the message is
         redelivered, and finally dead-lettered. So an alert can come twice; it names its task and epoch.
         """
-        alert = task_alert(_read(body))
+        try:
+            message = AnnouncementMessage.model_validate_json(body)
+        except ValidationError as error:
+            fields = {".".join(map(str, fault["loc"])) or "message" for fault in error.errors()}
+            raise NotAnAlertError(f"not an alert: {', '.join(sorted(fields))}") from None
+        alert = task_alert(message)
         _log.error(alert.line())
-        if self._channel is not None:
-            await self._channel.post(alert)
+        if self._post is not None:
+            await self._post(alert)
 
     async def alert_lost(self, loss: Alert) -> None:
-        """Post the alert of a lost message, which is recorded and logged already: the channel may fail."""
-        if self._channel is None:
+        """Post the alert of a lost message, which is recorded and logged already: posting may fail."""
+        if self._post is None:
             return
         try:
-            await self._channel.post(loss)
+            await self._post(loss)
         except TransientError as fault:
             _log.warning("%s not posted: %s", loss.line(), fault)
-
-
-def _read(body: bytes) -> AnnouncementMessage:
-    try:
-        return AnnouncementMessage.model_validate_json(body)
-    except ValidationError as error:
-        fields = {".".join(map(str, fault["loc"])) or "message" for fault in error.errors()}
-        raise NotAnAlertError(f"not an alert: {', '.join(sorted(fields))}") from None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Mapping
-from datetime import datetime
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 from pydantic import AliasChoices, BaseModel, Field, ValidationError
@@ -39,16 +39,15 @@ class _NamesTask(BaseModel):
     task: Annotated[TaskIdField, Field(validation_alias=AliasChoices("task_id", "order_id"))]
 
 
+@dataclass(frozen=True, slots=True)
 class DeadLetters:
     """Takes dead letters, so that no message dies unseen.
 
     The same one again is recorded once, and alerted again.
     """
 
-    def __init__(self, ports: Ports, alerts: Alerts) -> None:
-        self._store = ports.store
-        self._rejected = ports.rejected
-        self._alerts = alerts
+    ports: Ports
+    alerts: Alerts
 
     async def take(self, queue: str, message_id: str, body: bytes, properties: Mapping[str, Any]) -> None:
         """Record that a message of `queue` died: what it was, and on the task that it was about.
@@ -58,13 +57,15 @@ class DeadLetters:
         """
         reason = _reason(properties)
         task = await self._task(body)
-        await self._rejected.reject(dead_letter_queue(queue), message_id, body, reason)
+        await self.ports.rejected.reject(dead_letter_queue(queue), message_id, body, reason)
         if task is not None:
-            await self._store.change(task, MessageLost(queue=queue, message_id=message_id, reason=reason))
+            await self.ports.store.change(
+                task, MessageLost(queue=queue, message_id=message_id, reason=reason)
+            )
         loss = lost_alert(queue, message_id, None if task is None else task.record.order.task, reason)
         _log.error(loss.line())
         if queue != OPERATOR_ALERTS_QUEUE:
-            await self._alerts.alert_lost(loss)
+            await self.alerts.alert_lost(loss)
 
     async def _task(self, body: bytes) -> Stored | None:
         """Read the task that the message was about, when there is one."""
@@ -72,26 +73,20 @@ class DeadLetters:
             task = _NamesTask.model_validate_json(body).task
         except ValidationError:
             return None
-        return await self._store.load(task)
+        return await self.ports.store.load(task)
 
 
-class Backlog:
-    """Looks at the queues from time to time: Service Bus measures how many messages wait, not since when."""
+async def log_ages(ports: Ports) -> None:
+    """Log a line for each queue on which messages wait; an alert rule reads the age of the oldest.
 
-    def __init__(self, ports: Ports) -> None:
-        self._queues = ports.queues
-        self._clock = ports.clock
-
-    async def log_ages(self) -> None:
-        """Log a line for each queue on which messages wait; an alert rule reads the age of the oldest."""
-        for depth in await self._queues.depths():
-            if depth.waiting is not None and depth.waiting.oldest_at is not None:
-                facts = {"queue": depth.queue, "oldest_seconds": self._seconds_since(depth.waiting.oldest_at)}
-                _log.info("messages wait %s", json.dumps(facts))
-
-    def _seconds_since(self, at: datetime) -> int:
-        """Give the seconds since, at least 0: the service's clock may be ahead of ours."""
-        return max(0, round((self._clock.now() - at).total_seconds()))
+    Service Bus measures how many messages wait, not since when.
+    """
+    for depth in await ports.queues.depths():
+        if depth.waiting is not None and depth.waiting.oldest_at is not None:
+            age = (ports.clock.now() - depth.waiting.oldest_at).total_seconds()
+            # The service's clock may be ahead of ours.
+            facts = {"queue": depth.queue, "oldest_seconds": max(0, round(age))}
+            _log.info("messages wait %s", json.dumps(facts))
 
 
 def dead_letter_queue(queue: str) -> str:

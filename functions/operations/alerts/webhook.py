@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -11,7 +10,7 @@ from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_attempt,
 from yarl import URL
 
 from functions.operations.alerts.alerts import Alert, AlertFormat, document
-from functions.pattern.errors import SettingsError, TransientError
+from functions.pattern.errors import TransientError
 
 _TIMEOUT = aiohttp.ClientTimeout(total=10)
 _MOST_ATTEMPTS = 4
@@ -26,8 +25,6 @@ class Webhook:
 
     `first_wait` is the seconds before the second attempt; before each further one it is twice as long.
     Service Bus redelivers at once, at most ten times: without waits that would be over in a second.
-
-    Raises `SettingsError` for an address that is neither https nor on this machine.
     """
 
     def __init__(
@@ -38,8 +35,9 @@ class Webhook:
         session: Callable[[], aiohttp.ClientSession],
         first_wait: float = 1,
     ) -> None:
-        self._url = _checked(address)
-        self._format = AlertFormat(alert_format) if alert_format else _format_of(self._url)
+        self._url = URL(address, encoded=True)  # a signature in it stays as it is
+        at_teams = (self._url.host or "").rstrip(".").lower().endswith(_TEAMS_HOSTS)
+        self._format = AlertFormat(alert_format or (AlertFormat.TEAMS if at_teams else AlertFormat.GENERIC))
         self._session = session
         self._retrying = AsyncRetrying(
             retry=retry_if_exception_type(TransientError),
@@ -62,26 +60,3 @@ class Webhook:
             raise TransientError(f"alert webhook: {type(error).__name__}") from None
         if status >= _REFUSALS:
             raise TransientError(f"alert webhook answered {status}")
-
-
-def _checked(address: str) -> URL:
-    fix = "set it to an address that begins with https:// (or http:// on this machine), or leave it out"
-    try:
-        url = URL(address, encoded=True)  # a signature in it stays as it is
-    except ValueError:
-        raise SettingsError(f"setting ALERT_WEBHOOK_URL is wrong (not an address): {fix}") from None
-    if not url.host or not (url.scheme == "https" or (url.scheme == "http" and _is_loopback(url.host))):
-        raise SettingsError(f"setting ALERT_WEBHOOK_URL is wrong (not https): {fix}")
-    return url
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
-
-
-def _format_of(url: URL) -> AlertFormat:
-    host = (url.host or "").rstrip(".").lower()
-    return AlertFormat.TEAMS if host.endswith(_TEAMS_HOSTS) else AlertFormat.GENERIC

@@ -67,43 +67,38 @@ def finished_in_last_hour(pages: Iterable[IndexPage], now: datetime) -> Finished
     pages cover; at the least, to the minute that runs.
     """
     read = list(pages)
-    reached = [_reached(page, now) for page in read if page.continuation is not None]
+    # How far back the pages go that are not the last ones.
+    reached = [page.entries[-1].at if page.entries else now for page in read if page.continuation is not None]
     since = max([beginning_of_hour(now), *(_minute(at) + MINUTE for at in reached)])
     since = min(since, _minute(now))
     entries = tuple(entry for page in read for entry in page.entries if entry.at >= since)
     return Finished(entries, since, more=any(at >= since for at in reached))
 
 
-def _reached(page: IndexPage, now: datetime) -> datetime:
-    """Tell how far back a page goes that is not the last."""
-    return page.entries[-1].at if page.entries else now
-
-
 def minutes(
     entries: Sequence[tuple[Index, IndexEntry]], now: datetime, *, finished_since: datetime
 ) -> list[Minute]:
     """Count by minute up to the one that runs; what finished is known from `finished_since` on."""
-    first = beginning_of_hour(now)
     accepted = Counter(_minute(entry.submitted_at) for _, entry in entries)
     ended = Counter((_minute(entry.at), entry.state) for index, entry in entries if index is not Index.DUE)
-    lines = []
-    for at in (first + number * MINUTE for number in range(_MINUTES)):
+
+    def line(at: datetime) -> Minute:
         known = at >= finished_since
-        lines.append(
-            Minute(
-                at=at,
-                accepted=accepted[at] if known else None,
-                processed=ended[at, ProcessState.PROCESSED] if known else None,
-                compensated=ended[at, ProcessState.COMPENSATED] if known else None,
-                error=ended[at, ProcessState.ERROR],
-            )
+        return Minute(
+            at=at,
+            accepted=accepted[at] if known else None,
+            processed=ended[at, ProcessState.PROCESSED] if known else None,
+            compensated=ended[at, ProcessState.COMPENSATED] if known else None,
+            error=ended[at, ProcessState.ERROR],
         )
-    return lines
+
+    return [line(beginning_of_hour(now) + number * MINUTE) for number in range(_MINUTES)]
 
 
 def end_to_end(finished: Iterable[IndexEntry]) -> EndToEnd | None:
     """Tell how long tasks took; None when none has finished."""
-    took = sorted(_seconds(each.at - each.submitted_at) for each in finished)
+    # Hosts' clocks may differ, but nothing ends before it began.
+    took = sorted(max(0.0, (each.at - each.submitted_at).total_seconds()) for each in finished)
     if not took:
         return None
     return EndToEnd(p50=_percentile(took, 0.5), p99=_percentile(took, 0.99), tasks=len(took))
@@ -127,11 +122,6 @@ def _kinds(index: Index, entry: IndexEntry, now: datetime) -> list[str]:
 
 def _minute(time: datetime) -> datetime:
     return time.replace(second=0, microsecond=0)
-
-
-def _seconds(duration: timedelta) -> float:
-    """Give the seconds; hosts' clocks may differ, but nothing ends before it began."""
-    return max(0.0, duration.total_seconds())
 
 
 def _percentile(ordered: Sequence[float], part: float) -> float:

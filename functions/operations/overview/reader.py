@@ -11,7 +11,6 @@ from pydantic import BaseModel
 
 from functions.operations.overview.last_hour import (
     EndToEnd,
-    Finished,
     Minute,
     WorkflowLine,
     beginning_of_hour,
@@ -44,10 +43,8 @@ class Count(BaseModel):
     def of(cls, pages: Iterable[IndexPage]) -> Count:
         """Count the entries of the first page of each shard."""
         read = list(pages)
-        return cls(
-            count=sum(len(page.entries) for page in read),
-            more=any(page.continuation is not None for page in read),
-        )
+        more = any(page.continuation is not None for page in read)
+        return cls(count=sum(len(page.entries) for page in read), more=more)
 
 
 class FinishedView(BaseModel):
@@ -107,7 +104,13 @@ class OverviewReader:
             under_way=Count.of(due),
             overdue=Count.of(_overdue(page, now) for page in due),
             in_error=Count.of(errors),
-            finished=_finished_view(finished, workflows),
+            finished=FinishedView(
+                since=finished.since,
+                more=finished.more,
+                processed=sum(line.processed for line in workflows),
+                compensated=sum(line.compensated for line in workflows),
+                end_to_end=end_to_end(finished.entries),
+            ),
             workflows=workflows,
             minutes=minutes(entries, now, finished_since=finished.since),
             supervisor=None if heartbeat is None else dict(heartbeat),
@@ -146,14 +149,3 @@ def _overdue(page: IndexPage, now: datetime) -> IndexPage:
     """Keep of a page what is due; entries come by time, so what is not ends the list."""
     due = tuple(entry for entry in page.entries if entry.at <= now)
     return IndexPage(due, page.continuation if len(due) == len(page.entries) else None)
-
-
-def _finished_view(finished: Finished, workflows: Iterable[WorkflowLine]) -> FinishedView:
-    lines = list(workflows)
-    return FinishedView(
-        since=finished.since,
-        more=finished.more,
-        processed=sum(line.processed for line in lines),
-        compensated=sum(line.compensated for line in lines),
-        end_to_end=end_to_end(finished.entries),
-    )

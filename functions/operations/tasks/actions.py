@@ -1,7 +1,4 @@
-"""What operators do to a task in `Error`, and what would follow: it runs again, or it is undone.
-
-The epoch that ends is kept with who ended it and why: that row is the record of the action.
-"""
+"""What operators do to a task in `Error`, and what would follow: it runs again, or it is undone."""
 
 from __future__ import annotations
 
@@ -10,7 +7,7 @@ from http import HTTPStatus
 
 from pydantic import BaseModel
 
-from functions.operations.tasks.find import Tasks
+from functions.operations.tasks.listing import Tasks
 from functions.pattern.events import OperatorEvent, Refused, Resubmitted, UndoRequested
 from functions.pattern.identity import StepName, TaskId
 from functions.pattern.ports import Ports
@@ -27,7 +24,10 @@ _NAMES = {Resubmitted: "resubmit", UndoRequested: "undo"}
 
 
 class Actions:
-    """Operators' actions. `start_within` is in seconds: by then a Scheduler must have taken the task."""
+    """Operators' actions. `start_within` is in seconds: by then a Scheduler must have taken the task.
+
+    The epoch that ends is kept with who ended it and why: that row is the record of the action.
+    """
 
     def __init__(self, ports: Ports, start_within: float) -> None:
         self._tasks = Tasks(ports)
@@ -35,15 +35,8 @@ class Actions:
         self._clock = ports.clock
         self._start_within = timedelta(seconds=start_within)
 
-    async def resubmit(self, task: TaskId, *, who: str, reason: str) -> TaskRecord:
-        """Have a task run again from where it stopped. Raises `ProblemError` 404 and 409."""
-        return await self._act(Resubmitted, task, who, reason)
-
-    async def undo(self, task: TaskId, *, who: str, reason: str) -> TaskRecord:
-        """Have everything undone that was dispatched. Raises `ProblemError` 404 and 409."""
-        return await self._act(UndoRequested, task, who, reason)
-
-    async def _act(self, action: type[OperatorEvent], task: TaskId, who: str, reason: str) -> TaskRecord:
+    async def act(self, action: type[OperatorEvent], task: TaskId, *, who: str, reason: str) -> TaskRecord:
+        """Have a task run again or undone. Raises `ProblemError` 404 and 409."""
         stored = await self._tasks.find(task)
         epoch, start_by = stored.record.task.epoch, self._clock.now() + self._start_within
         with decision_span(stored.record, _NAMES[action]):

@@ -1,9 +1,4 @@
-"""The index entries of one state over all shards, in the order of time, with few requests for each shard.
-
-Tables are read forwards only, and what has ended is indexed by descending time. So its newest tasks are a
-merge of the shards' first pages. Every other list is read whole, as far as one request for each shard
-goes, and then sorted: the oldest of what ended, and what is under way, which is indexed by when it is due.
-"""
+"""Finds tasks for operators: one by its id, or some by their index entries or ids; never all of them."""
 
 from __future__ import annotations
 
@@ -12,14 +7,18 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
+from http import HTTPStatus
 from typing import Any
 
 from functions.operations.tasks.query import Cursor, ListQuery, Sorting
+from functions.pattern.identity import TaskId
 from functions.pattern.ports import Ports
+from functions.pattern.records import TaskRecord
 from functions.pattern.states import ProcessState
-from functions.pattern.store_ports import Index, IndexEntry, IndexPage
+from functions.pattern.store_ports import Index, IndexEntry, IndexPage, Stored
+from functions.web.problems import ProblemError
 
-MOST_PER_PAGE = 50
+_MOST_PER_PAGE = 50
 
 #: Entries that one request reads for a merge, and of a list that is read whole (Table Storage's limit).
 _MOST_TO_MERGE = 200
@@ -46,22 +45,29 @@ _INDEX = {
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """Entries in order, and where the list goes on (None: nowhere); `more` is what no cursor leads to."""
+class Found[ItemT]:
+    """Some items in order, and where the list goes on (None: nowhere); `more` is what no cursor leads to."""
 
-    entries: tuple[IndexEntry, ...]
+    items: tuple[ItemT, ...]
     next: Cursor | None = None
     more: bool = False
 
 
 class Listing:
-    """Finds the entries of one page: at most 8 requests for each shard, and more only for empty answers."""
+    """Finds index entries over all shards, in the order of time.
+
+    A page takes at most 8 requests for each shard, and more only for empty answers.
+
+    Tables are read forwards only, and what has ended is indexed by descending time: its newest tasks are a
+    merge of the shards' first pages. Every other list is read whole, as far as one request for each shard
+    goes, and sorted: the oldest of what ended, and what is under way, which is indexed by when it is due.
+    """
 
     def __init__(self, ports: Ports) -> None:
         self._index = ports.index
         self._clock = ports.clock
 
-    async def page(self, query: ListQuery) -> Found:
+    async def page(self, query: ListQuery) -> Found[IndexEntry]:
         """Find up to 50 entries from the cursor on; fewer, even none, while the list still goes on.
 
         Raises `TransientError`, and `ProblemError` 422 for a cursor that is not this list's.
@@ -71,7 +77,7 @@ class Listing:
             return await self._merged(wanted)
         return await self._whole(wanted)
 
-    async def _merged(self, wanted: _Wanted) -> Found:
+    async def _merged(self, wanted: _Wanted) -> Found[IndexEntry]:
         entries: list[IndexEntry] = []
         for _ in range(_MOST_ROUNDS):
             pages = await self._pages(wanted.index, *wanted.bounds(), most=_MOST_TO_MERGE)
@@ -82,11 +88,11 @@ class Listing:
             horizon = min(ends, key=wanted.rank)  # beyond it, some page does not show all that there is
             entries += wanted.of(each for each in read if wanted.rank(each) <= wanted.rank(horizon))
             wanted = replace(wanted, place=wanted.cursor(horizon))
-            if len(entries) > MOST_PER_PAGE:
+            if len(entries) > _MOST_PER_PAGE:
                 break
         return wanted.first(entries, wanted.place)
 
-    async def _whole(self, wanted: _Wanted) -> Found:
+    async def _whole(self, wanted: _Wanted) -> Found[IndexEntry]:
         under_way = wanted.index is Index.DUE
         since, until = (None, None) if under_way else wanted.bounds()
         pages = await self._pages(wanted.index, since, until, most=_MOST_AT_ONCE)
@@ -108,6 +114,49 @@ class Listing:
         while not page.entries and page.continuation is not None:
             page = await self._index.page(index, shard, after=page.continuation, **bounds)
         return page
+
+
+class Tasks:
+    """Finds tasks. Index entries are hints: each task is read before it is shown.
+
+    So a page can have fewer tasks than fit, even none, while the list goes on.
+    """
+
+    def __init__(self, ports: Ports) -> None:
+        self._store = ports.store
+        self._index = ports.index
+        self._listing = Listing(ports)
+
+    async def find(self, task: TaskId) -> Stored:
+        """Read one task. Raises `ProblemError` 404 when there is none, and `TransientError`."""
+        stored = await self._store.load(task)
+        if stored is None:
+            raise ProblemError(HTTPStatus.NOT_FOUND, "No task is recorded under this id.")
+        return stored
+
+    async def page(self, query: ListQuery) -> Found[TaskRecord]:
+        """Read a page of at most 50 tasks. Raises `TransientError`, and `ProblemError` 422."""
+        if query.prefix is not None:
+            return await self._named(query.prefix, query)
+        found = await self._listing.page(query)
+        records = await self._records(entry.task for entry in found.items)
+        shown = tuple(each for each in records if each.task.process_state is query.listed_state)
+        return Found(shown, found.next, found.more)
+
+    async def _named(self, prefix: str, query: ListQuery) -> Found[TaskRecord]:
+        """Read up to 50 tasks by their ids; `more` says that a longer prefix finds others."""
+        shards = range(self._index.shards)
+        reads = (self._index.named(prefix, shard, most=_MOST_PER_PAGE + 1) for shard in shards)
+        found = {task for ids in await asyncio.gather(*reads) for task in ids}
+        ids = sorted({TaskId(prefix), *found})  # the task of just that name, too, however many follow
+        records = (await self._records(ids[: _MOST_PER_PAGE + 1]))[:_MOST_PER_PAGE]
+        shown = (each for each in records if query.workflow in {None, each.order.workflow})
+        in_state = (each for each in shown if query.state in {None, each.task.process_state})
+        return Found(tuple(in_state), more=len(found) > _MOST_PER_PAGE)
+
+    async def _records(self, tasks: Iterable[TaskId]) -> list[TaskRecord]:
+        read = await asyncio.gather(*map(self._store.load, tasks))
+        return [stored.record for stored in read if stored is not None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,11 +189,11 @@ class _Wanted:
         since_epoch = at.at - _EPOCH
         return since_epoch if self.query.order is Sorting.OLDEST else -since_epoch, at.task
 
-    def first(self, entries: list[IndexEntry], following: Cursor | None) -> Found:
+    def first(self, entries: list[IndexEntry], following: Cursor | None) -> Found[IndexEntry]:
         """Give as many entries as fit on a page; `following` is where the list goes on after all of them."""
-        if len(entries) <= MOST_PER_PAGE:
+        if len(entries) <= _MOST_PER_PAGE:
             return Found(tuple(entries), following)
-        shown = tuple(entries[:MOST_PER_PAGE])
+        shown = tuple(entries[:_MOST_PER_PAGE])
         return Found(shown, self.cursor(shown[-1]))
 
     def cursor(self, entry: IndexEntry) -> Cursor:

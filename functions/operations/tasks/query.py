@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import binascii
 from base64 import urlsafe_b64decode, urlsafe_b64encode
+from contextlib import suppress
 from datetime import timedelta
 from enum import StrEnum
 from http import HTTPStatus
 from typing import Annotated
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 
 from functions.pattern.definition import NAME_PATTERN
 from functions.pattern.identity import TASK_ID_PATTERN
@@ -72,17 +72,11 @@ class ListQuery(BaseModel):
         """Tell after which entry the page begins. Raises `ProblemError` 422 for another list's cursor."""
         if self.cursor is None:
             return None
-        try:
+        with suppress(ValueError):
             json = urlsafe_b64decode(self.cursor + "=" * (-len(self.cursor) % 4))
             cursor = Cursor.model_validate_json(json)
-        except (ValidationError, binascii.Error, ValueError):
-            raise _not_a_cursor() from None
-        of_this_list = (cursor.state, cursor.sorting) == (self.listed_state, self.order)
-        if not of_this_list or cursor.at.utcoffset() != timedelta(0):
-            raise _not_a_cursor()
-        return cursor
-
-
-def _not_a_cursor() -> ProblemError:
-    fault = FieldFault(field="cursor", reason="not a cursor of this list")
-    return ProblemError(HTTPStatus.UNPROCESSABLE_ENTITY, "Some fields are wrong.", errors=[fault])
+            of_this_list = (cursor.state, cursor.sorting) == (self.listed_state, self.order)
+            if of_this_list and cursor.at.utcoffset() == timedelta(0):
+                return cursor
+        fault = FieldFault(field="cursor", reason="not a cursor of this list")
+        raise ProblemError(HTTPStatus.UNPROCESSABLE_ENTITY, "Some fields are wrong.", errors=[fault])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime
 
 from pydantic import BaseModel, ConfigDict, ValidationInfo, field_validator
@@ -10,40 +9,9 @@ from pydantic import BaseModel, ConfigDict, ValidationInfo, field_validator
 from functions.operations.tasks.actions import Prospects, prospects
 from functions.pattern.definition import Workflow
 from functions.pattern.identity import FIRST_EPOCH, StepName
-from functions.pattern.records import (
-    LostMessage,
-    Order,
-    SentAnnouncement,
-    TaskRecord,
-)
+from functions.pattern.records import LostMessage, Order, SentAnnouncement, TaskRecord
 from functions.pattern.states import Direction, ProcessState, Remedy
 from functions.web.views import StepView, read_from
-
-#: What began a task's history, beside the ways in which epochs end.
-_SUBMITTED = "submitted"
-
-
-#: Stands for the trace's id in the address (`TRACE_URL_TEMPLATE`).
-_TRACE_ID = "{trace_id}"
-
-
-@dataclass(frozen=True, slots=True)
-class Traces:
-    """Names orders' traces; `url_template` is the address at which one is shown, if there is any."""
-
-    url_template: str | None = None
-
-    def url(self, traceparent: str | None) -> str | None:
-        """Write the address of a trace, or None when there is no trace, or nowhere to look at it."""
-        trace = trace_id(traceparent)
-        if trace is None or self.url_template is None:
-            return None
-        return self.url_template.replace(_TRACE_ID, trace)
-
-
-def trace_id(traceparent: str | None) -> str | None:
-    """Give the id out of a `traceparent`: 32 hexadecimal digits, its second part (W3C Trace Context §3.2)."""
-    return None if traceparent is None else traceparent.split("-")[1]
 
 
 class TaskLine(BaseModel):
@@ -112,7 +80,7 @@ class TransitionView(BaseModel):
     def submitted(cls, order: Order) -> TransitionView:
         """Show how a task began."""
         return cls(
-            event=_SUBMITTED,
+            event="submitted",
             at=order.submitted_at,
             epoch=FIRST_EPOCH,
             who=order.submitter,
@@ -125,22 +93,27 @@ class TransitionView(BaseModel):
         )
 
 
-class TaskView(TaskLine):
+class TaskDetails(TaskLine):
+    """One task as it stands in its current epoch."""
+
+    workflow_version: int = read_from("order", "workflow_version")
+    submitter: str = read_from("order", "submitter")
+    reply_to: str | None = read_from("order", "reply_to")
+    correlation_id: str | None = read_from("order", "correlation_id")
+    on_failure: Remedy = read_from("order", "on_failure")
+    on_exhausted: Remedy = read_from("order", "on_exhausted")
+    complete_by: datetime | None = read_from("task", "complete_by")
+    not_before: datetime | None = read_from("task", "not_before")
+    steps: list[StepDetails]
+
+
+class TaskView(TaskDetails):
     """One task whole: as it stands in its current epoch, how it came there, and what can be done about it.
 
     `notices` are those that were sent. `needs` names the steps that each step needs, and is null when the
     workflow is not registered any more.
     """
 
-    workflow_version: int
-    submitter: str
-    reply_to: str | None
-    correlation_id: str | None
-    on_failure: Remedy
-    on_exhausted: Remedy
-    complete_by: datetime | None
-    not_before: datetime | None
-    steps: list[StepDetails]
     needs: dict[StepName, list[StepName]] | None
     history: list[TransitionView]
     notices: list[SentAnnouncement]
@@ -150,34 +123,33 @@ class TaskView(TaskLine):
     trace_url: str | None
 
     @classmethod
-    def whole(cls, record: TaskRecord, workflow: Workflow | None, traces: Traces, now: datetime) -> TaskView:
+    def whole(
+        cls, record: TaskRecord, workflow: Workflow | None, trace_url_template: str | None, now: datetime
+    ) -> TaskView:
         """Show a task's record; its history begins with its submission."""
         order = record.order
+        trace_id = trace_url = None
+        if order.traceparent is not None:
+            trace_id = order.traceparent.split("-")[1]  # 32 hexadecimal digits (W3C Trace Context §3.2)
+            trace_url = trace_url_template and trace_url_template.replace("{trace_id}", trace_id)
         return cls(
-            **dict(TaskLine.model_validate(record)),
-            workflow_version=order.workflow_version,
-            submitter=order.submitter,
-            reply_to=order.reply_to,
-            correlation_id=order.correlation_id,
-            on_failure=order.on_failure,
-            on_exhausted=order.on_exhausted,
-            complete_by=record.task.complete_by,
-            not_before=record.task.not_before,
-            steps=[StepDetails.model_validate(step) for step in record.steps],
+            **dict(TaskDetails.model_validate(record)),
             needs=None if workflow is None else {step.name: sorted(step.needs) for step in workflow.steps},
             history=[TransitionView.submitted(order), *map(TransitionView.model_validate, record.history)],
             notices=sorted(record.sent, key=lambda notice: notice.sent_at),
             lost_messages=list(record.lost),
             prospects=prospects(record, now),
-            trace_id=trace_id(order.traceparent),
-            trace_url=traces.url(order.traceparent),
+            trace_id=trace_id,
+            trace_url=trace_url,
         )
 
 
 class ActionTaken(BaseModel):
     """An operator's action is recorded; the task goes on in `epoch`."""
 
-    id: str
-    epoch: int
-    state: ProcessState
-    direction: Direction
+    model_config = ConfigDict(from_attributes=True)
+
+    id: str = read_from("task", "order_id")
+    epoch: int = read_from("task", "epoch")
+    state: ProcessState = read_from("task", "process_state")
+    direction: Direction = read_from("task", "direction")

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from functions.operations.alerts.alerts import Alerts
-from functions.operations.alerts.queues import Backlog, DeadLetters
+from functions.operations.alerts.queues import DeadLetters, log_ages
 from functions.pattern.announcements import announcements
 from functions.pattern.messages import announcement_message
 from functions.pattern.ports import Pile, QueueDepth
@@ -110,7 +110,7 @@ async def test_waiting_messages_are_found_with_their_age(caplog: pytest.LogCaptu
             return [QueueDepth("submissions", Pile(1, more=False, oldest_at=START), None)]
 
     query = read_query("waiting-messages")
-    await Backlog(fake_ports(queues=Queues())).log_ages()
+    await log_ages(fake_ports(queues=Queues()))
     assert query.head
     assert caplog.messages[-1].startswith(query.head)
     assert query.facts == _facts(caplog.messages[-1]).keys()

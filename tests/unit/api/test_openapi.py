@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from functions.api.submissions import batch_item_model
+from functions.api.models import batch_item_model
 from functions.web.openapi import api_document
 from functions.workflows.orders.definition import ORDERS
 from tests.unit.api.conftest import Api

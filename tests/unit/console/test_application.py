@@ -6,7 +6,7 @@ import azure.durable_functions as df
 import azure.functions as func
 import pytest
 
-from functions.console.application import console_application, console_blueprint, console_files
+from functions.console.application import console_application, console_blueprint
 from tests.fakes.asgi import AsgiClient
 from tests.unit.api.samples import problem
 
@@ -14,7 +14,7 @@ from tests.unit.api.samples import problem
 @pytest.fixture
 def browser() -> AsgiClient:
     """Ask the application as a browser does."""
-    return AsgiClient(console_application(console_files()))
+    return AsgiClient(console_application())
 
 
 @pytest.mark.parametrize(
@@ -47,7 +47,7 @@ async def test_page_and_files_are_kept_from_harm(browser: AsgiClient, path: str,
 
 async def test_file_that_is_known_is_not_sent_again() -> None:
     """Its tag says so; another tag gets the file."""
-    app = console_application(console_files())
+    app = console_application()
     tag = (await AsgiClient(app).get("/api/ops")).headers["etag"]
     known = await AsgiClient(app, {"If-None-Match": tag}).get("/api/ops")
     assert (known.status, known.body) == (304, b"")

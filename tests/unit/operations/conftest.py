@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from functions.operations.application import operators_application
-from functions.operations.tasks.views import Traces
 from functions.pattern.definition import Registry
 from functions.pattern.identity import TaskId
 from functions.pattern.ports import Pile, QueueDepth
@@ -46,7 +45,12 @@ class SeenQueues:
 class Desk:
     """The application, and what is behind it."""
 
-    def __init__(self, guard: Guard | None = None) -> None:
+    def __init__(
+        self,
+        guard: Guard | None = None,
+        *,
+        trace_url_template: str | None = "https://traces.example.com/{trace_id}/all",
+    ) -> None:
         self.clock = FakeClock()
         self.store = MemoryStateStore(self.clock)
         self.index = MemoryTaskIndex(self.store)
@@ -69,7 +73,7 @@ class Desk:
             self.bus_figures,
             guard=guard or _KEYS,
             start_within=30,
-            traces=Traces("https://traces.example.com/{trace_id}/all"),
+            trace_url_template=trace_url_template,
         )
         self._client = AsgiClient(self.application, headers={"X-Requested-With": "test"})
 

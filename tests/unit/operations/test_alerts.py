@@ -72,14 +72,14 @@ async def test_alert_is_one_line_that_a_rule_can_match(caplog: pytest.LogCapture
 async def test_alert_is_posted() -> None:
     """To the channel, when there is one."""
     channel = Channel()
-    await Alerts(channel).alert_task(BODY)
+    await Alerts(channel.post).alert_task(BODY)
     assert channel.posted == [task_alert(MESSAGE)]
 
 
 async def test_alert_that_is_not_taken_comes_again(caplog: pytest.LogCaptureFixture) -> None:
     """The queue keeps it; the log has it all the same."""
     with pytest.raises(TransientError):
-        await Alerts(Channel(TransientError("alert webhook answered 500"))).alert_task(BODY)
+        await Alerts(Channel(TransientError("alert webhook answered 500")).post).alert_task(BODY)
     assert len(_errors(caplog)) == 1
 
 
@@ -96,10 +96,10 @@ async def test_message_that_is_no_alert_ends_as_a_dead_letter(body: bytes, field
 async def test_loss_is_posted_when_that_is_possible(caplog: pytest.LogCaptureFixture) -> None:
     """It is on record already: a channel that fails, or is not there, is no reason to read it again."""
     channel = Channel()
-    await Alerts(channel).alert_lost(LOSS)
+    await Alerts(channel.post).alert_lost(LOSS)
     assert channel.posted == [LOSS]
     await Alerts(None).alert_lost(LOSS)
-    await Alerts(Channel(TransientError("alert webhook answered 500"))).alert_lost(LOSS)
+    await Alerts(Channel(TransientError("alert webhook answered 500")).post).alert_lost(LOSS)
     assert "alert webhook answered 500" in caplog.text
 
 

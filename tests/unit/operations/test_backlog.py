@@ -8,7 +8,7 @@ from datetime import timedelta
 
 import pytest
 
-from functions.operations.alerts.queues import Backlog
+from functions.operations.alerts.queues import log_ages
 from functions.pattern.ports import Pile, QueueDepth
 from tests.fakes.clock import START
 from tests.fakes.ports import fake_ports
@@ -29,7 +29,7 @@ class Looked:
 
 async def _told(caplog: pytest.LogCaptureFixture, *depths: QueueDepth) -> list[str]:
     caplog.set_level(logging.INFO)
-    await Backlog(fake_ports(queues=Looked(*depths))).log_ages()
+    await log_ages(fake_ports(queues=Looked(*depths)))
     return caplog.messages
 
 

@@ -2,52 +2,49 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import azure.durable_functions as df
 import pytest
+from fastapi import FastAPI
 
 from functions.operations.alerts.alerts import Alerts
-from functions.operations.alerts.queues import QUEUES, Backlog, DeadLetters
-from functions.operations.blueprint import (
-    alerts_blueprint,
-    backlog_blueprint,
-    dead_letters_blueprint,
-    housekeeping_blueprint,
-)
-from functions.operations.housekeeping import DurableInstances, Housekeeping, SchedulerInstances
+from functions.operations.alerts.queues import QUEUES
+from functions.operations.blueprint import operations_blueprint
+from functions.operations.housekeeping import Housekeeping, purge_durable_instance
 from functions.pattern.identity import SchedulerId
+from tests.fakes.ports import fake_ports
+from tests.fakes.queues import RecordedRejections, Rejection
+from tests.unit.operations.conftest import SeenQueues
 
 
-class Taken:
-    """Stands in for everything behind the functions, and keeps what it is handed."""
+class Operations:
+    """The functions, and what is behind them; it stands in for alerts and housekeeping."""
 
     def __init__(self) -> None:
-        self.calls: list[tuple[Any, ...]] = []
+        self.alerts: list[bytes] = []
+        self.rejections, self.queues = RecordedRejections(), SeenQueues()
+        ports = fake_ports(rejected=self.rejections, queues=self.queues)
+        app = df.DFApp()
+        alerts, housekeeping = cast("Alerts", self), Housekeeping(ports, 30)
+        app.register_functions(operations_blueprint(FastAPI(), alerts, ports, housekeeping))
+        self.functions: dict[str, Any] = {each.get_function_name(): each for each in app.get_functions()}
 
     async def alert_task(self, body: bytes) -> None:
         """Take an alert."""
-        self.calls.append((body,))
+        self.alerts.append(body)
 
-    async def take(self, queue: str, message_id: str, body: bytes, properties: Mapping[str, Any]) -> None:
-        """Take a dead letter."""
-        self.calls.append((queue, message_id, body, properties))
-
-    async def log_ages(self) -> None:
-        """Log how long messages have waited."""
-        self.calls.append(())
-
-    async def run(self, instances: SchedulerInstances) -> None:
-        """Keep house."""
-        self.calls.append((instances,))
+    async def alert_lost(self, _loss: object) -> None:
+        """Take a loss."""
 
 
-def _functions(blueprint: df.Blueprint) -> dict[str, Any]:
-    app = df.DFApp()
-    app.register_functions(blueprint)
-    return {each.get_function_name(): each for each in app.get_functions()}
+@pytest.fixture
+def operations() -> Operations:
+    """Register the functions."""
+    return Operations()
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,45 +60,43 @@ class Message:
         return self.body
 
 
-async def test_alert_is_taken_from_its_queue() -> None:
+async def test_alert_is_taken_from_its_queue(operations: Operations) -> None:
     """The whole body, as it came."""
-    taken = Taken()
-    functions = _functions(alerts_blueprint(_as(Alerts, taken)))
-    assert functions["operator_alert"].get_trigger().queue_name == "operator-alerts"
-    await functions["operator_alert"].get_user_function()(Message(b"{}"))
-    assert taken.calls == [(b"{}",)]
+    function = operations.functions["operator_alert"]
+    assert function.get_trigger().queue_name == "operator-alerts"
+    await function.get_user_function()(Message(b"{}"))
+    assert operations.alerts == [b"{}"]
 
 
-async def test_each_queue_has_a_reader_of_its_dead_letters() -> None:
+async def test_each_queue_has_a_reader_of_its_dead_letters(operations: Operations) -> None:
     """Under a name of its own; it knows which queue it reads."""
-    taken = Taken()
-    functions = _functions(dead_letters_blueprint(_as(DeadLetters, taken), QUEUES))
-    assert len(functions) == len(QUEUES)
-    reader = functions["dead_letter_agent_replies"]
+    readers = [name for name in operations.functions if name.startswith("dead_letter_")]
+    assert len(readers) == len(QUEUES)
+    reader = operations.functions["dead_letter_agent_replies"]
     assert reader.get_trigger().queue_name == "agent-replies/$DeadLetterQueue"
     await reader.get_user_function()(Message(b"x", application_properties={"DeadLetterReason": "expired"}))
     await reader.get_user_function()(Message(b"x", None))
-    assert taken.calls == [
-        ("agent-replies", "m-1", b"x", {"DeadLetterReason": "expired"}),
-        ("agent-replies", "", b"x", {}),
+    assert operations.rejections.all == [
+        Rejection("agent-replies/$DeadLetterQueue", "m-1", b"x", "expired"),
+        Rejection("agent-replies/$DeadLetterQueue", "", b"x", "not said"),
     ]
 
 
-async def test_ages_of_messages_are_logged_every_five_minutes() -> None:
+async def test_ages_of_messages_are_logged_every_five_minutes(
+    operations: Operations, caplog: pytest.LogCaptureFixture
+) -> None:
     """As often as alert rules look."""
-    taken = Taken()
-    [timer] = _functions(backlog_blueprint(_as(Backlog, taken))).values()
+    caplog.set_level(logging.INFO)
+    timer = operations.functions["backlog"]
     assert timer.get_trigger().schedule == "0 */5 * * * *"
     await timer.get_user_function()(None)
-    assert taken.calls == [()]
+    assert operations.queues.looks == 1
+    assert "submissions" in caplog.text
 
 
-def test_housekeeping_runs_by_its_schedule() -> None:
-    """Every night, or as it is told."""
-    [by_default] = _functions(housekeeping_blueprint(_as(Housekeeping, Taken()))).values()
-    assert by_default.get_trigger().schedule == "0 30 3 * * *"
-    [told] = _functions(housekeeping_blueprint(_as(Housekeeping, Taken()), schedule="*/5 * * * * *")).values()
-    assert told.get_trigger().schedule == "*/5 * * * * *"
+def test_housekeeping_runs_every_night(operations: Operations) -> None:
+    """When few orders are under way."""
+    assert operations.functions["housekeeping"].get_trigger().schedule == "0 30 3 * * *"
 
 
 class Client:
@@ -126,9 +121,5 @@ class Client:
 async def test_instance_that_still_runs_is_ended_first(instance: str, gone: bool) -> None:  # noqa: FBT001 - a case
     """It is purged another day; any other is gone now."""
     client = Client("task-1.1")
-    assert await DurableInstances(client).purge(SchedulerId(instance)) is gone
+    assert await purge_durable_instance(client, SchedulerId(instance)) is gone
     assert client.terminated == ([] if gone else ["task-1.1"])
-
-
-def _as[PartT](_part: type[PartT], stand_in: object) -> PartT:
-    return stand_in  # type: ignore[return-value]  # it has the one method that the function calls

@@ -32,7 +32,7 @@ class Bench:
         self.store = MemoryStateStore(FakeClock())
         self.rejections = RecordedRejections()
         self.alerts: list[Alert] = []
-        self.reader = DeadLetters(fake_ports(store=self.store, rejected=self.rejections), Alerts(self))
+        self.reader = DeadLetters(fake_ports(store=self.store, rejected=self.rejections), Alerts(self.post))
 
     async def post(self, alert: Alert) -> None:
         """Keep the alert, as the webhook would post it."""

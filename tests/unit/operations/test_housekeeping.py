@@ -64,7 +64,7 @@ class Bench:
     async def run(self, *, days: float, most: int = 5_000) -> tuple[int, int]:
         """Keep house after so many days; give how many tasks were purged, and left."""
         self.clock.advance(days * _DAY)
-        purge = await self.housekeeping.run(self, most=most)
+        purge = await self.housekeeping.run(self.purge, most=most)
         assert purge.rejected == 3
         return purge.tasks, purge.left
 

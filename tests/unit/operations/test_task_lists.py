@@ -136,7 +136,7 @@ async def test_more_than_one_reading_of_the_oldest_is_said(desk: Desk) -> None:
     assert (await Listing(desk.ports).page(query)).more
     assert desk.index.requests == desk.index.shards
     found = await Listing(desk.ports).page(query.model_copy(update={"min_age": 1_500}))
-    assert (found.more, found.entries) == (False, tuple(ended[:50]))
+    assert (found.more, found.items) == (False, tuple(ended[:50]))
 
 
 @pytest.mark.parametrize(
@@ -184,7 +184,7 @@ async def test_newest_of_very_many_are_found_at_once(desk: Desk) -> None:
     desk.index.wrong[Index.DONE] = ended
     desk.clock.advance(20_000)
     found = await Listing(desk.ports).page(ListQuery(state=ProcessState.PROCESSED))
-    assert found.entries == tuple(ended[:-51:-1])
+    assert found.items == tuple(ended[:-51:-1])
     assert desk.index.requests == desk.index.shards
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from functions.operations.tasks.views import Traces
 from tests.fakes.tasks import pending
 from tests.fakes.workflows import LINE, TASK
 from tests.unit.operations.conftest import Desk
@@ -28,6 +27,10 @@ async def test_task_without_a_trace_names_none(desk: Desk) -> None:
     assert (shown["trace_id"], shown["trace_url"]) == (None, None)
 
 
-def test_trace_has_no_address_where_traces_are_not_shown() -> None:
+async def test_trace_has_no_address_where_traces_are_not_shown() -> None:
     """Its id is all there is."""
-    assert Traces().url(TRACEPARENT) is None
+    desk = Desk(trace_url_template=None)
+    record = pending(LINE)
+    desk.holds(replace(record, order=replace(record.order, traceparent=TRACEPARENT)))
+    shown = (await desk.get(f"/tasks/{TASK}")).json
+    assert (shown["trace_id"], shown["trace_url"]) == (TRACE, None)

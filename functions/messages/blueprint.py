@@ -1,0 +1,61 @@
+"""Functions that queues trigger: each message is processed in a span, and retried before it is given back."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from functools import partial
+
+import azure.durable_functions as df
+import azure.functions as func
+from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_delay, wait_random_exponential
+
+from functions.pattern.errors import TransientError
+from functions.telemetry.messages import message_span
+
+#: The setting, or the prefix of the settings, that says where Service Bus is.
+CONNECTION = "ServiceBusConnection"
+
+#: Seconds for which one delivery is retried; ten of them outlast an outage of several minutes.
+PATIENCE_SECONDS = 45.0
+
+_FIRST_WAIT = 0.2
+_LONGEST_WAIT = 10.0
+
+
+def queue_function(
+    blueprint: df.Blueprint,
+    name: str,
+    queue: str,
+    take: Callable[[func.ServiceBusMessage], Awaitable[None]],
+    *,
+    patience: float = PATIENCE_SECONDS,
+) -> None:
+    """Register a function that has `take` process each message of a queue; `patience` is in seconds."""
+
+    @blueprint.function_name(name)
+    @blueprint.service_bus_queue_trigger(arg_name="message", queue_name=queue, connection=CONNECTION)
+    async def process_message(message: func.ServiceBusMessage) -> None:
+        await process(queue, message, partial(take, message), patience=patience)
+
+
+async def process(
+    queue: str,
+    message: func.ServiceBusMessage,
+    work: Callable[[], Awaitable[None]],
+    *,
+    patience: float = PATIENCE_SECONDS,
+) -> None:
+    """Do the work on a message in a span, and again while it raises `TransientError`.
+
+    Raises the last of them after `patience` seconds (0: no retry). A message that fails is redelivered at
+    once, ten times at most, and then dead-lettered: without retries in here, an outage of a few seconds
+    would dead-letter every message in it (Service Bus trigger: no retry policy, immediate redelivery).
+    """
+    retrying = AsyncRetrying(
+        retry=retry_if_exception_type(TransientError),
+        stop=stop_after_delay(patience),
+        wait=wait_random_exponential(multiplier=_FIRST_WAIT, max=_LONGEST_WAIT),
+        reraise=True,
+    )
+    with message_span(queue, message):
+        await retrying(work)
