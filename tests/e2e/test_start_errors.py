@@ -13,7 +13,7 @@ pytestmark = pytest.mark.process
 
 
 @pytest.mark.parametrize(
-    ("settings", "told"),
+    ("settings", "expected"),
     [
         ({"PAYMENT_URL": "nowhere"}, "setting PAYMENT_URL is wrong"),
         ({"STATE_SHARDS": "many"}, "setting STATE_SHARDS is wrong"),
@@ -21,13 +21,13 @@ pytestmark = pytest.mark.process
     ],
 )
 async def test_wrong_setting_stops_the_start_with_one_line(
-    tmp_path: Path, settings: dict[str, str], told: str
+    tmp_path: Path, settings: dict[str, str], expected: str
 ) -> None:
     """The developer sees the setting's name and the fix, and no stack trace."""
     with pytest.raises(PartFailedError) as failure:
         async with running(tmp_path, settings):
             pass
-    assert told in str(failure.value)
+    assert expected in str(failure.value)
     assert "Traceback" not in str(failure.value)
 
 

@@ -24,7 +24,7 @@ _INVALID_ITEMS = [ITEM | {f"unknown-{number}": number for number in range(4)}] *
 async def test_other_requests_are_served_between_its_orders(
     change: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Between any two of its orders that take the time allowed for one turn."""
+    """When each order takes longer than requests may wait, they are served between any two."""
     monkeypatch.setattr(batch, "_TURN", 0)
     assert await _turns_during([ORDER | change] * 100) >= 100
 
