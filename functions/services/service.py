@@ -3,6 +3,7 @@
 # ruff: noqa: I002 - FastAPI needs the body's model itself, which is the service's and has no global name
 
 import json
+import re
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -17,12 +18,17 @@ from fastapi import APIRouter, Body, Path, Response
 from pydantic import BaseModel
 
 from functions.pattern.definition import Json
+from functions.pattern.errors import DefinitionError
 from functions.pattern.identity import TASK_ID_PATTERN
 from functions.pattern.ports import Clock
 from functions.web.problems import ProblemError
 
 #: The path below which all sample services are served.
 SERVICES_PATH = "/api/services"
+
+#: Names become names of tables; these are the state store's own, or have a meaning in the path.
+_NAME = re.compile("[a-z]{3,32}")
+_TAKEN = frozenset({"tasks", "rejected", "faults"})
 
 ResourceId = Annotated[str, Path(pattern=TASK_ID_PATTERN)]
 
@@ -75,10 +81,20 @@ class Resources:
 
 @dataclass(frozen=True, slots=True)
 class SampleService:
-    """One sample service: its name in the path, and what adds its routes to a router for that path."""
+    """One sample service: its name in the path, and what adds its routes to a router for that path.
+
+    Raises `DefinitionError` for a name that its table can't have.
+    """
 
     name: str
     add_routes: Callable[[APIRouter, Resources], None]
+
+    def __post_init__(self) -> None:
+        if not _NAME.fullmatch(self.name) or self.name in _TAKEN:
+            raise DefinitionError(
+                f"sample service '{self.name}': its name must be 3 to 32 letters from a to z, and neither of"
+                f" {', '.join(sorted(_TAKEN))}"
+            )
 
     @property
     def table(self) -> str:

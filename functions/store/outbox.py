@@ -12,9 +12,9 @@ from functions.pattern.ports import Clock
 from functions.pattern.request_figures import StoreFigures
 from functions.store.connect import table_faults
 from functions.store.entities import announcement_of, sent_entity
-from functions.store.keys import OUTBOX, outbox_row, shard_key, shard_of
+from functions.store.keys import OUTBOX, order_row, outbox_row, shard_key, shard_of
 from functions.store.pages import KEYS_BETWEEN, read_page
-from functions.store.transactions import Operation, ShardWriter, Transaction
+from functions.store.transactions import Conflicted, Operation, ShardWriter, Transaction
 
 
 class TableOutbox:
@@ -34,12 +34,21 @@ class TableOutbox:
         return [announcement for announcement in found if announcement.at < before]
 
     async def mark_sent(self, announcement: Announcement) -> None:
-        """Replace the row by a mark with the time now; harmless when another process has done so."""
+        """Replace the row by a mark with the time now; harmless when another process has done so.
+
+        A task that was purged meanwhile gets no mark: it would be shown for another task under its id.
+        """
         task = announcement.task
-        mark = Operation("upsert", sent_entity(announcement, self._clock.now()))
-        sent = Transaction(task, (mark, Operation("delete", {"RowKey": outbox_row(announcement)})))
+        operations = (
+            Operation("touch", {"RowKey": order_row(task)}),
+            Operation("upsert", sent_entity(announcement, self._clock.now())),
+            Operation("delete", {"RowKey": outbox_row(announcement)}),
+        )
+        writer = ShardWriter(self._table, shard_of(task, self._shards), self._figures)
         with table_faults():
-            await ShardWriter(self._table, shard_of(task, self._shards), self._figures).commit([sent])
+            [result] = await writer.commit([Transaction(task, operations)])
+        if isinstance(result, Conflicted):
+            await self.give_up(announcement)
 
     async def give_up(self, announcement: Announcement) -> None:
         """Delete the row; harmless when it is gone (the SDK takes 404 for done)."""

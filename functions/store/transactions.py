@@ -35,12 +35,14 @@ _REPEATED = frozenset({"POST"})
 class Operation:
     """One row's change. `etag` makes an update conditional."""
 
-    kind: Literal["create", "update", "upsert", "delete"]
+    kind: Literal["create", "update", "upsert", "touch", "delete"]
     entity: Entity
     etag: str | None = None
 
     def wire(self) -> tuple[str, Entity, Mapping[str, Any]]:
-        """Give the operation as the SDK takes it; an update replaces the row whole."""
+        """Give the operation as the SDK takes it; `update` replaces the row, `touch` only needs it."""
+        if self.kind == "touch":
+            return "update", self.entity, {"mode": UpdateMode.MERGE}
         options: dict[str, Any] = {}
         if self.kind in {"update", "upsert"}:
             options["mode"] = UpdateMode.REPLACE

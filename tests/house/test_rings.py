@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import shutil
 import subprocess
@@ -84,3 +85,10 @@ def test_import_that_crosses_a_ring_is_refused(copy: Path, place: str, imported:
             planted.unlink(missing_ok=True)
         else:
             planted.write_text(before, encoding="utf-8")
+
+
+@pytest.mark.parametrize("package", ["functions", "functions/pattern"])
+def test_package_itself_holds_nothing(package: str) -> None:
+    """Its `__init__` stands in no layer: it has a docstring only."""
+    [statement] = ast.parse((ROOT / package / "__init__.py").read_text(encoding="utf-8")).body
+    assert isinstance(statement, ast.Expr)
