@@ -36,7 +36,7 @@ demo: setup ## Start everything, send 50 orders and 50 deliveries, sum up, and s
 up: setup ## Start everything, and stay until Ctrl-C
 	@$(VENV)/python -m local up
 
-reset: $(PYTHON_PACKAGES) ## Forget all local state
+reset: $(PYTHON_PACKAGES) ## Delete all local state
 	@$(VENV)/python -m local reset
 
 test: setup ## Run all tests, those of the packages too

@@ -100,7 +100,7 @@ class Settings(Environment):
     step_seconds: Annotated[dict[str, StepSeconds], NoDecode, BeforeValidator(_pairs)] = Field(
         default_factory=dict
     )
-    """the complete-by limits to change, such as orders.payment=30,delivery.drone=5"""
+    """the complete-by limits to change, by the workflow's name and the step's, such as orders.payment=30"""
     agents_elsewhere: Names = frozenset()
     """the Agents behind queues that other processes serve, separated by commas"""
     breaker_failures: int = Field(5, ge=1)
@@ -110,7 +110,7 @@ class Settings(Environment):
     supervisor_schedule: str = Field("*/30 * * * * *", min_length=9)
     """the NCRONTAB schedule of the Supervisor's sweeps, such as */30 * * * * *"""
     supervisor_threshold: int = Field(3, ge=0, le=100)
-    """the recoveries at once, before the extended waits"""
+    """the recoveries without an extra wait; later ones use EXTENDED_WAITS"""
     extended_waits: Annotated[tuple[StepSeconds, ...], NoDecode, BeforeValidator(_parts)] = Field(
         (60, 300, 900), max_length=20
     )

@@ -93,12 +93,15 @@ def _print_addresses(addresses: Addresses, options: PlatformOptions) -> None:
         ("host", f"{addresses.host}/api/docs", "the application: its requests"),
         ("", f"{addresses.host}/api/ops", "the operators' console"),
     ]
+    reset = "python -m local reset"
+    if options.data != PlatformOptions().data:
+        reset += f" --data {options.data}"
     rows = [
         *(host if options.app.resolve() == ROOT else [("host", addresses.host, str(options.app))]),
         ("broker", addresses.service_bus, "Service Bus"),
         ("", f"{addresses.admin}/queues", "its queues' figures"),
         ("azurite", addresses.table, f"tables; blobs on {ports.blob}, queues on {ports.queue}"),
-        ("data", str(options.data), "all state; `python -m local reset` deletes it"),
+        ("data", str(options.data), f"all state; `{reset}` deletes it"),
     ]
     print()
     for part, address, what in rows:
