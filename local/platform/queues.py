@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from asyncio.subprocess import PIPE
+import tempfile
+from asyncio.subprocess import PIPE, Process
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -14,6 +15,8 @@ from local.platform.errors import PlatformError
 from local.platform.options import PlatformOptions
 
 _DECLARED = Path("infra", "queues.json")
+#: Seconds in which the app must be loaded.
+_LOADED_WITHIN = 60.0
 
 
 def declared_queues(options: PlatformOptions) -> Path | None:
@@ -22,31 +25,49 @@ def declared_queues(options: PlatformOptions) -> Path | None:
     return declared.resolve() if declared.exists() else None
 
 
-async def write_bound_queues(app: Path, environment: Mapping[str, str], file: Path) -> None:
+async def write_bound_queues(
+    app: Path, environment: Mapping[str, str], file: Path, *, within: float = _LOADED_WITHIN
+) -> None:
     """Write the queues that the bindings of `app` name to `file`, in the broker's format.
 
     `environment` holds the application settings, which a queue's name may refer to. Raises `PlatformError`
-    with the reason when the app cannot be loaded.
+    with the reason when the app cannot be loaded, or is not loaded `within` that many seconds.
     """
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "functions_local", "--app", str(app), "--queues"),
-        stdout=PIPE,
-        stderr=PIPE,
-        env={**os.environ, **environment},
-    )
+    # Not a pipe, which a child process of the app would keep open after the app has ended.
+    with tempfile.TemporaryFile() as errors:
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "functions_local", "--app", str(app), "--queues"),
+            stdout=PIPE,
+            stderr=errors,
+            env={**os.environ, **environment},
+        )
+        try:
+            queues = await _output(process, within)
+        except TimeoutError as error:
+            raise _unreadable(app, f"loading the app took more than {within:g} s") from error
+        if process.returncode:
+            errors.seek(0)
+            raise _unreadable(app, errors.read().decode(errors="replace").strip())
+    await asyncio.to_thread(_write, file, queues)
+
+
+async def _output(process: Process, within: float) -> bytes:
+    """Return what a process writes to stdout until it ends; kills it when that takes too long."""
     try:
-        queues, reason = await process.communicate()
-    except asyncio.CancelledError:
+        async with asyncio.timeout(within):
+            output, _ = await process.communicate()
+    finally:
         with suppress(ProcessLookupError):
             process.kill()
         await process.wait()
-        raise
-    if process.returncode:
-        raise PlatformError(
-            f"The queues of {app} cannot be read from its bindings; "
-            f"declare them in {_DECLARED} there, or fix this: {reason.decode(errors='replace').strip()}"
-        )
-    await asyncio.to_thread(_write, file, queues)
+    return output
+
+
+def _unreadable(app: Path, reason: str) -> PlatformError:
+    return PlatformError(
+        f"The queues of {app} cannot be read from its bindings; "
+        f"declare them in {_DECLARED} there, or fix this: {reason}"
+    )
 
 
 def _write(file: Path, text: bytes) -> None:

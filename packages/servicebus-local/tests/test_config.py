@@ -75,6 +75,10 @@ def test_absent_properties_have_the_defaults_of_service_bus(tmp_path: Path) -> N
             {"lockDuration": "PT1S"},
             'lockDuration: "PT1S" is not allowed; allowed is an ISO 8601 duration from PT5S',
         ),
+        (
+            {"lockDuration": "PT99999999999999999999S"},
+            'lockDuration: "PT99999999999999999999S" is not allowed; allowed is an ISO',
+        ),
         ({"lockDuration": 60}, "lockDuration: 60 is not allowed; allowed is an ISO"),
         ({"defaultMessageTimeToLive": "P1M"}, "without months and years"),
         ({"defaultMessageTimeToLive": "soon"}, '"soon" is not allowed'),
@@ -127,4 +131,12 @@ def test_text_that_is_not_json_is_explained(tmp_path: Path) -> None:
     file = tmp_path / "queues.json"
     file.write_text("{")
     with pytest.raises(ConfigurationError, match=r"is not JSON: .*line 1"):
+        read_config(file)
+
+
+def test_text_that_is_nested_too_deeply_is_explained(tmp_path: Path) -> None:
+    """One line, as for every other wrong document."""
+    file = tmp_path / "queues.json"
+    file.write_text("[" * 100_000)
+    with pytest.raises(ConfigurationError, match=r"queues\.json: is nested too deeply$"):
         read_config(file)

@@ -9,7 +9,9 @@ import logging
 import os
 import signal
 import sys
+from contextlib import redirect_stdout
 from pathlib import Path
+from typing import NoReturn
 
 from functions_local.configuration import StartError
 from functions_local.diagnostics import configure_logging
@@ -31,22 +33,31 @@ def main() -> int:
             file=sys.stderr,
         )
         return CANNOT_START
+    asyncio.run(_execute(arguments))
+    return 0
+
+
+async def _execute(arguments: argparse.Namespace) -> None:
     try:
-        return asyncio.run(_print_queues(arguments) if arguments.queues else _run(arguments))
+        await (_print_queues(arguments) if arguments.queues else _run(arguments))
     except StartError as error:
         if arguments.verbose and error.detail:
             print(error.detail, file=sys.stderr)
         print(f"error: {error}", file=sys.stderr)
-        return CANNOT_START
+        _exit_at_once(CANNOT_START)
 
 
-async def _print_queues(arguments: argparse.Namespace) -> int:
-    queues = await load_queues(arguments.app.resolve(), os.environ, f"{LOOPBACK}:{arguments.port}")
-    print(json.dumps(queues, indent=2))
-    return 0
+async def _print_queues(arguments: argparse.Namespace) -> NoReturn:
+    # Descriptor 1 stays redirected until the process ends: the app's child processes and threads use it too.
+    with os.fdopen(os.dup(1), "w", encoding="utf-8") as stdout:
+        os.dup2(2, 1)
+        with redirect_stdout(sys.stderr):
+            queues = await load_queues(arguments.app.resolve(), os.environ, f"{LOOPBACK}:{arguments.port}")
+        print(json.dumps(queues, indent=2), file=stdout)
+    _exit_at_once(0)
 
 
-async def _run(arguments: argparse.Namespace) -> int:
+async def _run(arguments: argparse.Namespace) -> None:
     stop = asyncio.Event()
     for name in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(name, stop.set)
@@ -55,16 +66,15 @@ async def _run(arguments: argparse.Namespace) -> int:
     print(f"ready: {await host.start()}", flush=True)
     await stop.wait()
     if not await host.stop():
-        _exit_at_once()
-    return 0
+        _exit_at_once(0)
 
 
-def _exit_at_once() -> None:
-    """End the process although a thread still runs a function; Python would wait for it without limit."""
+def _exit_at_once(code: int) -> NoReturn:
+    """End the process although a thread of the app still runs; Python would wait for it without limit."""
     logging.shutdown()
     sys.stdout.flush()
     sys.stderr.flush()
-    os._exit(0)
+    os._exit(code)
 
 
 def _options(arguments: argparse.Namespace) -> HostOptions:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Iterable, MutableMapping
-from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any
 
@@ -20,15 +18,14 @@ _SUB_QUEUE = re.compile(r"(/\$transfer)?/\$deadletterqueue$", re.IGNORECASE)
 async def load_queues(folder: Path, environment: MutableMapping[str, str], address: str) -> dict[str, Any]:
     """Load the app in `folder` and return its queue configuration; connects to nothing.
 
-    The app's settings are added to `environment`; `address` is where the host would listen. What the app
-    prints while it is imported goes to stderr. Raises StartError when the app cannot be loaded.
+    The app's settings are added to `environment`; `address` is where the host would listen. Raises
+    StartError when the app cannot be loaded.
     """
     load_host_json(folder)
     settings = AppSettings.load(folder, environment)
     settings.export(environment, folder, address)
     worker = Worker(folder)
-    with redirect_stdout(sys.stderr):
-        functions = await load_functions(worker, settings, folder)
+    functions = await load_functions(worker, settings, folder)
     worker.stop()
     return queue_configuration(functions)
 

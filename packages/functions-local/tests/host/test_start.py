@@ -12,7 +12,7 @@ import aiohttp
 import pytest
 
 from tests.host.conftest import SETTINGS, WITHOUT_BROKER
-from tests.host.processes import APP, PATIENCE, ROOT, start_host, traces, until
+from tests.host.processes import APP, PATIENCE, ROOT, STARTED, start_host, traces, until
 
 pytestmark = pytest.mark.process
 
@@ -47,6 +47,7 @@ async def run_to_its_end(app: Path, *arguments: object, **environment: str) -> t
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
     )
+    STARTED.append(process)
     out, err = await asyncio.wait_for(process.communicate(), PATIENCE)
     return process.returncode, out.decode(), err.decode()
 
@@ -118,6 +119,17 @@ async def test_app_that_cannot_be_loaded_gives_its_own_message(
 ) -> None:
     """One line with the app's message, no stack."""
     assert message in await refusal(write_app(tmp_path, code))
+
+
+@pytest.mark.parametrize("arguments", [("--port", 0), ("--queues",)])
+async def test_thread_of_an_app_that_cannot_be_loaded_delays_no_exit(
+    tmp_path: Path, arguments: tuple[object, ...]
+) -> None:
+    """The host exits with its message and code, although the app started a thread that never ends."""
+    code = (
+        "import threading\nthreading.Thread(target=threading.Event().wait).start()\nraise ValueError('wrong')"
+    )
+    assert "ValueError: wrong" in await refusal(write_app(tmp_path, code), *arguments)
 
 
 async def test_status_is_running_from_the_ready_line_on_and_not_before(tmp_path: Path) -> None:

@@ -46,6 +46,8 @@ def read_config(file: Path) -> BrokerConfig:
         ) from error
     except ValueError as error:
         raise ConfigurationError(f"{source}: is not JSON: {error}") from error
+    except RecursionError as error:
+        raise ConfigurationError(f"{source}: is nested too deeply") from error
     return _validated(document, source)
 
 
@@ -75,7 +77,10 @@ def _validated(document: Any, source: str) -> BrokerConfig:
 
 def _duration(shortest: timedelta, longest: timedelta = timedelta.max) -> Callable[[object], timedelta]:
     def parse(value: object) -> timedelta:
-        duration = isodate.parse_duration(value) if isinstance(value, str) else None
+        try:
+            duration = isodate.parse_duration(value) if isinstance(value, str) else None
+        except OverflowError as error:
+            raise ValueError(value) from error
         # Months and years have no fixed length: isodate returns another type for them.
         if not isinstance(duration, timedelta) or not shortest <= duration <= longest:
             raise ValueError(value)
