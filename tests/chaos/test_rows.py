@@ -17,8 +17,8 @@ from functions.store.entities import (
     task_entity,
 )
 from functions.store.keys import epoch_row, order_row, step_row
-from functions.workflows.orders.definition import ORDERS, PAYMENT
 from tests.chaos.evidence.rows import tasks_of
+from tests.fakes.orders import ORDERS, PAYMENT
 
 _NOW = datetime(2026, 1, 1, tzinfo=UTC)
 _LATER = _NOW + timedelta(seconds=9)

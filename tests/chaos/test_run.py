@@ -19,9 +19,10 @@ from tests.chaos.plan.limits import Limits
 from tests.chaos.plan.schedule import make_plan
 from tests.chaos.run.command import observe
 from tests.chaos.run.environment import RunEnvironment
+from tests.e2e.caller import NEEDS_ORDERS
 from tests.local.platform.processes import PATIENCE, left_running
 
-pytestmark = [pytest.mark.process, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.process, NEEDS_ORDERS, pytest.mark.timeout(600)]
 
 #: Shorter than in a run by hand: tasks are given up and undone within half a minute.
 _LIMITS = Limits(step=3, pick_up=4, sweep=1, threshold=2, extended_waits=(1, 2))

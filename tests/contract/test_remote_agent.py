@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from tests.contract.remote_agent import RemoteAgent
-from tests.e2e.caller import ORDER, Caller, rows, running
+from tests.e2e.caller import NEEDS_ORDERS, ORDER, Caller, rows, running
 
-pytestmark = pytest.mark.process
+pytestmark = [pytest.mark.process, NEEDS_ORDERS]
 
 
 async def test_orders_are_paid_by_an_agent_elsewhere(tmp_path: Path) -> None:

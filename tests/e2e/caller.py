@@ -10,9 +10,14 @@ from pathlib import Path
 from typing import Any
 
 import aiohttp
+import pytest
 from azure.data.tables import TableServiceClient
 
+from functions.workflows.registry import FOLDERS
 from local.platform import ANY_PORTS, Platform, PlatformOptions
+
+#: For tests that submit orders to the application as it is, and so need this sample workflow.
+NEEDS_ORDERS = pytest.mark.skipif("orders" not in FOLDERS, reason="the workflow `orders` is removed")
 
 ORDER = {
     "customer": "C-1042",

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.caller import ORDER, Caller, rows, running, until_all_processed
+from tests.e2e.caller import NEEDS_ORDERS, ORDER, Caller, rows, running, until_all_processed
 
-pytestmark = [pytest.mark.process, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.process, NEEDS_ORDERS, pytest.mark.timeout(300)]
 
 _ITEM: Mapping[str, Any] = {"sku": "TEA-250", "quantity": 2, "unit_price": "4.90"}
 _SIZE = 500

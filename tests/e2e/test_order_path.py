@@ -12,9 +12,9 @@ from azure.servicebus import ServiceBusMessage
 from azure.servicebus.aio import ServiceBusClient
 
 from local.platform import Platform
-from tests.e2e.caller import ORDER, PATIENCE, Caller, rows, running
+from tests.e2e.caller import NEEDS_ORDERS, ORDER, PATIENCE, Caller, rows, running
 
-pytestmark = [pytest.mark.process, pytest.mark.asyncio(loop_scope="module")]
+pytestmark = [pytest.mark.process, NEEDS_ORDERS, pytest.mark.asyncio(loop_scope="module")]
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")

@@ -10,10 +10,10 @@ import pytest
 import pytest_asyncio
 
 from local.platform import Platform
-from tests.e2e.caller import Caller, rows, running
+from tests.e2e.caller import NEEDS_ORDERS, Caller, rows, running
 from tests.e2e.payment_service import PaymentService
 
-pytestmark = [pytest.mark.process, pytest.mark.asyncio(loop_scope="module")]
+pytestmark = [pytest.mark.process, NEEDS_ORDERS, pytest.mark.asyncio(loop_scope="module")]
 
 _COMPLETE_WITHIN = 4
 

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.caller import PATIENCE, running
+from tests.e2e.caller import NEEDS_ORDERS, PATIENCE, running
 from tests.house.documents import shell_commands
 
-pytestmark = pytest.mark.process
+pytestmark = [pytest.mark.process, NEEDS_ORDERS]
 
 
 async def test_curl_lines_do_what_they_say(tmp_path: Path) -> None:

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.caller import Caller, rows, running, until_all_processed
+from tests.e2e.caller import NEEDS_ORDERS, Caller, rows, running, until_all_processed
 
-pytestmark = [pytest.mark.process, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.process, NEEDS_ORDERS, pytest.mark.timeout(300)]
 
 
 async def test_thousand_orders_submitted_twice_are_processed_once(tmp_path: Path) -> None:

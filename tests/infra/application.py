@@ -41,6 +41,9 @@ TELEMETRY_ELSEWHERE = frozenset({"OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_SERVICE_NA
 #: Queues to which a message is sent twice when a sender does not know the outcome.
 DUPLICATE_DETECTION = frozenset({SUBMISSIONS_QUEUE, SCHEDULER_REQUESTS_QUEUE, OPERATOR_ALERTS_QUEUE})
 
+#: The queue of a sample workflow, by the workflow's name.
+_SAMPLE_QUEUES = {"orders": requests_queue("payment")}
+
 _FUNCTION_APP = Path(__file__).parents[2] / "function_app.py"
 _ENVIRONMENT = {
     "StateStore__tableServiceUri": "https://state.table.example.com/",
@@ -128,6 +131,12 @@ def queues_sent(reply_queues: set[str]) -> set[str]:
     queued = {step.agent for step in _STEPS if step.via is Way.QUEUE}
     own = {SUBMISSIONS_QUEUE, SCHEDULER_REQUESTS_QUEUE, OPERATOR_ALERTS_QUEUE, AGENT_REPLIES_QUEUE}
     return own | set(map(requests_queue, queued)) | reply_queues
+
+
+def queues_left() -> set[str]:
+    """Return the queues of removed sample workflows; they can stay declared, with their roles."""
+    names = {each.workflow.name for each in REGISTRATIONS}
+    return {queue for name, queue in _SAMPLE_QUEUES.items() if name not in names}
 
 
 def connections() -> set[str]:

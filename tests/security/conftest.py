@@ -12,23 +12,19 @@ from functions.wiring import Wiring
 from functions.workflows.registration import Registration
 from functions.workflows.registry import load_registrations
 
-REGISTRATIONS = load_registrations()
 SETTINGS = {
     "StateStore": "UseDevelopmentStorage=true",
     "ServiceBusConnection": "Endpoint=sb://127.0.0.1;SharedAccessKeyName=local;SharedAccessKey=local",
     "SAMPLE_SERVICES": "1",
-    **{
-        url_setting(step.agent): "https://service.example"
-        for each in REGISTRATIONS
-        for step in each.workflow.steps
-    },
 }
 
 
 def wired(registrations: Sequence[Registration]) -> Wiring:
     """Wire the application with these workflows and all sample services. It connects on first use."""
+    steps = [step for each in registrations for step in each.workflow.steps]
+    addresses = {url_setting(step.agent): "https://service.example" for step in steps}
     with pytest.MonkeyPatch.context() as environment:
-        for name, value in SETTINGS.items():
+        for name, value in {**SETTINGS, **addresses}.items():
             environment.setenv(name, value)
         return Wiring(load_settings(), registrations)
 
@@ -36,4 +32,4 @@ def wired(registrations: Sequence[Registration]) -> Wiring:
 @pytest.fixture(scope="session")
 def wiring() -> Wiring:
     """Wire every workflow that is registered."""
-    return wired(REGISTRATIONS)
+    return wired(load_registrations())

@@ -12,7 +12,7 @@ from jsonschema_rs import validator_for
 
 from functions.web.openapi import api_document
 from functions.wiring import Wiring
-from functions.workflows import orders
+from tests.fakes import orders
 from tests.security.conftest import wired
 
 type Operation = tuple[str, dict[str, Any]]

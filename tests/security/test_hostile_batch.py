@@ -10,7 +10,7 @@ import pytest
 from functions.api import batch
 from functions.api.batch import BatchAcceptance
 from functions.web.callers import Caller, Role
-from functions.workflows.orders.definition import ORDERS
+from tests.fakes.orders import ORDERS
 from tests.unit.api.conftest import Api
 from tests.unit.api.samples import ITEM, ORDER
 

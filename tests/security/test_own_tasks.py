@@ -6,10 +6,10 @@ import pytest
 
 from functions.pattern.messages import order_of
 from functions.pattern.transitions import admit
-from functions.workflows.orders.definition import ORDERS
 from tests.fakes.asgi import AsgiClient, HttpAnswer
 from tests.fakes.clock import START
 from tests.fakes.guards import ANNA, BERT, SIGN_IN, operator, submitter
+from tests.fakes.orders import ORDERS
 from tests.fakes.workflows import TASK
 from tests.unit.api.conftest import Api
 from tests.unit.api.samples import ORDER, problem

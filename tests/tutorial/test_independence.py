@@ -2,46 +2,52 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
 
+from functions.workflows.registry import FOLDERS
 from tests.house.documents import ROOT
 from tests.tutorial.project import REGISTRY, add_workflow
 
-_REMOVED = "deliveries"
 _IGNORED = shutil.ignore_patterns(".*", "__pycache__", "node_modules")
 #: The tests that cover the whole application, or every document.
 _WHOLE = ("tests/security", "tests/infra", "tests/house/test_docs.py", "tests/unit/workflows")
 
 
-def _remove_workflow(folder: Path) -> None:
+def _remove_workflow(name: str, folder: Path) -> None:
     """Remove a workflow as the tutorial says."""
     for each in (folder / "functions", *(folder / "tests").iterdir()):
-        shutil.rmtree(each / "workflows" / _REMOVED, ignore_errors=True)
+        shutil.rmtree(each / "workflows" / name, ignore_errors=True)
     registry = folder / REGISTRY
-    line = f'    "{_REMOVED}",\n'
+    line = f'    "{name}",\n'
     text = registry.read_text(encoding="utf-8")
     assert line in text
     registry.write_text(text.replace(line, ""), encoding="utf-8")
 
 
-@pytest.mark.skipif(not (ROOT / "functions/workflows" / _REMOVED).exists(), reason=f"{_REMOVED} is removed")
-def test_nothing_else_imports_the_workflow() -> None:
+@pytest.mark.parametrize("name", FOLDERS)
+def test_nothing_else_imports_the_workflow(name: str) -> None:
     """Neither the application nor the tests, except in the workflow's own folders."""
+    imported = re.compile(rf"functions\.workflows(\.| import ([\w ,]*|\([\w\s,]*)\b){name}\b")
     files = [path for ring in ("functions", "local", "tests") for path in (ROOT / ring).rglob("*.py")]
-    outside = [path for path in files if f"workflows/{_REMOVED}/" not in str(path)]
-    imported = [path for path in outside if f"functions.workflows.{_REMOVED}" in path.read_text("utf-8")]
-    assert [str(path.relative_to(ROOT)) for path in imported if path != Path(__file__)] == []
+    outside = [path for path in files if f"workflows/{name}/" not in str(path)]
+    assert [str(path.relative_to(ROOT)) for path in outside if imported.search(path.read_text("utf-8"))] == []
 
 
 @pytest.mark.process
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("change", [_remove_workflow, add_workflow])
+@pytest.mark.parametrize(
+    "change",
+    [pytest.param(partial(_remove_workflow, name), id=f"without {name}") for name in FOLDERS]
+    + [pytest.param(add_workflow, id="with another")],
+)
 def test_the_tests_still_pass(tmp_path: Path, change: Callable[[Path], None]) -> None:
     """In a copy of the project: those tests that cover the whole of it."""
     copy = tmp_path / "project"
@@ -51,8 +57,7 @@ def test_the_tests_still_pass(tmp_path: Path, change: Callable[[Path], None]) ->
             shutil.copytree(ROOT / name, copy / name)
         elif (ROOT / name).exists():
             shutil.copy(ROOT / name, copy / name)
-    if change is add_workflow or (ROOT / "functions/workflows" / _REMOVED).exists():
-        change(copy)
+    change(copy)
     ran = subprocess.run(
         [sys.executable, "-m", "pytest", "-m", "not process", "--quiet", "-p", "no:cacheprovider", *_WHOLE],
         cwd=copy,

@@ -15,9 +15,9 @@ from functions.pattern.breaker import BreakerRecord, BreakerState
 from functions.pattern.definition import Workflow
 from functions.pattern.request_figures import StoreFigures
 from functions.store.conditional_rows import ConditionalRows, TableBreakerRows
-from functions.workflows.orders.definition import ORDERS
 from tests.e2e.console.story import Story
 from tests.e2e.fleet.workflows import HOLDING, UNDOING
+from tests.fakes.orders import ORDERS
 
 #: The delivery that the screenshot of a task shows.
 STUCK = "delivery-7f3a9c41"

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from functions.workflows import orders
 from functions.workflows.registration import Registration
 from tests.e2e.fleet.workflows import AGENTS, HOLDING
+from tests.fakes import orders
 
 REGISTRATIONS = (Registration(HOLDING, AGENTS), orders.REGISTRATION)

@@ -13,8 +13,8 @@ from functions.pattern.definition import Json, Step, Workflow
 from functions.pattern.identity import StepName
 from functions.pattern.ports import AgentCall
 from functions.pattern.states import Remedy
-from functions.workflows import orders
 from functions.workflows.registration import Registration
+from tests.fakes import orders
 
 
 class Parcel(BaseModel):

@@ -9,8 +9,8 @@ from pydantic import BaseModel, ConfigDict
 from functions.pattern.definition import Json, Step, Workflow
 from functions.pattern.identity import StepName
 from functions.pattern.states import Remedy
-from functions.workflows import orders
 from functions.workflows.registration import Registration
+from tests.fakes import orders
 
 STEPS = ("a", "b", "c")
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from local.platform import ANY_PORTS, Platform, PlatformOptions
-from tests.e2e.caller import Caller
+from tests.e2e.caller import NEEDS_ORDERS, Caller
 from tests.infra.package.package import ROOT, make_package
 
 #: Records where the running application was imported from.
@@ -26,6 +26,7 @@ _SERVED = ("/api/ops", "/api/ops/console/main.js", "/api/docs", "/api/docs/docs.
 
 
 @pytest.mark.process
+@NEEDS_ORDERS
 async def test_package_processes_an_order_and_serves_its_pages(tmp_path: Path) -> None:
     """It contains everything that it needs from this project."""
     make_package(tmp_path / "package.zip")

@@ -10,10 +10,10 @@ from functions.api.acceptance import Acceptance
 from functions.api.application import callers_application
 from functions.pattern.definition import Registry
 from functions.web.access import Guard
-from functions.workflows.orders.definition import ORDERS
 from tests.fakes.asgi import AsgiClient
 from tests.fakes.clock import FakeClock
 from tests.fakes.guards import KEYS
+from tests.fakes.orders import ORDERS
 from tests.fakes.ports import fake_ports
 from tests.fakes.queues import RecordedSubmissions
 from tests.fakes.store import MemoryStateStore

@@ -12,7 +12,7 @@ from functions.pattern.identity import TaskId
 from functions.pattern.messages import order_of
 from functions.pattern.store_ports import Stored
 from functions.pattern.transitions import admit
-from functions.workflows.orders.definition import ORDERS
+from tests.fakes.orders import ORDERS
 from tests.fakes.tasks import after
 from tests.unit.api.conftest import Api
 from tests.unit.api.samples import INSIDE, ITEM, ORDER

@@ -8,7 +8,7 @@ import pytest
 
 from functions.api.models import batch_item_model
 from functions.web.openapi import api_document
-from functions.workflows.orders.definition import ORDERS
+from tests.fakes.orders import ORDERS
 from tests.unit.api.conftest import Api
 
 

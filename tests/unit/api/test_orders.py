@@ -10,8 +10,8 @@ from functions.pattern.errors import TransientError
 from functions.pattern.identity import TaskId
 from functions.pattern.messages import order_of
 from functions.pattern.transitions import admit
-from functions.workflows.orders.definition import ORDERS
 from tests.fakes.clock import START
+from tests.fakes.orders import ORDERS
 from tests.fakes.tasks import after, claimed, failed, pending, started, told
 from tests.unit.api.conftest import Api
 from tests.unit.api.samples import ITEM, ORDER, problem

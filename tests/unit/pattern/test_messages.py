@@ -23,8 +23,8 @@ from functions.pattern.messages import (
     order_of,
 )
 from functions.pattern.states import Remedy
-from functions.workflows.orders.definition import ORDERS
 from tests.fakes.interventions import giving_up, supervised
+from tests.fakes.orders import ORDERS
 from tests.fakes.tasks import pending
 from tests.fakes.workflows import DIAMOND, TASK, submission, trip
 

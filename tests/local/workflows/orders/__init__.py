@@ -1,0 +1,3 @@
+"""The demo and the workflow `orders`."""
+
+from __future__ import annotations

@@ -1,0 +1,19 @@
+"""The order that the demo sends is accepted by the workflow, and takes the step that the demo expects."""
+
+from __future__ import annotations
+
+from functions.workflows.orders.definition import ORDERS
+from functions.workflows.orders.models import OrderPayload
+from local.callers.cases import Case
+from local.callers.client import SAMPLE_ORDER
+
+
+def test_the_sample_order_is_one_that_the_application_takes() -> None:
+    """With all fields that it has."""
+    OrderPayload.model_validate(SAMPLE_ORDER)
+
+
+def test_expected_step_of_an_order_is_that_of_the_workflow() -> None:
+    """A step that is renamed fails here, before any demo."""
+    assert Case.ORDER.resource == ORDERS.resource
+    assert Case.ORDER.expectation.steps.keys() == {step.name for step in ORDERS.steps}
