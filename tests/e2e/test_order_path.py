@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 from http import HTTPStatus
 
@@ -66,7 +67,7 @@ async def test_other_order_before_the_first_is_recorded_is_not_lost(
     caller: Caller, platform: Platform
 ) -> None:
     """The one that loses the race is recorded in `Rejected`, not dropped as a duplicate."""
-    await asyncio.gather(caller.put("race"), caller.put("race", ORDER | {"customer": "somebody else"}))
+    await _send(platform, *(_submission("race", customer) for customer in ("C-1", "C-2")))
     await caller.until_state("race", "Processed")
     reasons = await _until_rejected(platform, count=1, having="race")
     assert reasons == ["another order is known as race"]
@@ -77,13 +78,8 @@ async def test_poison_message_is_rejected_and_others_are_processed(
 ) -> None:
     """A message that cannot be parsed is recorded with the reason; the orders in its batch are processed."""
     before = len(rows(platform, "Rejected"))
-    connection = platform.addresses.service_bus_connection
-    async with (
-        ServiceBusClient.from_connection_string(connection) as client,
-        client.get_queue_sender("submissions") as sender,
-    ):
-        poison = [b"{", b"\xff\x00", b'{"schema_version": 7}', b"[]", b'"text"']
-        await sender.send_messages([ServiceBusMessage(body) for body in poison])
+    poison = [b"{", b"\xff\x00", b'{"schema_version": 7}', b"[]", b'"text"']
+    await _send(platform, *(ServiceBusMessage(body) for body in poison))
     assert await caller.put("after-poison") == HTTPStatus.ACCEPTED
     await caller.until_state("after-poison", "Processed")
     await _until_rejected(platform, count=before + len(poison))
@@ -119,6 +115,28 @@ async def test_index_has_one_row_for_each_task(platform: Platform) -> None:
     index = [row for row in index if "OrderID" in row]
     assert sorted(row["OrderID"] for row in index) == sorted(tasks)
     assert all(row["RowKey"].startswith("!done|") for row in index)
+
+
+def _submission(task: str, customer: str) -> ServiceBusMessage:
+    """Make the message of an order, as the API sends it."""
+    body = {
+        "task_id": task,
+        "workflow": "orders",
+        "payload": ORDER | {"customer": customer},
+        "submitter": "function-key",
+        "submitted_at": "2026-11-22T12:00:00Z",
+    }
+    return ServiceBusMessage(json.dumps(body), message_id=f"{task}.{customer}")
+
+
+async def _send(platform: Platform, *messages: ServiceBusMessage) -> None:
+    """Put messages on the queue `submissions` in one batch, so that they arrive together."""
+    connection = platform.addresses.service_bus_connection
+    async with (
+        ServiceBusClient.from_connection_string(connection) as client,
+        client.get_queue_sender("submissions") as sender,
+    ):
+        await sender.send_messages(list(messages))
 
 
 async def _until_rejected(platform: Platform, *, count: int, having: str = "") -> list[str]:

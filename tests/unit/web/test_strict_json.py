@@ -18,7 +18,8 @@ def nested(depth: int, kind: str = "list") -> bytes:
 
 
 @pytest.mark.parametrize(
-    "body", [b"{}", b"[]", b"null", b'"text"', b"1.5e300", '{"ä": "€"}'.encode(), b" 1 "]
+    "body",
+    [b"{}", b"[]", b"null", b'"text"', b"1.5e300", '{"ä": "€"}'.encode(), b" 1 ", rb'"\ud83d\ude00 \u00e9"'],
 )
 def test_json_is_taken(body: bytes) -> None:
     """Whatever its type."""
@@ -45,6 +46,8 @@ def test_json_is_taken(body: bytes) -> None:
         '{"a": "é"}'.encode("latin-1"),
         "\ufeff{}".encode(),
         b"9" * 5_000,
+        rb'{"a": "\uD83D"}',
+        rb'{"\udc00": 1}',
     ],
     ids=lambda body: repr(body)[:20],
 )
