@@ -46,8 +46,6 @@ def test_json_is_taken(body: bytes) -> None:
         '{"a": "é"}'.encode("latin-1"),
         "\ufeff{}".encode(),
         b"9" * 5_000,
-        rb'{"a": "\uD83D"}',
-        rb'{"\udc00": 1}',
     ],
     ids=lambda body: repr(body)[:20],
 )
