@@ -13,7 +13,7 @@ from tests.e2e.caller import NEEDS_ORDERS, Caller, rows, running, until_all_proc
 pytestmark = [pytest.mark.process, NEEDS_ORDERS, pytest.mark.timeout(300)]
 
 _ORDERS = 200
-#: A recovery may be needed: the step's limit (60 s), the skew (5 s), a sweep interval (30 s), and time to run.
+#: A recovery may be needed: the step's limit (60 s), the skew (5 s), a sweep interval (30 s), and its run.
 _BOUND = 180
 
 
