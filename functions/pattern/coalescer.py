@@ -1,4 +1,4 @@
-"""Group commit: what arrives while a flush is on its way is sent as one by the next."""
+"""Group commit: what arrives while flushes are on their way is sent as one by the next."""
 
 from __future__ import annotations
 
@@ -8,6 +8,9 @@ from collections.abc import Awaitable, Callable, Hashable, Sequence
 from contextvars import Context
 from dataclasses import dataclass
 from typing import Protocol
+
+#: Turns of the event loop before a flush, in which what is ready at the same moment joins it.
+_TURNS = 3
 
 
 class Batchable(Protocol):
@@ -31,29 +34,49 @@ class _Waiting[ItemT: Batchable, ResultT]:
 class Coalescer[ItemT: Batchable, ResultT]:
     """Sends items together without ever making an idle sender wait.
 
-    One flush at a time sends the oldest items that fit, and gives a result, or its error, for each in order.
+    A flush sends the oldest items that fit, and gives a result, or its error, for each in order. Another one
+    starts while fewer than `few` items are on their way: flushes overlap at a low rate, where each would be
+    small anyway, and grow at a high one.
     """
 
-    def __init__(self, flush: Callable[[Sequence[ItemT]], Awaitable[Sequence[ResultT]]]) -> None:
+    def __init__(
+        self, flush: Callable[[Sequence[ItemT]], Awaitable[Sequence[ResultT]]], *, few: int = 1
+    ) -> None:
         self._flush = flush
+        self._few = few
         self._waiting: deque[_Waiting[ItemT, ResultT]] = deque()
-        self._worker: asyncio.Task[None] | None = None
+        self._on_their_way = 0
+        self._workers = set[asyncio.Task[None]]()
+        self._collecting = False
 
     async def submit(self, item: ItemT) -> ResultT:
         """Send `item` with whatever else waits, and give its own result."""
         result: asyncio.Future[ResultT] = asyncio.get_running_loop().create_future()
         self._waiting.append(_Waiting(item, result))
-        if self._worker is None:
-            # What it sends is not only this caller's: it works outside of the caller's context and trace.
-            self._worker = asyncio.create_task(self._work(), context=Context())
+        self._begin()
         return await result
 
+    def _begin(self) -> None:
+        if self._waiting and not self._collecting and self._on_their_way < self._few:
+            self._collecting = True
+            # What it sends is not only this caller's: it works outside of the caller's context and trace.
+            worker = asyncio.create_task(self._work(), context=Context())
+            self._workers.add(worker)
+            worker.add_done_callback(self._workers.discard)
+
     async def _work(self) -> None:
+        for _ in range(_TURNS):
+            await asyncio.sleep(0)
+        self._collecting = False
+        batch = self._take()
+        self._on_their_way += len(batch)
+        self._begin()
         try:
-            while batch := self._take():
+            if batch:
                 await self._send(batch)
         finally:
-            self._worker = None
+            self._on_their_way -= len(batch)
+            self._begin()
 
     async def _send(self, batch: list[_Waiting[ItemT, ResultT]]) -> None:
         try:

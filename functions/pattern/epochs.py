@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import assert_never
 
 from functions.pattern.events import (
+    AnnouncementSent,
     GivenUp,
     MessageLost,
     OperatorEvent,
@@ -19,13 +20,16 @@ from functions.pattern.events import (
     SupervisorEvent,
 )
 from functions.pattern.identity import Epoch
-from functions.pattern.records import EpochRecord, LostMessage, TaskRecord
+from functions.pattern.records import EpochRecord, LostMessage, SentAnnouncement, TaskRecord
 from functions.pattern.states import Direction, EpochEnd, ProcessState, Remedy, StepState
 
 FINAL = frozenset({ProcessState.PROCESSED, ProcessState.ERROR, ProcessState.COMPENSATED})
 
 #: Lost messages that a task's record names; all of them are recorded as rejected.
 MOST_LOST = 20
+
+#: Sent announcements that a task's record names: the latest.
+MOST_SENT = 20
 
 _UNDER_WAY = frozenset({StepState.RUNNING, StepState.UNDOING})
 
@@ -116,6 +120,15 @@ def message_lost(record: TaskRecord, event: MessageLost, now: datetime) -> TaskR
         return record
     lost = LostMessage(queue=event.queue, message_id=event.message_id, reason=event.reason, at=now)
     return replace(record, task=replace(record.task, updated_at=now), lost=(*record.lost, lost))
+
+
+def announcement_sent(record: TaskRecord, event: AnnouncementSent) -> TaskRecord:
+    """Record that an announcement was sent; a repeat changes nothing."""
+    kind, epoch = event.announcement.kind, event.announcement.epoch
+    if any((sent.kind, sent.epoch) == (kind, epoch) for sent in record.task.sent):
+        return record
+    sent = SentAnnouncement(kind=kind, epoch=epoch, sent_at=event.sent_at)
+    return replace(record, task=replace(record.task, sent=(*record.task.sent, sent)[-MOST_SENT:]))
 
 
 def supervised(record: TaskRecord, event: SupervisorEvent, now: datetime) -> TaskRecord | Refused:

@@ -23,6 +23,10 @@ class IllegalTransitionError(PatternError):
     """A record was asked to go where no rule leads; it is a defect, and is never written."""
 
 
+class UnwritableError(PatternError):
+    """A task's rows can't be written: the state store refuses them, and would again."""
+
+
 class TransientError(PatternError):
     """A remote service failed in a way that may pass: worth another try within complete-by."""
 

@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 
-from functions.pattern.identity import Epoch, SchedulerId, StepName
+from functions.pattern.announcements import Announcement
+from functions.pattern.identity import Epoch, SchedulerId, StartId, StepName
 
 
 class RefusalReason(StrEnum):
@@ -28,6 +29,10 @@ class RefusalReason(StrEnum):
     NOT_OVERDUE = "not overdue"
     #: The step was started in an older epoch, its outcome is unknown, and it is not idempotent.
     NEVER_TWICE = "never twice"
+    #: Another start of the step in this epoch was recorded first: it is another runner's.
+    STARTED = "started by another"
+    #: No order was recorded under this id, or it was purged.
+    NO_SUCH_TASK = "no such task"
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,9 +62,14 @@ class _OfStep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepStarted(_OfStep):
-    """A step is about to be done or undone; a reply over a queue has to show the secret `token`."""
+    """A step is about to be done or undone by the `run_steps` of number `activity`; `start_id` is this start's.
+
+    A reply over a queue has to show the secret `token`.
+    """
 
     complete_by: datetime
+    activity: int
+    start_id: StartId
     token: str | None = field(default=None, repr=False)
 
 
@@ -145,8 +155,16 @@ class MessageLost:
     reason: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnnouncementSent:
+    """An announcement was sent at `sent_at`. The task goes on as it was, in whatever epoch it is."""
+
+    announcement: Announcement
+    sent_at: datetime
+
+
 StepEvent = StepStarted | StepSkipped | StepCompleted | StepFailed
 SchedulerEvent = Claimed | StepEvent
 SupervisorEvent = Postponed | Recovered | GivenUp
 OperatorEvent = Resubmitted | UndoRequested
-Event = SchedulerEvent | SupervisorEvent | OperatorEvent | MessageLost
+Event = SchedulerEvent | SupervisorEvent | OperatorEvent | MessageLost | AnnouncementSent

@@ -11,6 +11,7 @@ StepName = NewType("StepName", str)
 Epoch = NewType("Epoch", int)
 SchedulerId = NewType("SchedulerId", str)
 EffectKey = NewType("EffectKey", str)
+StartId = NewType("StartId", str)
 
 #: What a task id may look like; it becomes part of table keys, message ids and URLs.
 TASK_ID_PATTERN = r"^[A-Za-z0-9_-]{1,64}$"

@@ -84,11 +84,12 @@ def content_digest(workflow: str, payload: bytes, reply_to: str | None) -> str:
 
 
 class SchedulerRequest(_Message):
-    """Asks for a Scheduler to run a task in `epoch`."""
+    """Asks for a Scheduler to run a task in `epoch`; `queued` are its steps behind queues (None in schema 1)."""
 
-    schema_version: Literal[1] = 1
+    schema_version: Literal[1, 2] = 2
     task_id: TaskIdField
     epoch: EpochField
+    queued: tuple[StepField, ...] | None = None
 
 
 class AnnouncementMessage(_Message):

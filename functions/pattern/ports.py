@@ -11,7 +11,7 @@ from functions.pattern.announcements import Announcement
 from functions.pattern.definition import Json
 from functions.pattern.identity import EffectKey, Epoch, StepName, TaskId
 from functions.pattern.messages import AgentReply, AgentRequest, SubmissionMessage
-from functions.pattern.records import Order
+from functions.pattern.records import Order, Task
 from functions.pattern.store_ports import (
     BreakerRows,
     Heartbeat,
@@ -48,15 +48,18 @@ class Announcements(Protocol):
 class SchedulerRequests(Protocol):
     """Asks for Schedulers, over a queue."""
 
-    async def request(self, task: TaskId, epoch: Epoch, not_before: datetime | None) -> None:
-        """Ask for the Scheduler of this epoch; a repeat is dropped. Raises `TransientError`."""
+    async def request(self, task: Task, queued: Sequence[StepName]) -> None:
+        """Ask for the Scheduler of the task's epoch; a repeat is dropped. Raises `TransientError`.
+
+        `queued` are the steps whose Agents are reached over queues.
+        """
 
 
 class Schedulers(Protocol):
     """Scheduler instances, by task and epoch. Its methods raise `TransientError`."""
 
-    async def start(self, task: TaskId, epoch: Epoch) -> None:
-        """Start the instance of this epoch; harmless when it runs already."""
+    async def start(self, task: TaskId, epoch: Epoch, queued: Sequence[StepName]) -> None:
+        """Start the instance of this epoch, which awaits replies to the steps `queued`; harmless when it runs."""
 
     async def wake(self, task: TaskId, epoch: Epoch, step: StepName, progress: Mapping[str, Any]) -> None:
         """Send the instance what a reply to `step` brought; harmless when it has ended."""

@@ -5,8 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
-from functions.pattern.identity import Epoch, SchedulerId, StepName, TaskId
-from functions.pattern.states import AnnouncementKind, Direction, EpochEnd, ProcessState, Remedy, StepState
+from functions.pattern.identity import Epoch, SchedulerId, StartId, StepName, TaskId
+from functions.pattern.states import (
+    AnnouncementKind,
+    Direction,
+    EpochEnd,
+    ProcessState,
+    Remedy,
+    StepState,
+    Way,
+)
 
 #: A step's result is kept in one property of its row, which holds 64 KiB (Table Storage) at most.
 MAX_RESULT_BYTES = 24 * 1024
@@ -31,11 +39,20 @@ class Order:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SentAnnouncement:
+    """A notice to the caller or an alert to the operators, about what happened in `epoch`."""
+
+    kind: AnnouncementKind
+    epoch: Epoch
+    sent_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
     """The pattern's state record; times are UTC. `due_at` is when the Supervisor must look at it next.
 
     `failure_count` counts the recoveries since the task was submitted, resubmitted or changed its direction.
-    `not_before` is when a Scheduler may take it up after an extended wait.
+    `not_before` is when a Scheduler may take it up after an extended wait; `sent` are the latest announcements.
     """
 
     order_id: TaskId
@@ -50,18 +67,21 @@ class Task:
     not_before: datetime | None = None
     finished_at: datetime | None = None
     last_error: str | None = None
+    sent: tuple[SentAnnouncement, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepRecord:
     """The state of one step. `result` is JSON bytes; `epoch` is the one that dispatched it last.
 
-    `undo` and `idempotent` are the definition's at submission, so that the record says all by itself.
+    `activity` is the number of the `run_steps` that dispatched it, and `start_id` is that one start's own.
+    `undo`, `idempotent` and `via` are the definition's at submission, so that the record says all by itself.
     """
 
     name: StepName
     undo: bool = False
     idempotent: bool = True
+    via: Way = Way.ACTIVITY
     state: StepState = StepState.NOT_STARTED
     complete_by: datetime | None = None
     started_at: datetime | None = None
@@ -70,6 +90,8 @@ class StepRecord:
     result: bytes | None = field(default=None, repr=False)
     error: str | None = None
     token: str | None = field(default=None, repr=False)
+    activity: int | None = None
+    start_id: StartId | None = None
 
     @property
     def settled(self) -> bool:
@@ -115,15 +137,6 @@ class LostMessage:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SentAnnouncement:
-    """A notice to the caller or an alert to the operators, about what happened in `epoch`."""
-
-    kind: AnnouncementKind
-    epoch: Epoch
-    sent_at: datetime
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class TaskRecord:
     """All of one task: its rows lie in one partition and change in one transaction."""
 
@@ -132,7 +145,11 @@ class TaskRecord:
     steps: tuple[StepRecord, ...]
     history: tuple[EpochRecord, ...] = ()
     lost: tuple[LostMessage, ...] = ()
-    sent: tuple[SentAnnouncement, ...] = ()
+
+    @property
+    def queued(self) -> tuple[StepName, ...]:
+        """Name the steps whose Agents are reached over queues."""
+        return tuple(step.name for step in self.steps if step.via is Way.QUEUE)
 
     def step(self, name: StepName) -> StepRecord:
         """Find a step by its name. Raises `KeyError` when the task has none of that name."""

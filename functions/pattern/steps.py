@@ -1,4 +1,4 @@
-"""Which steps of a task can be dispatched, and how each changes it; in the direction in which it goes."""
+"""How a step changes a task, in the direction in which it goes, and in which order steps are undone."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import assert_never
 
-from functions.pattern.definition import Workflow
 from functions.pattern.epochs import finished, moved, next_epoch, undoing
 from functions.pattern.errors import IllegalTransitionError
 from functions.pattern.events import (
@@ -24,27 +23,8 @@ from functions.pattern.records import StepRecord, TaskRecord
 from functions.pattern.states import Direction, EpochEnd, ProcessState, Remedy, StepState
 
 #: The state of a step that is under way, and of one that is done, in each direction.
-_UNDER_WAY = {Direction.DO: StepState.RUNNING, Direction.UNDO: StepState.UNDOING}
+UNDER_WAY = {Direction.DO: StepState.RUNNING, Direction.UNDO: StepState.UNDOING}
 DONE = {Direction.DO: StepState.COMPLETED, Direction.UNDO: StepState.UNDONE}
-
-_UNFINISHED = frozenset({StepState.NOT_STARTED, StepState.RUNNING})
-
-
-def ready_steps(workflow: Workflow, record: TaskRecord) -> tuple[StepName, ...]:
-    """Name the steps that can be dispatched, in the direction in which the task goes.
-
-    A step under way is named again, for the Scheduler of a new epoch; the one that dispatched it ignores it.
-    """
-    if record.task.process_state is not ProcessState.PROCESSING:
-        return ()
-    if record.task.direction is Direction.UNDO:
-        return undo_order(record)[:1]
-    settled = {step.name for step in record.steps if step.settled}
-    return tuple(
-        step.name
-        for step in workflow.steps
-        if step.needs <= settled and record.step(step.name).state in _UNFINISHED
-    )
 
 
 def undo_order(record: TaskRecord) -> tuple[StepName, ...]:
@@ -79,11 +59,17 @@ def step_changed(record: TaskRecord, event: StepEvent, now: datetime) -> TaskRec
 
 def _start(record: TaskRecord, event: StepStarted, now: datetime) -> TaskRecord | Refused:
     step = record.step(event.step)
-    under_way = _UNDER_WAY[record.task.direction]
+    under_way = UNDER_WAY[record.task.direction]
     if step.state is under_way and step.epoch == event.epoch:
-        return record  # the activity runs a second time: the first complete-by time stands
+        return record if step.start_id == event.start_id else Refused(RefusalReason.STARTED)
     started = replace(
-        step, state=under_way, complete_by=event.complete_by, epoch=event.epoch, token=event.token
+        step,
+        state=under_way,
+        complete_by=event.complete_by,
+        epoch=event.epoch,
+        token=event.token,
+        activity=event.activity,
+        start_id=event.start_id,
     )
     if record.task.direction is Direction.DO:
         if step.never_twice:
@@ -124,7 +110,7 @@ def _advanced(record: TaskRecord, now: datetime, start_by: datetime) -> TaskReco
 def _outcome(record: TaskRecord, event: StepCompleted | StepFailed, now: datetime) -> Refused | None:
     """Refuse what comes late. Raises `IllegalTransitionError` for a step that is not under way."""
     step = record.step(event.step)
-    under_way = step.state is _UNDER_WAY[record.task.direction] and step.epoch == event.epoch
+    under_way = step.state is UNDER_WAY[record.task.direction] and step.epoch == event.epoch
     if not under_way or step.complete_by is None:
         raise illegal(record, event)
     return Refused(RefusalReason.LATE) if now > step.complete_by else None

@@ -11,7 +11,8 @@ from typing import Any, Protocol
 from functions.pattern.announcements import Announcement
 from functions.pattern.breaker import BreakerRecord
 from functions.pattern.events import Event, Refused
-from functions.pattern.identity import Epoch, TaskId
+from functions.pattern.folding import Follow
+from functions.pattern.identity import TaskId
 from functions.pattern.records import TaskRecord
 from functions.pattern.states import ProcessState
 
@@ -36,6 +37,14 @@ class Admission(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class Changed:
+    """A task's record after an event, and the events that changed it: the told one and what followed."""
+
+    record: TaskRecord
+    events: tuple[Event, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Admitted:
     """An order's admission, and the record that stands under its id."""
 
@@ -52,14 +61,30 @@ class StateStore(Protocol):
     async def load(self, task: TaskId) -> Stored | None:
         """Read one task's rows, or None when there is no such task."""
 
-    async def recall(self, task: TaskId, epoch: Epoch) -> Stored | None:
-        """Give the record as this process knows it, maybe outdated, from `epoch` on; for `change` only."""
+    async def known(self, task: TaskId) -> TaskRecord | None:
+        """Give a task's record as this process knows it, maybe outdated, or else read it."""
 
     async def check(self) -> None:
         """See that the store answers. Raises `TransientError` when it does not."""
 
-    async def change(self, stored: Stored, event: Event) -> Stored | Refused:
-        """Apply `event` by compare-and-swap, on a fresh read when `stored` has been overtaken."""
+    async def change(
+        self,
+        task: TaskId,
+        event: Event,
+        *,
+        until: datetime | None = None,
+        follow: Follow | None = None,
+        read: Stored | None = None,
+    ) -> Changed | Refused:
+        """Have a task take `event` and what may `follow` from it, in one transaction, by compare-and-swap.
+
+        Conflicts and faults of the store are outlived `until` (UTC; None: some seconds from now). `read` is the
+        record as the caller has just read it, if it has. Raises `TransientError` when it could not be written
+        in time, `UnwritableError`, and `IllegalTransitionError`.
+        """
+
+    async def note(self, task: TaskId, event: Event) -> None:
+        """Have a task take `event` along with its next change, or after a moment; it may be lost in a crash."""
 
 
 class RejectedMessages(Protocol):
@@ -73,13 +98,13 @@ class RejectedMessages(Protocol):
 
 
 class Outbox(Protocol):
-    """Announcements that are recorded, and not marked as sent. Its methods raise `TransientError`."""
+    """Announcements that are recorded, and not marked as sent. Its methods raise `TransientError`.
+
+    The mark is an event of the task, `AnnouncementSent`, which removes the announcement.
+    """
 
     async def unsent(self, shard: int, before: datetime, most: int) -> Sequence[Announcement]:
         """Read announcements of a shard that are older than `before`, oldest first."""
-
-    async def mark_sent(self, announcement: Announcement) -> None:
-        """Remove an announcement and record that it was sent now; harmless when it is removed already."""
 
     async def give_up(self, announcement: Announcement) -> None:
         """Remove an announcement that was never sent; harmless when it is removed already."""

@@ -7,8 +7,9 @@ from datetime import datetime
 from typing import assert_never
 
 from functions.pattern.definition import Workflow
-from functions.pattern.epochs import FINAL, message_lost, moved, operated, supervised
+from functions.pattern.epochs import FINAL, announcement_sent, message_lost, moved, operated, supervised
 from functions.pattern.events import (
+    AnnouncementSent,
     Claimed,
     Event,
     GivenUp,
@@ -45,7 +46,8 @@ def admit(order: Order, workflow: Workflow, *, pick_up_by: datetime) -> TaskReco
         updated_at=order.submitted_at,
     )
     steps = tuple(
-        StepRecord(name=step.name, undo=step.undo, idempotent=step.idempotent) for step in workflow.steps
+        StepRecord(name=step.name, undo=step.undo, idempotent=step.idempotent, via=step.via)
+        for step in workflow.steps
     )
     return TaskRecord(order=order, task=task, steps=steps)
 
@@ -54,6 +56,8 @@ def apply(record: TaskRecord, event: Event, now: datetime) -> TaskRecord | Refus
     """Give the record after `event` (the same when it holds) or a refusal; raise `IllegalTransitionError`."""
     if isinstance(event, MessageLost):
         return message_lost(record, event, now)
+    if isinstance(event, AnnouncementSent):
+        return announcement_sent(record, event)
     if event.epoch > record.task.epoch:
         raise illegal(record, event)
     if event.epoch < record.task.epoch:

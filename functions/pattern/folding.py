@@ -1,0 +1,105 @@
+"""Folds the events that wait for one task into one change of its record, with an answer for each of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from functions.pattern.errors import IllegalTransitionError
+from functions.pattern.events import Event, Refused
+from functions.pattern.records import TaskRecord
+from functions.pattern.transitions import apply
+
+#: Plans what follows from a record at a time, as events that are folded with the one that led to it. It is
+#: pure, and asked again when the fold is repeated on a newer record.
+Follow = Callable[[TaskRecord, datetime], Sequence[Event]]
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """An event that a task is told, and what may follow from it at once."""
+
+    event: Event
+    follow: Follow | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One event's change of a record."""
+
+    before: TaskRecord
+    after: TaskRecord
+    event: Event
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What came of one told event: the record after it, and its changes, or why there are none."""
+
+    record: TaskRecord
+    changes: tuple[Change, ...] = ()
+    fault: Refused | IllegalTransitionError | None = None
+
+    @property
+    def events(self) -> tuple[Event, ...]:
+        """Give the events behind the changes: the told one, and those that followed and hold."""
+        return tuple(change.event for change in self.changes)
+
+
+@dataclass(frozen=True, slots=True)
+class Fold:
+    """All answers, in the order in which the events were told, and the record after all of them."""
+
+    record: TaskRecord
+    answers: tuple[Answer, ...]
+
+    @property
+    def changes(self) -> tuple[Change, ...]:
+        """Give each change; nothing may be concluded from the first and the last record alone."""
+        return tuple(change for answer in self.answers for change in answer.changes)
+
+
+def fold(record: TaskRecord, told: Sequence[Told], now: datetime) -> Fold:
+    """Apply the events one after another, each with what follows from it."""
+    answers: list[Answer] = []
+    for each in told:
+        answer = _answer(record, each, now)
+        answers.append(answer)
+        record = answer.record
+    return Fold(record, tuple(answers))
+
+
+def _answer(record: TaskRecord, told: Told, now: datetime) -> Answer:
+    try:
+        after = apply(record, told.event, now)
+    except IllegalTransitionError as error:
+        return Answer(record, fault=error)
+    if isinstance(after, Refused):
+        return Answer(record, fault=after)
+    changes = [] if after is record else [Change(record, after, told.event)]
+    if told.follow is not None:
+        changes += _followed(after, told.follow, now)
+    return Answer(changes[-1].after if changes else record, tuple(changes))
+
+
+def _followed(record: TaskRecord, follow: Follow, now: datetime) -> list[Change]:
+    """Apply what follows, and what follows from that, until nothing changes; what is refused is left out."""
+    changes: list[Change] = []
+    while True:
+        known = len(changes)
+        for event in follow(record, now):
+            after = _applied(record, event, now)
+            if after is not record:
+                changes.append(Change(record, after, event))
+                record = after
+        if len(changes) == known:
+            return changes
+
+
+def _applied(record: TaskRecord, event: Event, now: datetime) -> TaskRecord:
+    try:
+        after = apply(record, event, now)
+    except IllegalTransitionError:
+        return record
+    return record if isinstance(after, Refused) else after

@@ -1,0 +1,170 @@
+"""What a run of the activity `run_steps` does next with a task: skip, start, take up, or leave to another."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from functions.pattern.definition import Workflow
+from functions.pattern.events import StepSkipped, StepStarted
+from functions.pattern.identity import Epoch, SchedulerId, StartId, StepName
+from functions.pattern.records import StepRecord, TaskRecord
+from functions.pattern.states import Direction, ProcessState, StepState, Way
+from functions.pattern.steps import UNDER_WAY, undo_order
+
+#: Tells whether the order needs a step.
+IsNeeded = Callable[[StepName], bool]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Runner:
+    """One run of `run_steps`: number `activity` of its Scheduler, with at most `at_once` steps under way.
+
+    A step that could last beyond `ends_at` is left to a fresh run. `start_within` is the time in which what
+    follows must have started.
+    """
+
+    epoch: Epoch
+    scheduler: SchedulerId
+    activity: int
+    at_once: int
+    ends_at: datetime
+    start_within: timedelta
+    new_id: Callable[[], str]
+
+
+@dataclass(frozen=True, slots=True)
+class StepPlan:
+    """What happens now, as events; `left` are ready steps that need another run of `run_steps`."""
+
+    events: tuple[StepSkipped | StepStarted, ...] = ()
+    left: tuple[StepName, ...] = ()
+
+
+def plan(
+    workflow: Workflow,
+    record: TaskRecord,
+    runner: Runner,
+    now: datetime,
+    *,
+    is_needed: IsNeeded,
+    is_first: bool,
+    may_share: bool,
+) -> StepPlan:
+    """Plan what `runner` does with what is ready.
+
+    A plan `is_first` when the run has started nothing yet: it leaves nothing for lack of time. A runner with
+    nothing under way that `may_share` leaves everything when there is more than it has room for, so that
+    runs of other processes take their parts.
+    """
+    if not _is_held(record, runner):
+        return StepPlan()
+    under_way = len(mine(record, runner))
+    room = runner.at_once - under_way
+    skipped: list[StepSkipped | StepStarted] = []
+    fitting: list[StepName] = []
+    left: list[StepName] = []
+    for name in ready_steps(workflow, record):
+        if not is_needed(name):
+            skipped.append(
+                StepSkipped(
+                    epoch=runner.epoch,
+                    scheduler=runner.scheduler,
+                    step=name,
+                    start_by=now + runner.start_within,
+                )
+            )
+        elif not is_first and now + timedelta(seconds=workflow.step(name).complete_within) > runner.ends_at:
+            left.append(name)
+        else:
+            fitting.append(name)
+    if may_share and not under_way and len(fitting) > room:
+        return StepPlan(tuple(skipped), tuple(left + fitting))
+    started = [_started(workflow, record, name, runner, now) for name in fitting[: max(0, room)]]
+    return StepPlan((*skipped, *started), tuple(left + fitting[max(0, room) :]))
+
+
+def ready_steps(workflow: Workflow, record: TaskRecord) -> tuple[StepName, ...]:
+    """Name the steps that can be dispatched, in the direction in which the task goes.
+
+    A step that an older epoch dispatched is dispatched again, unless it must not run twice.
+    """
+    if record.task.process_state is not ProcessState.PROCESSING:
+        return ()
+    epoch = record.task.epoch
+    if record.task.direction is Direction.UNDO:
+        next_undone = undo_order(record)[:1]
+        return tuple(name for name in next_undone if not _is_under_way(record.step(name), record))
+    steps = {step.name: step for step in record.steps}
+    settled = {name for name, step in steps.items() if step.settled}
+    return tuple(
+        step.name for step in workflow.steps if step.needs <= settled and _can_start(steps[step.name], epoch)
+    )
+
+
+def mine(record: TaskRecord, runner: Runner) -> tuple[StepRecord, ...]:
+    """Give the steps under way that runs of the same number dispatched; not those that wait for a reply."""
+    return tuple(
+        step
+        for step in record.steps
+        if step.via is not Way.QUEUE and step.activity == runner.activity and _is_under_way(step, record)
+    )
+
+
+def taken_up(record: TaskRecord, runner: Runner) -> tuple[StepRecord, ...]:
+    """Give the steps that a run of the same number began before it was cut short, and that may be repeated.
+
+    A request to a queue is sent again, with its token: the Agent's effect key makes it harmless.
+    """
+    if not _is_held(record, runner):
+        return ()
+    return tuple(
+        step
+        for step in record.steps
+        if step.activity == runner.activity
+        and _is_under_way(step, record)
+        and (step.idempotent or step.via is Way.QUEUE or record.task.direction is Direction.UNDO)
+    )
+
+
+def awaited_replies(record: TaskRecord) -> Mapping[StepName, datetime]:
+    """Give the steps whose replies are awaited over queues, and until when each counts."""
+    return {
+        step.name: step.complete_by
+        for step in record.steps
+        if step.via is Way.QUEUE and step.complete_by is not None and _is_under_way(step, record)
+    }
+
+
+def is_over(record: TaskRecord, epoch: Epoch, scheduler: SchedulerId) -> bool:
+    """Tell whether the Scheduler of `epoch` has nothing left to do with the task."""
+    return record.task.epoch != epoch or record.task.locked_by != scheduler
+
+
+def _is_held(record: TaskRecord, runner: Runner) -> bool:
+    return not is_over(record, runner.epoch, runner.scheduler)
+
+
+def _is_under_way(step: StepRecord, record: TaskRecord) -> bool:
+    return step.state is UNDER_WAY[record.task.direction] and step.epoch == record.task.epoch
+
+
+def _can_start(step: StepRecord, epoch: Epoch) -> bool:
+    if step.state is StepState.NOT_STARTED:
+        return True
+    return step.state is StepState.RUNNING and step.epoch != epoch and not step.never_twice
+
+
+def _started(
+    workflow: Workflow, record: TaskRecord, name: StepName, runner: Runner, now: datetime
+) -> StepStarted:
+    return StepStarted(
+        epoch=runner.epoch,
+        scheduler=runner.scheduler,
+        step=name,
+        complete_by=now + timedelta(seconds=workflow.step(name).complete_within),
+        activity=runner.activity,
+        start_id=StartId(runner.new_id()),
+        token=runner.new_id() if record.step(name).via is Way.QUEUE else None,
+    )
