@@ -62,9 +62,9 @@ class _OfStep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepStarted(_OfStep):
-    """A step is about to be done or undone by the `run_steps` of number `activity`; `start_id` is this start's.
+    """A step is about to be done or undone by the `run_steps` of number `activity`.
 
-    A reply over a queue has to show the secret `token`.
+    `start_id` is this start's alone. A reply over a queue has to show the secret `token`.
     """
 
     complete_by: datetime

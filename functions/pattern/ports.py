@@ -59,7 +59,10 @@ class Schedulers(Protocol):
     """Scheduler instances, by task and epoch. Its methods raise `TransientError`."""
 
     async def start(self, task: TaskId, epoch: Epoch, queued: Sequence[StepName]) -> None:
-        """Start the instance of this epoch, which awaits replies to the steps `queued`; harmless when it runs."""
+        """Start the instance of this epoch; harmless when it runs already.
+
+        It awaits the replies to the steps `queued`.
+        """
 
     async def wake(self, task: TaskId, epoch: Epoch, step: StepName, progress: Mapping[str, Any]) -> None:
         """Send the instance what a reply to `step` brought; harmless when it has ended."""

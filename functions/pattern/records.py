@@ -52,7 +52,8 @@ class Task:
     """The pattern's state record; times are UTC. `due_at` is when the Supervisor must look at it next.
 
     `failure_count` counts the recoveries since the task was submitted, resubmitted or changed its direction.
-    `not_before` is when a Scheduler may take it up after an extended wait; `sent` are the latest announcements.
+    `not_before` is when a Scheduler may take it up after an extended wait. `sent` are the latest that were
+    sent.
     """
 
     order_id: TaskId

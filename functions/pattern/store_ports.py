@@ -78,13 +78,13 @@ class StateStore(Protocol):
     ) -> Changed | Refused:
         """Have a task take `event` and what may `follow` from it, in one transaction, by compare-and-swap.
 
-        Conflicts and faults of the store are outlived `until` (UTC; None: some seconds from now). `read` is the
-        record as the caller has just read it, if it has. Raises `TransientError` when it could not be written
-        in time, `UnwritableError`, and `IllegalTransitionError`.
+        Conflicts and faults of the store are outlived `until` (UTC; None: some seconds from now). `read` is
+        the record as the caller has just read it, if it has. Raises `TransientError` when it could not be
+        written in time, `UnwritableError`, and `IllegalTransitionError`.
         """
 
     async def note(self, task: TaskId, event: Event) -> None:
-        """Have a task take `event` along with its next change, or after a moment; it may be lost in a crash."""
+        """Have a task take `event` with its next change, or after a moment; a crash may lose it."""
 
 
 class RejectedMessages(Protocol):

@@ -14,16 +14,19 @@ from functions.pattern.events import (
     Event,
     GivenUp,
     MessageLost,
+    OperatorEvent,
     Postponed,
     Recovered,
     RefusalReason,
     Refused,
     Resubmitted,
+    SchedulerEvent,
     StepCompleted,
     StepEvent,
     StepFailed,
     StepSkipped,
     StepStarted,
+    SupervisorEvent,
     UndoRequested,
 )
 from functions.pattern.identity import FIRST_EPOCH
@@ -54,10 +57,18 @@ def admit(order: Order, workflow: Workflow, *, pick_up_by: datetime) -> TaskReco
 
 def apply(record: TaskRecord, event: Event, now: datetime) -> TaskRecord | Refused:
     """Give the record after `event` (the same when it holds) or a refusal; raise `IllegalTransitionError`."""
-    if isinstance(event, MessageLost):
-        return message_lost(record, event, now)
-    if isinstance(event, AnnouncementSent):
-        return announcement_sent(record, event)
+    match event:
+        case MessageLost():
+            return message_lost(record, event, now)
+        case AnnouncementSent():
+            return announcement_sent(record, event)
+        case _:
+            return _of_epoch(record, event, now)
+
+
+def _of_epoch(
+    record: TaskRecord, event: SchedulerEvent | SupervisorEvent | OperatorEvent, now: datetime
+) -> TaskRecord | Refused:
     if event.epoch > record.task.epoch:
         raise illegal(record, event)
     if event.epoch < record.task.epoch:
