@@ -84,7 +84,7 @@ def content_digest(workflow: str, payload: bytes, reply_to: str | None) -> str:
 
 
 class SchedulerRequest(_Message):
-    """Asks for a Scheduler to run a task in `epoch`; `queued` are its steps behind queues (schema 1: None)."""
+    """Asks for a Scheduler of `epoch`; `queued` are the task's steps behind queues (None in schema 1)."""
 
     schema_version: Literal[1, 2] = 2
     task_id: TaskIdField

@@ -14,7 +14,7 @@ from functions.pattern.events import (
     StepSkipped,
     StepStarted,
 )
-from functions.pattern.identity import Epoch, StepName, TaskId, scheduler_id
+from functions.pattern.identity import Epoch, StartId, StepName, TaskId, scheduler_id
 from functions.pattern.records import TaskRecord
 from functions.pattern.transitions import admit, apply
 from tests.fakes.clock import START
@@ -46,13 +46,17 @@ def started(
     task: TaskId = TASK,
     complete_by: float = 20,
     token: str | None = None,
+    activity: int = 1,
+    start_id: str | None = None,
 ) -> StepStarted:
-    """Create the event of a step's start."""
+    """Create the event of a step's start, the same again unless it gets a start id of its own."""
     return StepStarted(
         epoch=epoch,
         scheduler=scheduler_id(task, epoch),
         step=StepName(step),
         complete_by=after(complete_by),
+        activity=activity,
+        start_id=StartId(start_id or f"{step}.{epoch}.{activity}"),
         token=token,
     )
 

@@ -187,3 +187,43 @@ def test_every_item_is_sent_once_and_in_order(drawn: list[tuple[float, str]]) ->
     for envelope in envelopes:
         assert sum(by_text[text].share for text in envelope) <= 1.0 + 1e-9
         assert len({by_text[text].key for text in envelope}) == len(envelope)
+
+
+async def test_another_flush_begins_while_few_items_are_on_their_way() -> None:
+    """At a low rate nobody waits for a running flush; at a high one, flushes grow."""
+    post = Post()
+    post.office = Coalescer[Letter, str](post._flush, few=2)
+    async with post.one_on_its_way() as first:
+        second = asyncio.create_task(post.office.submit(Letter("second")))
+        while len(post.envelopes) < 2:
+            await asyncio.sleep(0)
+        others = [asyncio.create_task(post.office.submit(Letter(text))) for text in ("a", "b", "c")]
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert post.envelopes == [["first"], ["second"]]
+    async with asyncio.timeout(60):
+        await asyncio.gather(first, second, *others)
+    assert post.envelopes == [["first"], ["second"], ["a", "b", "c"]]
+
+
+async def test_what_is_ready_at_the_same_moment_leaves_together(post: Post) -> None:
+    """Even from an idle start."""
+    async with asyncio.timeout(60):
+        await asyncio.gather(*(post.office.submit(Letter(text)) for text in ("a", "b", "c")))
+    assert post.envelopes == [["a", "b", "c"]]
+
+
+async def test_flush_that_nobody_waits_for_any_more_is_not_sent(post: Post) -> None:
+    """The only sender gave up before it began."""
+    given_up = asyncio.create_task(post.office.submit(Letter("given up")))
+    await asyncio.sleep(0)
+    given_up.cancel()
+    async with asyncio.timeout(60):
+        assert await post.office.submit(Letter("a")) == "a sent"
+        await asyncio.gather(given_up, return_exceptions=True)
+        only = asyncio.create_task(post.office.submit(Letter("only")))
+        await asyncio.sleep(0)
+        only.cancel()
+        await asyncio.sleep(0.01)
+        assert await post.office.submit(Letter("b")) == "b sent"
+    assert post.envelopes == [["a"], ["b"]]

@@ -6,10 +6,20 @@ from dataclasses import replace
 
 import pytest
 
-from functions.pattern.events import Event, OperatorEvent, Postponed, RefusalReason, Refused, SupervisorEvent
+from functions.pattern.announcements import Announcement
+from functions.pattern.epochs import MOST_SENT
+from functions.pattern.events import (
+    AnnouncementSent,
+    Event,
+    OperatorEvent,
+    Postponed,
+    RefusalReason,
+    Refused,
+    SupervisorEvent,
+)
 from functions.pattern.identity import Epoch, StepName
 from functions.pattern.records import StepRecord, TaskRecord
-from functions.pattern.states import Direction, EpochEnd, ProcessState, Remedy, StepState
+from functions.pattern.states import AnnouncementKind, Direction, EpochEnd, ProcessState, Remedy, StepState
 from functions.pattern.transitions import apply
 from tests.fakes.clock import START
 from tests.fakes.interventions import (
@@ -25,7 +35,7 @@ from tests.fakes.interventions import (
     undo_request,
 )
 from tests.fakes.tasks import FIRST, SECOND, after, claimed, completed, pending, started, told
-from tests.fakes.workflows import TRIP, trip
+from tests.fakes.workflows import TASK, TRIP, trip
 
 THIRD = Epoch(3)
 FLIGHT, HOTEL, CAR = StepName("flight"), StepName("hotel"), StepName("car")
@@ -197,3 +207,26 @@ def test_step_that_never_ran_has_no_outcome_to_fear() -> None:
     again = told(recovered(before), claimed(SECOND), started("hotel", SECOND), completed("hotel", SECOND))
     assert again.step(HOTEL).state is StepState.COMPLETED
     assert StepRecord(name=CAR, idempotent=False).never_twice is False
+
+
+def test_sent_announcement_is_recorded_once() -> None:
+    """Whatever became of the task meanwhile; only the latest are kept."""
+    record = pending()
+    notice = Announcement(
+        kind=AnnouncementKind.RECEIVED,
+        task=TASK,
+        epoch=FIRST,
+        at=START,
+        workflow="diamond",
+        state=ProcessState.PENDING,
+        reply_to="notices",
+        correlation_id=None,
+        reason=None,
+    )
+    sent = told(record, AnnouncementSent(announcement=notice, sent_at=after(1)))
+    assert [(each.kind, each.sent_at) for each in sent.task.sent] == [(AnnouncementKind.RECEIVED, after(1))]
+    assert told(sent, AnnouncementSent(announcement=notice, sent_at=after(2))) is sent
+    for epoch in range(2, MOST_SENT + 2):
+        later = replace(notice, epoch=Epoch(epoch))
+        sent = told(sent, AnnouncementSent(announcement=later, sent_at=after(3)))
+    assert [each.epoch for each in sent.task.sent] == list(range(2, MOST_SENT + 2))

@@ -30,9 +30,9 @@ from functions.pattern.events import (
     UndoRequested,
 )
 from functions.pattern.identity import Epoch, SchedulerId, StepName, scheduler_id
+from functions.pattern.planning import ready_steps
 from functions.pattern.records import TaskRecord
 from functions.pattern.states import Direction, EpochEnd, ProcessState, Remedy, StepState
-from functions.pattern.steps import ready_steps
 from functions.pattern.supervision import SupervisionPolicy, judge
 from functions.pattern.transitions import apply
 from tests.fakes.clock import START

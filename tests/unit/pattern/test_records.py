@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from functions.pattern.identity import TASK_ID_PATTERN, Epoch, StepName, TaskId, effect_key, scheduler_id
-from functions.pattern.states import Direction, StepState
+from functions.pattern.states import Direction, StepState, Way
 from tests.fakes.tasks import pending
-from tests.fakes.workflows import TASK
+from tests.fakes.workflows import TASK, step, workflow
 
 _ATTEMPTS = st.tuples(st.from_regex(TASK_ID_PATTERN, fullmatch=True), st.integers(1, 1_000))
 
@@ -42,3 +42,8 @@ def test_effect_key_is_the_same_in_every_epoch() -> None:
     """It names the effect, not the attempt; doing and undoing are two effects."""
     assert effect_key(TASK, StepName("pay"), Direction.DO) == "task-1/pay/do"
     assert effect_key(TASK, StepName("pay"), Direction.UNDO) == "task-1/pay/undo"
+
+
+def test_steps_behind_queues_are_known_without_the_definition() -> None:
+    """So that whoever asks for a Scheduler can say whose replies it awaits."""
+    assert pending(workflow(step("a"), step("b", via=Way.QUEUE))).queued == ("b",)

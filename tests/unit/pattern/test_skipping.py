@@ -7,8 +7,8 @@ import pytest
 from functions.pattern.errors import IllegalTransitionError
 from functions.pattern.events import RefusalReason, Refused
 from functions.pattern.identity import StepName
+from functions.pattern.planning import ready_steps
 from functions.pattern.states import ProcessState, StepState
-from functions.pattern.steps import ready_steps
 from functions.pattern.transitions import apply
 from tests.fakes.interventions import done
 from tests.fakes.tasks import SECOND, after, claimed, completed, failed, pending, skipped, started, told
