@@ -15,6 +15,7 @@ from functions.pattern.definition import Workflow
 from functions.pattern.epochs import FINAL
 from functions.pattern.errors import IllegalTransitionError
 from functions.pattern.events import (
+    AnnouncementSent,
     Event,
     GivenUp,
     MessageLost,
@@ -219,6 +220,7 @@ def _check_change(before: TaskRecord, now: TaskRecord, event: Event) -> None:
         as_it_was = replace(now.task, updated_at=before.task.updated_at)
         assert replace(now, task=as_it_was, lost=before.lost) == before
         return
+    assert not isinstance(event, AnnouncementSent), "nobody in here sends any"
     assert event.epoch == before.task.epoch <= now.task.epoch <= before.task.epoch + 1
     assert now.history[: len(before.history)] == before.history
     if before.task.direction is Direction.UNDO:
