@@ -63,6 +63,9 @@ from functions.web.caps import Caps
 from functions.web.destinations import CheckedResolver
 from functions.workflows.registration import Registration, agent_makers, sample_services
 
+#: As `functionTimeout` in host.json.
+_FUNCTION_TIMEOUT_SECONDS = 300
+
 
 class SystemClock:
     """Gives the machine's time."""
@@ -103,7 +106,7 @@ class Wiring:
         self._bus = connect_bus(settings.service_bus_connection)
         self._ports = self._make_ports()
         self._agents = self._make_agents(registrations)
-        check_agents(workflows, self._agents)
+        check_agents(self._registry, self._agents, queues=QUEUES, function_timeout=_FUNCTION_TIMEOUT_SECONDS)
         self._services = sample_services(registrations) if settings.sample_services else ()
         webhook = self._webhook()
         self._alerts = Alerts(None if webhook is None else webhook.post)
