@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -23,6 +22,7 @@ from functions.pattern.errors import PermanentError, TransientError
 from functions.pattern.identity import EffectKey
 from functions.pattern.ports import Ports
 from functions.pattern.records import MAX_RESULT_BYTES
+from functions.pattern.requests import request_bytes
 from functions.telemetry.fields import Field
 from functions.telemetry.http import call_span
 from functions.telemetry.instruments import RETRIES
@@ -78,7 +78,7 @@ class RemoteService:
         `TransientError` when the service still fails at `complete_by`, or at once (as `CircuitOpenError`)
         when its circuit is open.
         """
-        return await self._call("PUT", resource, json.dumps(body).encode(), key, complete_by)
+        return await self._call("PUT", resource, request_bytes(body), key, complete_by)
 
     async def delete(self, resource: str, key: EffectKey, complete_by: datetime) -> None:
         """Undo the resource under idempotency key `key`; one that does not exist counts as undone.

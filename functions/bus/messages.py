@@ -26,6 +26,7 @@ from functions.pattern.messages import (
 )
 from functions.pattern.ports import Announcements, Clock, SchedulerRequests
 from functions.pattern.records import Order, TaskRecord
+from functions.pattern.requests import request_bytes
 from functions.pattern.states import AnnouncementKind
 from functions.pattern.store_ports import Outbox
 
@@ -77,7 +78,8 @@ class QueuedMessages:
         await self._sender(queue).send(outgoing)
 
     async def ask(self, agent: str, request: AgentRequest) -> None:
-        """Put a request on the Agent's queue, where it lives until complete-by."""
+        """Put a request on the Agent's queue, where it lives until complete-by. Raises `PermanentError`."""
+        request_bytes(request.request)  # a message would hold null in the place of NaN
         outgoing = Outgoing(
             message_id=f"{request.task_id}.{request.epoch}.{request.step}",
             body=request.model_dump_json().encode(),

@@ -193,3 +193,22 @@ async def test_service_that_is_not_there_is_tried_until_complete_by(make_remote:
         address = f"http://127.0.0.1:{closed.getsockname()[1]}"
         with pytest.raises(TransientError):
             await _put(make_remote(address=address), within=0.2)
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        ({"amount": float("nan")}, "its request can't be written as JSON: request.amount is nan"),
+        ({"note": "x" * 65_536}, "its request has 65548 bytes; at most 65536 can be sent"),
+    ],
+    ids=["nan", "size"],
+)
+async def test_request_that_cannot_be_sent_is_refused_for_good(
+    body: Json, reason: str, service: RemoteServiceFake, make_remote: MakeRemote
+) -> None:
+    """The service is not called, and its circuit counts no failure."""
+    remote = make_remote(threshold=1)
+    with pytest.raises(PermanentError, match=f"^{reason}$"):
+        await remote.put("task-1", body, KEY, after(10))
+    assert service.received == []
+    assert await _put(remote) == {"paid": True}
