@@ -12,7 +12,9 @@ import azure.durable_functions as df
 from fastapi import FastAPI
 
 from functions.agents.blueprint import queued_agents_blueprint
-from functions.agents.catalog import load_endpoints, make_agents
+from functions.agents.catalog import make_agents
+from functions.agents.endpoints import load_endpoints
+from functions.agents.managed_identity import ManagedIdentity
 from functions.agents.queued import QueuedAgent
 from functions.agents.steps import check_agents
 from functions.api.acceptance import Acceptance
@@ -212,7 +214,8 @@ class Wiring:
         endpoints = load_endpoints({step.agent for step in steps} - settings.agents_elsewhere)
         open_for = timedelta(seconds=settings.breaker_open_seconds)
         policy = BreakerPolicy(failures=settings.breaker_failures, open_for=open_for)
-        return make_agents(endpoints, agent_makers(registrations), self._ports, policy, http_session)
+        makers, issuer = agent_makers(registrations), ManagedIdentity(settings.agents_client_id)
+        return make_agents(endpoints, makers, self._ports, policy, session=http_session, issuer=issuer)
 
     def _queued_agents(self) -> list[QueuedAgent]:
         """Serve the Agents behind queues whose remote service is known; others are served elsewhere."""

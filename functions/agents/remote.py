@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from functools import partial
@@ -12,11 +12,11 @@ from http import HTTPStatus
 from random import Random, SystemRandom
 
 import aiohttp
-from pydantic import SecretStr
 from pydantic_core import from_json
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception, stop_after_attempt
 
 from functions.agents.breaker import Breaker, CircuitOpenError
+from functions.agents.credentials import Credential
 from functions.pattern.definition import Json
 from functions.pattern.errors import PermanentError, TransientError
 from functions.pattern.identity import EffectKey
@@ -33,8 +33,6 @@ _FIRST_WAIT, _LONGEST_WAIT = 0.2, 10.0
 _MOST_DOUBLINGS = 16
 _ATTEMPT_TIMEOUT = aiohttp.ClientTimeout(total=10)
 _TRANSIENT_STATUSES = frozenset({408, 425, 429})
-#: The header in which Azure Functions expect their key; other services can be set up for it.
-_KEY_HEADER = "x-functions-key"
 _NOTHING_THERE = frozenset({HTTPStatus.NOT_FOUND, HTTPStatus.GONE})
 
 _log = logging.getLogger(__name__)
@@ -54,14 +52,14 @@ class RemoteService:
         address: str,
         ports: Ports,
         *,
-        key: SecretStr | None = None,
+        credential: Credential | None = None,
         session: Callable[[], aiohttp.ClientSession],
         breaker: Breaker,
         random: Random | None = None,
     ) -> None:
         self._name = name
         self._address = address.rstrip("/")
-        self._key = {} if key is None else {_KEY_HEADER: key.get_secret_value()}
+        self._credential = credential
         self._session = session
         self._breaker = breaker
         self._clock = ports.clock
@@ -108,12 +106,19 @@ class RemoteService:
         )
         try:
             async with asyncio.timeout(seconds):
-                return await retrying(self._breaker.call, attempt)
+                return await retrying(self._call_once, attempt)
         except TimeoutError:
             raise late from None
 
-    async def _attempt(self, method: str, url: str, content: bytes, key: EffectKey | None) -> Json:
-        headers = {"Content-Type": "application/json", **self._key}
+    async def _call_once(self, attempt: Callable[[Mapping[str, str]], Awaitable[Json]]) -> Json:
+        """Call through the breaker, which counts no failure of whoever issues tokens."""
+        shown = {} if self._credential is None else await self._credential.headers()
+        return await self._breaker.call(partial(attempt, shown))
+
+    async def _attempt(
+        self, method: str, url: str, content: bytes, key: EffectKey | None, shown: Mapping[str, str]
+    ) -> Json:
+        headers = {"Content-Type": "application/json", **shown}
         if key is not None:
             headers["Idempotency-Key"] = key
         try:

@@ -7,9 +7,9 @@ from datetime import timedelta
 
 import aiohttp
 import pytest
-from pydantic import SecretStr
 
 from functions.agents.breaker import Breaker
+from functions.agents.credentials import Credential
 from functions.agents.remote import RemoteService
 from functions.pattern.breaker import BreakerPolicy
 from tests.fakes.breaker_rows import MemoryBreakerRows
@@ -40,7 +40,11 @@ async def make_remote(service: RemoteServiceFake, clock: FakeClock) -> AsyncIter
     async with aiohttp.ClientSession() as session:
 
         def make(
-            *, threshold: int = 100, open_seconds: float = 60, address: str = "", key: str | None = None
+            *,
+            threshold: int = 100,
+            open_seconds: float = 60,
+            address: str = "",
+            credential: Credential | None = None,
         ) -> RemoteService:
             policy = BreakerPolicy(failures=threshold, open_for=timedelta(seconds=open_seconds))
             ports = fake_ports(clock=clock, breakers=MemoryBreakerRows())
@@ -48,7 +52,7 @@ async def make_remote(service: RemoteServiceFake, clock: FakeClock) -> AsyncIter
                 "payment",
                 address or f"{service.address}/payments/",
                 ports,
-                key=SecretStr(key) if key else None,
+                credential=credential,
                 session=lambda: session,
                 breaker=Breaker("payment", ports, policy),
                 random=Least(),

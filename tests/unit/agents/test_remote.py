@@ -6,15 +6,19 @@ import asyncio
 import socket
 
 import pytest
+from pydantic import SecretStr
 
+from functions.agents.credentials import BearerToken, KeyInHeader
 from functions.agents.remote import RemoteService
 from functions.agents.rest import RestAgent
 from functions.pattern.definition import Json
 from functions.pattern.errors import PermanentError, TransientError
 from functions.pattern.identity import EffectKey, TaskId
 from functions.pattern.ports import AgentCall
+from tests.fakes.clock import FakeClock
 from tests.fakes.remote_service import Answer, RemoteServiceFake
 from tests.fakes.tasks import after
+from tests.unit.agents.test_credentials import Issuer
 from tests.unit.conftest import MakeRemote
 
 KEY = EffectKey("task-1/payment/do")
@@ -35,13 +39,33 @@ async def test_request_says_what_under_which_key(service: RemoteServiceFake, mak
     assert request.headers["Idempotency-Key"] == KEY
 
 
-async def test_service_is_shown_the_key_that_it_asks_for(
-    service: RemoteServiceFake, make_remote: MakeRemote
+async def test_service_is_shown_what_it_asks_for(
+    service: RemoteServiceFake, make_remote: MakeRemote, clock: FakeClock
 ) -> None:
-    """Where Azure Functions look for it, and only where there is one."""
-    await _put(make_remote(key="canary"))
+    """A key in its header or a token, in each attempt, and nothing where it asks for nothing."""
+    service.answers = [Answer(503), Answer()]
+    await _put(make_remote(credential=KeyInHeader("x-functions-key", SecretStr("canary"))))
+    await _put(make_remote(credential=BearerToken("api://pay/.default", Issuer(clock), clock)))
     await _put(make_remote())
-    assert [request.headers.get("x-functions-key") for request in service.received] == ["canary", None]
+    shown = [
+        (each.headers.get("x-functions-key"), each.headers.get("Authorization")) for each in service.received
+    ]
+    assert shown == [("canary", None), ("canary", None), (None, "Bearer canary-1"), (None, None)]
+
+
+async def test_token_that_does_not_come_harms_no_circuit(
+    service: RemoteServiceFake, make_remote: MakeRemote, clock: FakeClock
+) -> None:
+    """It is asked for again until complete-by, and the service is not called without."""
+    issuer = Issuer(clock)
+    issuer.failing = True
+    remote = make_remote(threshold=1, credential=BearerToken("api://pay/.default", issuer, clock))
+    with pytest.raises(TransientError):
+        await _put(remote, within=0.3)
+    assert len(issuer.scopes) > 1
+    assert service.received == []
+    issuer.failing = False
+    assert await _put(remote) == {"paid": True}
 
 
 async def test_rest_agent_puts_under_the_tasks_id(
