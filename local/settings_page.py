@@ -40,8 +40,8 @@ _FOOT = """\
 ## For each Agent
 
 `{AGENT}` is the Agent's name in capitals, with underscores for dashes: the Agent `car-rental` has
-`CAR_RENTAL_URL`. Agents that `AGENTS_ELSEWHERE` names need none of these settings. All addresses that are missing
-are named in one message.
+`CAR_RENTAL_URL`. Agents that `AGENTS_ELSEWHERE` names need none of these settings. One message names all the
+addresses that are missing.
 
 | setting | type | default | meaning |
 |---|---|---|---|
