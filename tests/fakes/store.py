@@ -55,7 +55,7 @@ class MemoryStateStore:
         follow: Follow | None = None,
         read: Stored | None = None,  # noqa: ARG002 - the port's signature
     ) -> Changed | Refused:
-        """Fold `event` and what follows into the current record, which has the effect of a compare-and-swap."""
+        """Fold `event` and what follows into the current record: the effect of a compare-and-swap."""
         self.limits.append(until)
         self._fail_if_set()
         if task not in self._tasks:
