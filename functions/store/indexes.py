@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -94,12 +94,9 @@ class TableTaskIndex:
 class TableIndexRows:
     """Reads rows of the table of the tasks as they lie there, and fixes the index rows."""
 
-    def __init__(
-        self, table: TableClient, *, shards: int, new_id: Callable[[], str], figures: StoreFigures
-    ) -> None:
+    def __init__(self, table: TableClient, *, shards: int, figures: StoreFigures) -> None:
         self._table = table
         self._shards = shards
-        self._new_id = new_id
         self._figures = figures
 
     async def page(self, shard: int, *, after: str | None, most: int) -> RowPage:
@@ -124,7 +121,7 @@ class TableIndexRows:
         missing = len(wrong) == len(seen)
         if not wrong and not missing:
             return IndexFix()
-        operations = [Operation("update", task_entity(task, self._new_id()), stored.version)]
+        operations = [Operation("update", task_entity(task, stored.writes), stored.version)]
         operations += [_removal(row) for row in wrong]
         if missing:
             operations.append(Operation("create", index_entity(stored.record)))

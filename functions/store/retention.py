@@ -40,25 +40,24 @@ class TableTaskRetention:
         task = stored.record.task
         shard = shard_of(task.order_id, self._shards)
         with table_faults():
-            etags = await self._etags(shard, task.order_id)
-            past = [key for key in etags if key.split("|")[1] in {"epoch", "lost", "sent"}]
+            keys = await self._keys(shard, task.order_id)
+            past = [key for key in keys if key.split("|")[1] in {"epoch", "lost"}]
             for some in batched(past, MOST_OPERATIONS, strict=False):
                 deletions = [Operation("delete", {"RowKey": key}) for key in some]
                 if not await delete_rows(self._table, shard, self._figures, deletions):
                     return False
-            # The task as it was read, and the others as they are now: a mark that is added touches the order.
-            guards = {key: etags[key] for key in etags if key not in past}
-            guards[task_row(task.order_id)] = stored.version
-            deletions = [Operation("delete", {"RowKey": key}, etag) for key, etag in guards.items()]
-            deletions.append(Operation("delete", {"RowKey": index_row(task)}))
+            own = task_row(task.order_id)
+            others = [*(key for key in keys if key not in past and key != own), index_row(task)]
+            deletions = [Operation("delete", {"RowKey": key}) for key in others]
+            deletions.append(Operation("delete", {"RowKey": own}, stored.version))
             return await delete_rows(self._table, shard, self._figures, deletions)
 
-    async def _etags(self, shard: str, task: TaskId) -> dict[str, str]:
+    async def _keys(self, shard: str, task: TaskId) -> list[str]:
         first, end = rows_of(task)
         self._figures.reads += 1
-        keys = {"partition": shard, "first": first, "end": end}
-        rows = self._table.query_entities(KEYS_BETWEEN, parameters=keys, select=["RowKey"])
-        return {row["RowKey"]: str(row.metadata["etag"]) async for row in rows}
+        bounds = {"partition": shard, "first": first, "end": end}
+        rows = self._table.query_entities(KEYS_BETWEEN, parameters=bounds, select=["RowKey"])
+        return [row["RowKey"] async for row in rows]
 
 
 class TableRejectedMessages:
