@@ -132,30 +132,30 @@ class Wiring:
             supervisor_blueprint(self._sweep(), FullSweep(ports), schedule=settings.supervisor_schedule),
         ]
         if self._services:
-            application = services_application(self._services, self._tables.get_table_client, ports.clock)
+            application = services_application(self._services, self._tables.table, ports.clock)
             blueprints.append(services_blueprint(application))
         return blueprints
 
     def _make_ports(self) -> Ports:
         clock, shards, figures = SystemClock(), self._settings.state_shards, self._store_figures
-        tasks = self._tables.get_table_client(TASKS_TABLE)
+        tasks, groups = self._tables.table(TASKS_TABLE), self._tables.groups(TASKS_TABLE)
         shared = ConditionalRows(tasks, new_id=new_id, figures=figures)
-        outbox = TableOutbox(tasks, shards=shards, figures=figures, clock=clock)
+        outbox = TableOutbox(tasks, groups, shards=shards, figures=figures, clock=clock)
         messages = QueuedMessages(self._sender, clock)
         announcer = Announcer(outbox=outbox, announcements=messages, requests=messages)
         counted = CountedChanges(announcer, self._registry)
         store = TableStateStore(
-            tasks, shards=shards, clock=clock, new_id=new_id, figures=figures, announcer=counted
+            tasks, groups, shards=shards, clock=clock, new_id=new_id, figures=figures, announcer=counted
         )
         return Ports(
             clock=clock,
             new_id=new_id,
             store=store,
             index=TableTaskIndex(tasks, shards=shards, figures=figures),
-            index_rows=TableIndexRows(tasks, shards=shards, new_id=new_id, figures=figures),
+            index_rows=TableIndexRows(tasks, groups, shards=shards, new_id=new_id, figures=figures),
             outbox=outbox,
-            retention=TableTaskRetention(tasks, shards=shards, figures=figures),
-            rejected=TableRejectedMessages(self._tables.get_table_client(REJECTED_TABLE), clock=clock),
+            retention=TableTaskRetention(tasks, groups, shards=shards, figures=figures),
+            rejected=TableRejectedMessages(self._tables.table(REJECTED_TABLE), clock=clock),
             breakers=TableBreakerRows(shared),
             heartbeat=TableHeartbeat(shared),
             submissions=SubmissionSpans(messages),

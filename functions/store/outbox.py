@@ -8,20 +8,27 @@ from datetime import datetime
 from azure.data.tables.aio import TableClient
 
 from functions.pattern.announcements import Announcement
+from functions.pattern.errors import UnwritableError
+from functions.pattern.identity import TaskId
 from functions.pattern.ports import Clock
 from functions.pattern.request_figures import StoreFigures
 from functions.store.connect import table_faults
 from functions.store.entities import announcement_of, sent_entity
+from functions.store.entity_groups import EntityGroups
+from functions.store.group_format import Operation
 from functions.store.keys import OUTBOX, order_row, outbox_row, shard_key, shard_of
 from functions.store.pages import KEYS_BETWEEN, read_page
-from functions.store.transactions import Conflicted, Operation, ShardWriter, Transaction
+from functions.store.transactions import Conflicted, ShardWriter, Transaction
 
 
 class TableOutbox:
     """Reads the outbox, and removes its rows; the state store writes them."""
 
-    def __init__(self, table: TableClient, *, shards: int, figures: StoreFigures, clock: Clock) -> None:
+    def __init__(
+        self, table: TableClient, groups: EntityGroups, *, shards: int, figures: StoreFigures, clock: Clock
+    ) -> None:
         self._table = table
+        self._groups = groups
         self._shards = shards
         self._figures = figures
         self._clock = clock
@@ -44,16 +51,19 @@ class TableOutbox:
             Operation("upsert", sent_entity(announcement, self._clock.now())),
             Operation("delete", {"RowKey": outbox_row(announcement)}),
         )
-        writer = ShardWriter(self._table, shard_of(task, self._shards), self._figures)
         with table_faults():
-            [result] = await writer.commit([Transaction(task, operations)])
-        if isinstance(result, Conflicted):
-            await self.give_up(announcement)
+            [result] = await self._writer(task).commit([Transaction(task, operations)])
+        match result:
+            case Conflicted():
+                await self.give_up(announcement)
+            case UnwritableError():
+                raise result
 
     async def give_up(self, announcement: Announcement) -> None:
-        """Delete the row; harmless when it is gone (the SDK takes 404 for done)."""
-        self._figures.transactions += 1
-        self._figures.operations += 1
+        """Delete the row; harmless when it is gone."""
+        task = announcement.task
         with table_faults():
-            shard = shard_of(announcement.task, self._shards)
-            await self._table.delete_entity(shard, outbox_row(announcement))
+            await self._writer(task).delete(task, [Operation("delete", {"RowKey": outbox_row(announcement)})])
+
+    def _writer(self, task: TaskId) -> ShardWriter:
+        return ShardWriter(self._groups, shard_of(task, self._shards), self._figures)

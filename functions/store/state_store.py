@@ -9,7 +9,7 @@ from azure.data.tables.aio import TableClient
 
 from functions.pattern.announcements import announcements
 from functions.pattern.coalescer import Coalescer
-from functions.pattern.errors import IllegalTransitionError, PatternError
+from functions.pattern.errors import IllegalTransitionError, PatternError, UnwritableError
 from functions.pattern.events import Event, Refused
 from functions.pattern.identity import Epoch, TaskId
 from functions.pattern.ports import Clock
@@ -19,6 +19,8 @@ from functions.pattern.store_ports import Admission, Admitted, ChangeAnnouncer, 
 from functions.pattern.transitions import apply
 from functions.store.connect import table_faults
 from functions.store.entities import WRITE_ID, entity, index_entity, outbox_entity, record_of, task_entity
+from functions.store.entity_groups import EntityGroups
+from functions.store.group_format import Operation
 from functions.store.keys import (
     SHARDS_PARTITION,
     SHARDS_ROW,
@@ -31,7 +33,7 @@ from functions.store.keys import (
     step_row,
     task_row,
 )
-from functions.store.transactions import Committed, Conflicted, Operation, ShardWriter, Transaction
+from functions.store.transactions import Committed, Conflicted, Result, ShardWriter, Transaction
 
 #: How often a change is tried on a fresh read; the writers of one task are few.
 _MOST_ATTEMPTS = 10
@@ -84,6 +86,7 @@ class TableStateStore:
     def __init__(
         self,
         table: TableClient,
+        groups: EntityGroups,
         *,
         shards: int,
         clock: Clock,
@@ -92,12 +95,13 @@ class TableStateStore:
         announcer: ChangeAnnouncer,
     ) -> None:
         self._table = table
+        self._groups = groups
         self._shards = shards
         self._clock = clock
         self._new_id = new_id
         self._figures = figures
         self._announcer = announcer
-        self._writers: dict[str, Coalescer[Transaction, Committed | Conflicted]] = {}
+        self._writers: dict[str, Coalescer[Transaction, Result]] = {}
         self._recent = _RecentTasks()
 
     async def admit(self, record: TaskRecord) -> Admitted:
@@ -177,9 +181,12 @@ class TableStateStore:
     async def _commit(self, transaction: Transaction) -> Committed | Conflicted:
         shard = shard_of(transaction.task, self._shards)
         if shard not in self._writers:
-            self._writers[shard] = Coalescer(ShardWriter(self._table, shard, self._figures).commit)
+            self._writers[shard] = Coalescer(ShardWriter(self._groups, shard, self._figures).commit)
         with table_faults():
-            return await self._writers[shard].submit(transaction)
+            result = await self._writers[shard].submit(transaction)
+        if isinstance(result, UnwritableError):
+            raise result
+        return result
 
     async def _read_back(self, task: TaskId) -> tuple[Stored, str]:
         self._recent.forget(task)
