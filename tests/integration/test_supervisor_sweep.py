@@ -12,13 +12,13 @@ from azure.data.tables.aio import TableClient
 from functions.pattern.identity import Epoch, TaskId
 from functions.pattern.records import TaskRecord
 from functions.pattern.states import AnnouncementKind, ProcessState
-from functions.settings import Connection
 from functions.store.entities import index_entity, task_entity
 from functions.store.entity_groups import EntityGroups
+from functions.store.group_format import Row
 from functions.store.keys import shard_key, shard_of
 from tests.fakes.tasks import SECOND, claimed, completed, pending, started, told
 from tests.fakes.workflows import TASK, step, workflow
-from tests.integration.bulk_rows import Row, create_rows
+from tests.integration.bulk_rows import create_rows
 from tests.integration.supervisors import Supervisor
 
 pytestmark = pytest.mark.process
@@ -29,12 +29,10 @@ FINISHED = told(pending(PARCEL), claimed(), started("send"), completed("send"))
 SHARDS = 16
 
 
-async def test_cost_of_a_sweep_follows_the_overdue_tasks(
-    table: TableClient, groups: EntityGroups, connection: Connection
-) -> None:
+async def test_cost_of_a_sweep_follows_the_overdue_tasks(table: TableClient, groups: EntityGroups) -> None:
     """10,000 finished tasks, 20 overdue: at most shards + 2 reads for each of the 20, outbox included."""
     supervisor = Supervisor(table, groups, shards=SHARDS)
-    await create_rows(table, map(_finished, range(SHARDS)), connection)
+    await create_rows(groups, map(_finished, range(SHARDS)))
     await _admit(supervisor, [pending(PARCEL, TaskId(f"overdue-{number}")) for number in range(20)])
     supervisor.clock.advance(36)
     supervisor.figures.reads = 0
