@@ -182,8 +182,8 @@ def parse_answer(body: bytes, operations: Sequence[Operation]) -> Written | Refu
     if start is None:
         raise DecodeError("the answer is no batch of one changeset")
     delimiter = b"--" + start["changeset"]
-    before, *parts, after = body[start.end() :].split(delimiter)
-    if before.strip() or after.split() != [b"--", b"--" + start["batch"] + b"--"]:
+    before, *parts = body[start.end() :].split(delimiter)
+    if before.strip() or not parts or parts.pop().split() != [b"--", b"--" + start["batch"] + b"--"]:
         raise DecodeError("the answer is cut off")
     etags: list[str] = []
     for part in parts:
