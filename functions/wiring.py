@@ -135,16 +135,16 @@ class Wiring:
             supervisor_blueprint(self._sweep(), FullSweep(ports), schedule=settings.supervisor_schedule),
         ]
         if self._services:
-            application = services_application(self._services, self._tables.get_table_client, ports.clock)
+            application = services_application(self._services, self._tables.table, ports.clock)
             blueprints.append(services_blueprint(application))
         return blueprints
 
     def _make_ports(self) -> Ports:
         clock, shards, figures = SystemClock(), self._settings.state_shards, self._store_figures
-        tasks = self._tables.get_table_client(TASKS_TABLE)
+        tasks, groups = self._tables.table(TASKS_TABLE), self._tables.groups(TASKS_TABLE)
         shared = ConditionalRows(tasks, new_id=new_id, figures=figures)
         messages = QueuedMessages(self._sender, clock)
-        rows = TaskTable(tasks, shards=shards, figures=figures)
+        rows = TaskTable(tasks, groups, shards=shards, figures=figures)
         writer = TaskWriter(rows, clock=clock, new_id=new_id)
         announcer = Announcer(writer, announcements=messages, requests=messages, clock=clock)
         store = TableStateStore(rows, writer, CountedChanges(announcer, self._registry))
@@ -153,10 +153,10 @@ class Wiring:
             new_id=new_id,
             store=store,
             index=TableTaskIndex(tasks, shards=shards, figures=figures),
-            index_rows=TableIndexRows(tasks, shards=shards, figures=figures),
+            index_rows=TableIndexRows(tasks, groups, shards=shards, figures=figures),
             outbox=TableOutbox(tasks, shards=shards, figures=figures),
-            retention=TableTaskRetention(tasks, shards=shards, figures=figures),
-            rejected=TableRejectedMessages(self._tables.get_table_client(REJECTED_TABLE), clock=clock),
+            retention=TableTaskRetention(tasks, groups, shards=shards, figures=figures),
+            rejected=TableRejectedMessages(self._tables.table(REJECTED_TABLE), clock=clock),
             breakers=TableBreakerRows(shared),
             heartbeat=TableHeartbeat(shared),
             submissions=SubmissionSpans(messages),

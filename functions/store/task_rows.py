@@ -10,8 +10,9 @@ from functions.pattern.folding import Change
 from functions.pattern.records import TaskRecord
 from functions.pattern.store_ports import Stored
 from functions.store.entities import Entity, entity, index_entity, outbox_entity, task_entity
+from functions.store.group_format import Operation
 from functions.store.keys import epoch_row, index_row, lost_row, order_row, outbox_row, step_row
-from functions.store.transactions import Operation, Transaction
+from functions.store.transactions import Transaction
 
 #: Writes that a task's row names. A writer whose answer was lost finds its own as long as it is among them.
 _MOST_WRITES = 8

@@ -14,9 +14,10 @@ from functions.pattern.request_figures import StoreFigures
 from functions.pattern.store_ports import Stored
 from functions.store.connect import table_faults
 from functions.store.entities import record_of, writes_of
+from functions.store.entity_groups import EntityGroups
 from functions.store.keys import SHARDS_PARTITION, SHARDS_ROW, rows_of, shard_of, task_row
 from functions.store.pages import KEYS_BETWEEN, read_page
-from functions.store.transactions import Committed, Conflicted, ShardWriter, Transaction
+from functions.store.transactions import Committed, Conflicted, Result, ShardWriter, Transaction
 
 #: While fewer transactions of a shard are on their way, the next is sent at once: groups are small anyway.
 _FEW_ON_THEIR_WAY = 2
@@ -28,11 +29,14 @@ _MOST_READS = 20
 class TaskTable:
     """Reads tasks and commits transactions. Its methods raise `TransientError` when the service fails."""
 
-    def __init__(self, table: TableClient, *, shards: int, figures: StoreFigures) -> None:
+    def __init__(
+        self, table: TableClient, groups: EntityGroups, *, shards: int, figures: StoreFigures
+    ) -> None:
         self._table = table
+        self._groups = groups
         self._shards = shards
         self._figures = figures
-        self._writers: dict[str, Coalescer[Transaction, Committed | Conflicted | UnwritableError]] = {}
+        self._writers: dict[str, Coalescer[Transaction, Result]] = {}
 
     async def check(self) -> None:
         """Read one row, to see that Table Storage answers."""
@@ -46,7 +50,7 @@ class TaskTable:
         """
         shard = shard_of(transaction.task, self._shards)
         if shard not in self._writers:
-            writer = ShardWriter(self._table, shard, self._figures)
+            writer = ShardWriter(self._groups, shard, self._figures)
             self._writers[shard] = Coalescer(writer.commit, few=_FEW_ON_THEIR_WAY)
         with table_faults():
             result = await self._writers[shard].submit(transaction)

@@ -13,9 +13,10 @@ from functions.pattern.identity import TaskId
 from functions.pattern.records import TaskRecord
 from functions.pattern.store_ports import Stored
 from functions.store.entities import Entity, record_of, writes_of
+from functions.store.group_format import Operation
 from functions.store.keys import rows_of, task_row
 from functions.store.task_rows import admission
-from functions.store.transactions import Committed, Conflicted, Operation, Transaction
+from functions.store.transactions import Committed, Conflicted, Transaction
 
 
 class Fault(Enum):
@@ -59,7 +60,7 @@ class MemoryRows:
         if self.error is not None:
             raise self.error
         if self.refuses(transaction):
-            raise UnwritableError("400 InvalidInput")
+            raise UnwritableError(transaction.task, "InvalidInput")
         if fault is Fault.LATE:
             self._late.append(transaction)
         if fault in {Fault.BUSY, Fault.LATE}:
@@ -83,7 +84,9 @@ class MemoryRows:
         first, end = rows_of(task)
         rows = [self.entities[key] for key in sorted(self.entities) if first <= key < end]
         own = self.entities.get(task_row(task))
-        return own and Stored(record_of(rows), self._versions[task_row(task)], writes_of(own))
+        if own is None:
+            return None
+        return Stored(record_of(rows), self._versions[task_row(task)], writes_of(own))
 
     def record(self, task: TaskId) -> TaskRecord:
         """Give the record of a task that must exist."""
