@@ -18,7 +18,7 @@ from functions.agents.steps import check_agents
 from functions.api.acceptance import Acceptance
 from functions.api.application import api_blueprint, batch_path, callers_application
 from functions.api.pages import pages_blueprint
-from functions.bus.messages import Announcer, QueuedMessages
+from functions.bus.messages import QueuedMessages
 from functions.bus.queue_depths import PeekedQueues
 from functions.bus.sender import QueueSender, connect_bus
 from functions.console.application import console_blueprint
@@ -34,20 +34,21 @@ from functions.pattern.ports import Agent, Ports
 from functions.pattern.request_figures import BusFigures, StoreFigures
 from functions.pattern.supervision import SupervisionPolicy
 from functions.scheduler.blueprint import scheduler_blueprint
-from functions.scheduler.claim import Claimer
 from functions.scheduler.orchestrator import DurableSchedulers
-from functions.scheduler.outcomes import Outcomes
-from functions.scheduler.step_runner import StepRunner
+from functions.scheduler.run_steps import RunLimits, RunSteps
 from functions.scheduler.takers import ReplyTaker, RequestTaker
 from functions.services.application import service_tables, services_application, services_blueprint
 from functions.settings import Settings, connection_string_of
 from functions.store import connect as table_storage
+from functions.store.announcing import Announcer
 from functions.store.conditional_rows import ConditionalRows, TableBreakerRows, TableHeartbeat
 from functions.store.indexes import TableIndexRows, TableTaskIndex
 from functions.store.outbox import TableOutbox
 from functions.store.retention import TableRejectedMessages, TableTaskRetention
 from functions.store.state_store import TableStateStore
 from functions.store.tables import REJECTED_TABLE, TASKS_TABLE, prepare_tables
+from functions.store.task_table import TaskTable
+from functions.store.task_writer import TaskWriter
 from functions.submission.blueprint import submission_blueprint
 from functions.submission.intake import Intake
 from functions.supervisor.blueprint import supervisor_blueprint
@@ -80,7 +81,7 @@ def new_id() -> str:
 @cache
 def http_session() -> aiohttp.ClientSession:
     """Open the HTTP client at its first use, when there is an event loop; it lives as long as the process."""
-    connector = aiohttp.TCPConnector(limit_per_host=100, resolver=CheckedResolver())
+    connector = aiohttp.TCPConnector(limit=0, limit_per_host=200, resolver=CheckedResolver())
     return aiohttp.ClientSession(connector=connector)
 
 
@@ -132,30 +133,28 @@ class Wiring:
             supervisor_blueprint(self._sweep(), FullSweep(ports), schedule=settings.supervisor_schedule),
         ]
         if self._services:
-            application = services_application(self._services, self._tables.get_table_client, ports.clock)
+            application = services_application(self._services, self._tables.table, ports.clock)
             blueprints.append(services_blueprint(application))
         return blueprints
 
     def _make_ports(self) -> Ports:
         clock, shards, figures = SystemClock(), self._settings.state_shards, self._store_figures
-        tasks = self._tables.get_table_client(TASKS_TABLE)
+        tasks, groups = self._tables.table(TASKS_TABLE), self._tables.groups(TASKS_TABLE)
         shared = ConditionalRows(tasks, new_id=new_id, figures=figures)
-        outbox = TableOutbox(tasks, shards=shards, figures=figures, clock=clock)
         messages = QueuedMessages(self._sender, clock)
-        announcer = Announcer(outbox=outbox, announcements=messages, requests=messages)
-        counted = CountedChanges(announcer, self._registry)
-        store = TableStateStore(
-            tasks, shards=shards, clock=clock, new_id=new_id, figures=figures, announcer=counted
-        )
+        rows = TaskTable(tasks, groups, shards=shards, figures=figures)
+        writer = TaskWriter(rows, clock=clock, new_id=new_id)
+        announcer = Announcer(writer, announcements=messages, requests=messages, clock=clock)
+        store = TableStateStore(rows, writer, CountedChanges(announcer, self._registry))
         return Ports(
             clock=clock,
             new_id=new_id,
             store=store,
             index=TableTaskIndex(tasks, shards=shards, figures=figures),
-            index_rows=TableIndexRows(tasks, shards=shards, new_id=new_id, figures=figures),
-            outbox=outbox,
-            retention=TableTaskRetention(tasks, shards=shards, figures=figures),
-            rejected=TableRejectedMessages(self._tables.get_table_client(REJECTED_TABLE), clock=clock),
+            index_rows=TableIndexRows(tasks, groups, shards=shards, figures=figures),
+            outbox=TableOutbox(tasks, shards=shards, figures=figures),
+            retention=TableTaskRetention(tasks, groups, shards=shards, figures=figures),
+            rejected=TableRejectedMessages(self._tables.table(REJECTED_TABLE), clock=clock),
             breakers=TableBreakerRows(shared),
             heartbeat=TableHeartbeat(shared),
             submissions=SubmissionSpans(messages),
@@ -193,13 +192,16 @@ class Wiring:
         return Guard(identify, caps, self._ports.clock)
 
     def _scheduler(self) -> df.Blueprint:
-        ports, registry, start_within = self._ports, self._registry, self._settings.pick_up_seconds
-        outcomes = Outcomes(ports, start_within)
+        ports, registry, settings = self._ports, self._registry, self._settings
+        limits = RunLimits(
+            at_once=settings.steps_at_once,
+            seconds=settings.function_timeout_seconds,
+            start_within=settings.pick_up_seconds,
+        )
         return scheduler_blueprint(
-            Claimer(ports, registry, start_within),
-            StepRunner(ports, outcomes, self._agents, registry),
+            RunSteps(ports, self._agents, registry, limits),
             RequestTaker(ports),
-            ReplyTaker(ports, outcomes, registry),
+            ReplyTaker(ports, registry, limits),
         )
 
     def _make_agents(self, registrations: Sequence[Registration]) -> dict[str, Agent]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable
+from collections.abc import Sequence
 from enum import Enum
 from typing import Any
 
@@ -15,6 +15,8 @@ from functions.pattern.events import Event
 from functions.pattern.identity import TaskId
 from functions.pattern.request_figures import StoreFigures
 from functions.pattern.store_ports import Stored
+from functions.store.entity_groups import EntityGroups
+from functions.store.group_format import Operation, Refused, Written
 from functions.store.keys import OUTBOX
 from functions.store.state_store import TableStateStore
 from tests.fakes.announcer import RecordingAnnouncer
@@ -23,7 +25,7 @@ from tests.fakes.workflows import DIAMOND, LINE
 
 
 class Loss(Enum):
-    """What the SDK does when a response is lost."""
+    """What the client does when a response is lost."""
 
     #: It retries the write, as its retry policy says.
     REPEATED = "repeated"
@@ -31,43 +33,40 @@ class Loss(Enum):
     GIVEN_UP = "given up"
 
 
-class LossyTable:
-    """A table whose writes can be made to succeed while their response is lost."""
+class LossyGroups(EntityGroups):
+    """Entity groups that can be made to succeed while their response is lost."""
 
-    def __init__(self, table: TableClient) -> None:
-        self._table = table
+    def __init__(self, groups: EntityGroups) -> None:
+        self._groups = groups
         self._lose_next: Loss | None = None
 
     def lose_next_answer(self, loss: Loss) -> None:
         """Let the next write succeed, and lose its response."""
         self._lose_next = loss
 
-    async def submit_transaction(self, operations: Iterable[Any], **options: Any) -> Any:
-        """Write as the SDK does."""
-        wire = list(operations)
+    async def send(self, partition: str, operations: Sequence[Operation]) -> Written | Refused:
+        """Write as `EntityGroups` does."""
         loss, self._lose_next = self._lose_next, None
         if loss is not None:
-            await self._table.submit_transaction(wire, **options)
+            await self._groups.send(partition, operations)
         if loss is Loss.GIVEN_UP:
             raise ServiceResponseError("no answer")
-        return await self._table.submit_transaction(wire, **options)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._table, name)
+        return await self._groups.send(partition, operations)
 
 
 class Process:
     """A state store with its own clock, figures and cache."""
 
-    def __init__(self, table: TableClient) -> None:
+    def __init__(self, table: TableClient, groups: EntityGroups) -> None:
         self.table = table
         self.clock = FakeClock()
         self.figures = StoreFigures()
-        self.lossy = LossyTable(table)
+        self.lossy = LossyGroups(groups)
         self.announcer = RecordingAnnouncer()
         self.registry = Registry((LINE, DIAMOND), {})
         self.store = TableStateStore(
-            self.lossy,  # type: ignore[arg-type]  # it has the calls that are used
+            table,
+            self.lossy,
             shards=1,
             clock=self.clock,
             new_id=lambda: uuid.uuid4().hex,

@@ -12,6 +12,7 @@ from functions.pattern.records import TaskRecord
 from functions.pattern.request_figures import StoreFigures
 from functions.pattern.store_ports import ChangeAnnouncer
 from functions.store.conditional_rows import ConditionalRows, TableHeartbeat
+from functions.store.entity_groups import EntityGroups
 from functions.store.indexes import TableIndexRows, TableTaskIndex
 from functions.store.outbox import TableOutbox
 from functions.store.state_store import TableStateStore
@@ -42,20 +43,27 @@ class Supervisor:
     """
 
     def __init__(
-        self, table: TableClient, *, shards: int = 1, instance: str = "one", crashes: bool = False
+        self,
+        table: TableClient,
+        groups: EntityGroups,
+        *,
+        shards: int = 1,
+        instance: str = "one",
+        crashes: bool = False,
     ) -> None:
+        self._groups = groups
         self.clock = FakeClock()
         self.figures = StoreFigures()
         self.queues = Queues()
         self.requests = RecordedRequests()
-        outbox = TableOutbox(table, shards=shards, figures=self.figures, clock=self.clock)
+        outbox = TableOutbox(table, groups, shards=shards, figures=self.figures, clock=self.clock)
         announcer = Announcer(outbox=outbox, announcements=self.queues, requests=self.requests)
         self.store = self._store(table, shards, CrashingAnnouncer() if crashes else announcer)
         ports = fake_ports(
             clock=self.clock,
             store=self.store,
             index=TableTaskIndex(table, shards=shards, figures=self.figures),
-            index_rows=TableIndexRows(table, shards=shards, new_id=_new_id, figures=self.figures),
+            index_rows=TableIndexRows(table, groups, shards=shards, new_id=_new_id, figures=self.figures),
             outbox=outbox,
             announcements=self.queues,
             heartbeat=TableHeartbeat(ConditionalRows(table, new_id=_new_id, figures=self.figures)),
@@ -66,7 +74,13 @@ class Supervisor:
 
     def _store(self, table: TableClient, shards: int, announcer: ChangeAnnouncer) -> TableStateStore:
         return TableStateStore(
-            table, shards=shards, clock=self.clock, new_id=_new_id, figures=self.figures, announcer=announcer
+            table,
+            self._groups,
+            shards=shards,
+            clock=self.clock,
+            new_id=_new_id,
+            figures=self.figures,
+            announcer=announcer,
         )
 
     async def record(self, task: TaskId) -> TaskRecord:

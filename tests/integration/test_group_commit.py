@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from functions.pattern.errors import TransientError
+from functions.pattern.errors import TransientError, UnwritableError
 from functions.pattern.identity import TaskId
 from functions.pattern.records import TaskRecord
 from functions.pattern.store_ports import Admission, Stored
@@ -97,6 +97,19 @@ async def test_heavy_payloads_stay_within_four_mebibytes(process: Process) -> No
         for record in (pending(LINE, task) for task in _tasks(40))
     ]
     assert await _admit(process, records) == [Admission.RECORDED] * 40
+
+
+async def test_row_that_the_service_refuses_fails_its_own_task_only(process: Process) -> None:
+    """Its payload is larger than a property may be; the others in its group are recorded."""
+    tasks = _tasks(8)
+    records = [pending(LINE, task) for task in tasks]
+    records[5] = replace(records[5], order=replace(records[5].order, payload=b"x" * 65 * 1024))
+    outcomes = await asyncio.gather(*map(process.store.admit, records), return_exceptions=True)
+    [refused] = [each for each in outcomes if isinstance(each, BaseException)]
+    assert isinstance(refused, UnwritableError)
+    assert (refused.task, refused.code) == (tasks[5], "PropertyValueTooLarge")
+    for task in tasks:
+        assert (await process.store.load(task) is None) == (task == tasks[5])
 
 
 async def test_failure_of_the_service_is_reported_to_every_caller(

@@ -12,6 +12,7 @@ from functions.pattern.identity import TaskId
 from functions.pattern.records import SentAnnouncement
 from functions.pattern.request_figures import StoreFigures
 from functions.pattern.states import AnnouncementKind
+from functions.store.entity_groups import EntityGroups
 from functions.store.outbox import TableOutbox
 from functions.store.retention import TableTaskRetention
 from tests.fakes.clock import FakeClock
@@ -29,17 +30,23 @@ ORDER = replace(_PLAIN, order=replace(_PLAIN.order, reply_to="notices-demo"))
 class Sender:
     """Sends announcements, a minute after the task was recorded."""
 
-    def __init__(self, table: TableClient) -> None:
+    def __init__(self, table: TableClient, groups: EntityGroups) -> None:
         clock = FakeClock()
         clock.advance(60)
         self.figures = StoreFigures()
-        self.outbox = TableOutbox(table, shards=1, figures=self.figures, clock=clock)
+        self.outbox = TableOutbox(table, groups, shards=1, figures=self.figures, clock=clock)
 
 
 @pytest.fixture
-def sender(table: TableClient) -> Sender:
+def sender(table: TableClient, groups: EntityGroups) -> Sender:
     """Create a sender for the test's table."""
-    return Sender(table)
+    return Sender(table, groups)
+
+
+@pytest.fixture
+def retention(table: TableClient, groups: EntityGroups) -> TableTaskRetention:
+    """Create the deletion of tasks for the test's table."""
+    return TableTaskRetention(table, groups, shards=1, figures=StoreFigures())
 
 
 async def test_time_of_a_sent_announcement_is_recorded(process: Process, sender: Sender) -> None:
@@ -65,7 +72,7 @@ async def test_announcement_that_is_given_up_records_no_time(process: Process, s
 
 
 async def test_send_times_are_deleted_with_their_task(
-    process: Process, sender: Sender, table: TableClient
+    process: Process, sender: Sender, retention: TableTaskRetention
 ) -> None:
     """Nothing remains of a task whose retention has ended."""
     await process.store.admit(ORDER)
@@ -73,27 +80,28 @@ async def test_send_times_are_deleted_with_their_task(
     for announcement in await sender.outbox.unsent(0, after(60), 10):
         await sender.outbox.mark_sent(announcement)
     assert len((await process.read(TASK)).record.sent) == 2
-    assert await TableTaskRetention(table, shards=1, figures=StoreFigures()).delete(stored)
+    assert await retention.delete(stored)
     assert await process.rows() == {}
 
 
-async def test_announcement_of_a_purged_task_leaves_no_mark(process: Process, sender: Sender) -> None:
+async def test_announcement_of_a_purged_task_leaves_no_mark(
+    process: Process, sender: Sender, retention: TableTaskRetention
+) -> None:
     """It is sent all the same; a new task under the id has sent nothing yet."""
     await process.store.admit(ORDER)
     stored = await process.told(TASK, claimed(), *done("pick", "send"))
-    assert await TableTaskRetention(process.table, shards=1, figures=StoreFigures()).delete(stored)
+    assert await retention.delete(stored)
     for announcement in await sender.outbox.unsent(0, after(600), 10):
         await sender.outbox.mark_sent(announcement)
     assert await process.rows() == {}
 
 
 async def test_task_that_is_marked_during_its_purge_stays_until_the_next(
-    process: Process, sender: Sender, monkeypatch: pytest.MonkeyPatch
+    process: Process, sender: Sender, retention: TableTaskRetention, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """So that the mark goes with it."""
     await process.store.admit(ORDER)
     stored = await process.told(TASK, claimed(), *done("pick", "send"))
-    retention = TableTaskRetention(process.table, shards=1, figures=StoreFigures())
     read = retention._etags
 
     async def mark_after_reading(shard: str, task: TaskId) -> dict[str, str]:

@@ -39,7 +39,7 @@ def test_connection_string_that_cannot_work_is_named(
 async def test_state_store_is_reached_by_identity() -> None:
     """Without a connection string, the address and the identity are used."""
     async with table_storage.connect(BY_IDENTITY) as client:
-        assert client.url == BY_IDENTITY.address
+        assert client.service.url == BY_IDENTITY.address
     with table_storage.connect_at_start(BY_IDENTITY) as client_at_start:
         assert client_at_start.url == BY_IDENTITY.address
 
