@@ -66,12 +66,18 @@ class Worker:
     def __init__(self, app_folder: Path) -> None:
         self._app_folder = app_folder
 
+    def enter_app_folder(self) -> None:
+        """Make the app's modules importable by name. `start` does it, unless it has been done."""
+        os.chdir(self._app_folder)  # the Durable SDK reads host.json from there
+        if sys.path[0] != str(self._app_folder):
+            sys.path.insert(0, str(self._app_folder))
+
     async def start(self) -> Sequence[Any]:
         """Import and index the app; return the library's metadata, one object for each function.
 
         Raises StartError with the app's own message when it cannot be imported or indexed.
         """
-        self._enter_app_folder()
+        self.enter_app_folder()
         runtime.start_threadpool_executor()
         init = Message(capabilities={}, function_app_directory=str(self._app_folder))
         library_log = logging.getLogger("azure.functions")
@@ -138,11 +144,6 @@ class Worker:
     def stop(self) -> None:
         """Accept no new work on the thread pool; threads that run a function are not interrupted."""
         runtime.get_threadpool_executor().shutdown(wait=False, cancel_futures=True)
-
-    def _enter_app_folder(self) -> None:
-        # The Durable SDK reads host.json from the working directory; the app imports its modules by name.
-        os.chdir(self._app_folder)
-        sys.path.insert(0, str(self._app_folder))
 
 
 def current_invocation_id() -> str | None:
