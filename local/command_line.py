@@ -13,10 +13,7 @@ import sys
 from collections.abc import Coroutine, Sequence
 from pathlib import Path
 
-import aiohttp
-
 from local import commands
-from local.callers.client import OrderRefusedError, UnknownResourceError
 from local.platform import INTERRUPTED, PlatformError, PlatformOptions, PlatformPorts, StartRefusedError
 
 _FAILED = 1
@@ -34,14 +31,28 @@ def main(arguments: Sequence[str] | None = None) -> int:
     chosen = _parser().parse_args(arguments)
     try:
         return asyncio.run(_command(chosen))
-    except (StartRefusedError, UnknownResourceError) as refusal:
-        print(refusal, file=sys.stderr)
-        return _REFUSED
-    except (PlatformError, OrderRefusedError, aiohttp.ClientError, TimeoutError) as failure:
-        print(str(failure) or type(failure).__name__, file=sys.stderr)
-        return _FAILED
     except KeyboardInterrupt:
         return INTERRUPTED
+    except Exception as failure:
+        code = _code_of(failure)
+        if code is None:
+            raise
+        print(str(failure) or type(failure).__name__, file=sys.stderr)
+        return code
+
+
+def _code_of(failure: Exception) -> int | None:
+    """Return the exit code for what a user can meet; None for a mistake in this program."""
+    # Imported only now: the parts of the platform start sooner without.
+    from aiohttp import ClientError  # noqa: PLC0415 - see above
+
+    from local.callers.client import OrderRefusedError, UnknownResourceError  # noqa: PLC0415 - see above
+
+    if isinstance(failure, StartRefusedError | UnknownResourceError):
+        return _REFUSED
+    if isinstance(failure, PlatformError | OrderRefusedError | ClientError | TimeoutError):
+        return _FAILED
+    return None
 
 
 def _command(chosen: argparse.Namespace) -> Coroutine[None, None, int]:
