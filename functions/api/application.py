@@ -6,8 +6,7 @@ from collections.abc import Awaitable, Callable
 from http import HTTPStatus
 from typing import Annotated, Any
 
-import azure.durable_functions as df
-from fastapi import APIRouter, Body, FastAPI, Path, Response
+from fastapi import Body, FastAPI, Path, Response
 from pydantic import BaseModel
 
 from functions.api.acceptance import Acceptance
@@ -28,12 +27,12 @@ from functions.api.models import (
 from functions.pattern.definition import Registry, Workflow
 from functions.pattern.identity import TASK_ID_PATTERN, TaskId
 from functions.pattern.messages import MAX_PAYLOAD_BYTES
-from functions.web.access import GUARDED, AdmittedCaller, Guard
+from functions.web.access import GUARDED, Access, AdmittedCaller
 from functions.web.application import bare_application
-from functions.web.blueprint import HttpRoute, http_blueprint
 from functions.web.bodies import MOST_DEPTH, BodyLimit, BodyLimits
 from functions.web.callers import Role
 from functions.web.caps import CallersAllowance
+from functions.web.entrance import Guard
 from functions.web.openapi import documented_answer
 from functions.web.problems import documented_problems
 
@@ -58,29 +57,20 @@ class Health(BaseModel):
     status: str = "healthy"
 
 
-def api_blueprint(application: FastAPI) -> df.Blueprint:
-    """Register the application twice: its health is open, everything else needs a function key."""
-    methods = ("GET", "POST", "PUT", "DELETE", "PATCH", "HEAD")
-    return http_blueprint(
-        application, HttpRoute("health", "health", is_open=True), HttpRoute("api", "{*route}", methods)
-    )
-
-
 def callers_application(
     registry: Registry, acceptance: Acceptance, check_store: Callable[[], Awaitable[None]], *, guard: Guard
 ) -> FastAPI:
     """Serve a resource for each workflow, and the application's health, which is open to all."""
     app = bare_application("Orders", responses=GUARDED)
-    batches = {("POST", batch_path(workflow)): _BATCH_LIMIT for workflow in registry}
-    app.add_middleware(BodyLimits, limit=BodyLimit(MAX_PAYLOAD_BYTES), larger=batches)
-    guard.protect(
-        app, reading={Role.SUBMITTER, Role.OPERATOR}, writing={Role.SUBMITTER}, open_paths={_HEALTH}
+    batches = {_path(workflow) + _BATCH for workflow in registry}
+    access = Access(
+        reading={Role.SUBMITTER, Role.OPERATOR}, writing={Role.SUBMITTER}, open_paths={_HEALTH}
     )
+    bodies = BodyLimits(BodyLimit(MAX_PAYLOAD_BYTES), {("POST", path): _BATCH_LIMIT for path in batches})
+    guard.protect(app, access, bodies, batches=batches)
     for workflow in registry:
-        router = APIRouter(prefix=f"/api/{workflow.resource}", tags=[workflow.resource])
-        _add_orders(router, workflow, acceptance)
-        _add_batches(router, workflow, acceptance)
-        app.include_router(router)
+        _add_orders(app, workflow, acceptance)
+        _add_batches(app, workflow, acceptance)
 
     @app.get(
         _HEALTH,
@@ -96,13 +86,10 @@ def callers_application(
     return app
 
 
-def batch_path(workflow: Workflow) -> str:
-    """Give the path to which batches of the workflow's orders are posted."""
-    return f"/api/{workflow.resource}{_BATCH}"
-
-
-def _add_orders(router: APIRouter, workflow: Workflow, acceptance: Acceptance) -> None:
+# The routes are the application's own: to find one in an included router takes three times as long.
+def _add_orders(app: FastAPI, workflow: Workflow, acceptance: Acceptance) -> None:
     """Add the routes by which orders of `workflow` are submitted and followed."""
+    path, tags = _path(workflow), [workflow.resource]
     submission: Any = submission_model(workflow)
     taken = documented_answer(accepted_example(workflow), HTTPStatus.ACCEPTED)
 
@@ -111,8 +98,11 @@ def _add_orders(router: APIRouter, workflow: Workflow, acceptance: Acceptance) -
         response.headers["Location"] = location
         return Accepted(id=task, location=location)
 
-    @router.post(
-        "", status_code=HTTPStatus.ACCEPTED, responses=taken | documented_problems(400, 413, 415, 422, 503)
+    @app.post(
+        path,
+        tags=tags,
+        status_code=HTTPStatus.ACCEPTED,
+        responses=taken | documented_problems(400, 413, 415, 422, 503),
     )
     async def submit(
         body: Annotated[submission, Body()], caller: AdmittedCaller, response: Response
@@ -120,8 +110,9 @@ def _add_orders(router: APIRouter, workflow: Workflow, acceptance: Acceptance) -
         """Submit an order under a new id."""
         return accepted(await acceptance.submit(workflow, None, body, caller), response)
 
-    @router.put(
-        "/{order_id}",
+    @app.put(
+        f"{path}/{{order_id}}",
+        tags=tags,
         status_code=HTTPStatus.ACCEPTED,
         responses=taken | documented_problems(400, 409, 413, 415, 422, 503),
     )
@@ -131,8 +122,9 @@ def _add_orders(router: APIRouter, workflow: Workflow, acceptance: Acceptance) -
         """Submit an order under the caller's id; the same order again gets the same answer."""
         return accepted(await acceptance.submit(workflow, TaskId(order_id), body, caller), response)
 
-    @router.get(
-        "/{order_id}",
+    @app.get(
+        f"{path}/{{order_id}}",
+        tags=tags,
         responses=documented_answer(order_example(workflow)) | documented_problems(404, 422, 503),
     )
     async def show(order_id: OrderId, caller: AdmittedCaller) -> OrderView:
@@ -140,13 +132,18 @@ def _add_orders(router: APIRouter, workflow: Workflow, acceptance: Acceptance) -
         return OrderView.model_validate(await acceptance.find(workflow, TaskId(order_id), caller))
 
 
-def _add_batches(router: APIRouter, workflow: Workflow, acceptance: Acceptance) -> None:
+def _path(workflow: Workflow) -> str:
+    return f"/api/{workflow.resource}"
+
+
+def _add_batches(app: FastAPI, workflow: Workflow, acceptance: Acceptance) -> None:
     """Add the route for batches of the workflow's orders."""
     batches = BatchAcceptance(workflow, acceptance)
     batch: Any = batch_model(workflow)
 
-    @router.post(
-        _BATCH,
+    @app.post(
+        _path(workflow) + _BATCH,
+        tags=[workflow.resource],
         response_model_exclude_none=True,
         responses=documented_answer(batch_example(workflow)) | documented_problems(400, 413, 415, 422),
     )

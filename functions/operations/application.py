@@ -20,10 +20,11 @@ from functions.pattern.events import OperatorEvent, Resubmitted, UndoRequested
 from functions.pattern.identity import TASK_ID_PATTERN, TaskId
 from functions.pattern.ports import Ports
 from functions.pattern.request_figures import BusFigures, StoreFigures
-from functions.web.access import GUARDED, NEEDS_OWN_HEADER, AdmittedCaller, Guard, SameOrigin
+from functions.web.access import GUARDED, NEEDS_OWN_HEADER, Access, AdmittedCaller
 from functions.web.application import bare_application
-from functions.web.bodies import BodyLimit, BodyLimits
+from functions.web.bodies import BodyLimit, BodyLimits, ReadRoute
 from functions.web.callers import Caller, Role
+from functions.web.entrance import Guard
 from functions.web.openapi import documented_answer
 from functions.web.problems import documented_problems
 
@@ -73,10 +74,9 @@ def operators_application(
     `trace_url_template` is the address at which a trace is shown, if there is any.
     """
     app = bare_application("Operations", responses=GUARDED)
-    app.add_middleware(BodyLimits, limit=BodyLimit(_MOST_BODY_BYTES))
-    app.add_middleware(SameOrigin)
-    guard.protect(app, reading={Role.OPERATOR}, writing={Role.OPERATOR})
-    router = APIRouter(prefix="/api/ops", tags=["operations"])
+    access = Access(reading={Role.OPERATOR}, writing={Role.OPERATOR}, own_pages_only=True)
+    guard.protect(app, access, BodyLimits(BodyLimit(_MOST_BODY_BYTES)))
+    router = APIRouter(prefix="/api/ops", tags=["operations"], route_class=ReadRoute)
     _add_tasks(router, ports, registry, trace_url_template)
     _add_actions(router, Actions(ports, start_within))
     _add_overview(router, OverviewReader(ports), store, bus)

@@ -10,8 +10,6 @@ from azure.core.exceptions import AzureError
 from azure.core.pipeline.transport import AioHttpTransport
 from azure.data.tables import TableServiceClient
 from azure.data.tables.aio import TableServiceClient as AsyncTableServiceClient
-from azure.identity import DefaultAzureCredential
-from azure.identity.aio import DefaultAzureCredential as AsyncDefaultAzureCredential
 
 from functions.pattern.errors import TransientError
 from functions.settings import Connection, connection_string_of
@@ -24,12 +22,12 @@ def connect(connection: Connection) -> AsyncTableServiceClient:
     """Make the client that the application works with."""
     # The environment's proxy and .netrc would be looked up for every request.
     transport = AioHttpTransport(use_env_settings=False)
-    return _client(AsyncTableServiceClient, AsyncDefaultAzureCredential, connection, transport=transport)
+    return _client(AsyncTableServiceClient, _async_identity, connection, transport=transport)
 
 
 def connect_at_start(connection: Connection) -> TableServiceClient:
     """Make the client that prepares the tables, before there is an event loop."""
-    return _client(TableServiceClient, DefaultAzureCredential, connection)
+    return _client(TableServiceClient, _identity, connection)
 
 
 def _client[ClientT: (TableServiceClient, AsyncTableServiceClient)](
@@ -40,6 +38,18 @@ def _client[ClientT: (TableServiceClient, AsyncTableServiceClient)](
             return kind.from_connection_string(connection.connection_string, **_LIMITS, **options)
     credential = identity(managed_identity_client_id=connection.client_id)
     return kind(endpoint=connection.address or "", credential=credential, **_LIMITS, **options)
+
+
+def _identity(**options: Any) -> Any:
+    from azure.identity import DefaultAzureCredential  # noqa: PLC0415 - only with an identity
+
+    return DefaultAzureCredential(**options)
+
+
+def _async_identity(**options: Any) -> Any:
+    from azure.identity.aio import DefaultAzureCredential  # noqa: PLC0415 - only with an identity
+
+    return DefaultAzureCredential(**options)
 
 
 @contextmanager

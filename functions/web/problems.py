@@ -9,7 +9,7 @@ from dataclasses import KW_ONLY, dataclass
 from http import HTTPStatus
 from typing import Any
 
-from fastapi import FastAPI, Request
+from fastapi import FastAPI
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel
@@ -106,13 +106,12 @@ def documented_problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
 
 def install_problems(app: FastAPI) -> None:
     """Make every error of `app` a problem document; call it last, so that all other middleware is inside."""
+    app.exception_handlers.clear()  # FastAPI's own answers are no problem documents
     app.add_middleware(LastResort)
-    for kind in (ProblemError, TransientError, PayloadTooLargeError, HTTPException, RequestValidationError):
-        app.add_exception_handler(kind, _answer)
 
 
 class LastResort:
-    """Answers what no handler did: refusals of middleware, and 500 for unexpected errors."""
+    """Answers what the routes did not: refusals, and 500 for unexpected errors."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -122,16 +121,12 @@ class LastResort:
         try:
             await self._app(scope, receive, send)
         except Exception as error:  # noqa: BLE001 - an unexpected error can be of any type
-            answer = _answer_to(error, doing=f"{scope['method']} {scope['path']}")
-            await answer(scope, receive, send)
+            await answer_to(error, scope)(scope, receive, send)
 
 
-async def _answer(request: Request, error: Exception) -> JSONResponse:
-    return _answer_to(error, doing=f"{request.method} {request.url.path}")
-
-
-def _answer_to(error: Exception, *, doing: str) -> JSONResponse:
-    document = problem_of(error, doing=doing)
+def answer_to(error: Exception, scope: Scope) -> JSONResponse:
+    """Make the answer to a request that ended with an error."""
+    document = problem_of(error, doing=f"{scope['method']} {scope['path']}")
     later = {"Retry-After": "5"} if document.status == HTTPStatus.SERVICE_UNAVAILABLE else {}
     further = error.headers if isinstance(error, ProblemError | HTTPException) else None
     return JSONResponse(
