@@ -3,6 +3,7 @@
 # ruff: noqa: I002 - FastAPI needs the bodies' models themselves, which are made here and have no global name
 
 from collections.abc import Awaitable, Callable
+from enum import Enum
 from http import HTTPStatus
 from typing import Annotated, Any
 
@@ -63,9 +64,7 @@ def callers_application(
     """Serve a resource for each workflow, and the application's health, which is open to all."""
     app = bare_application("Orders", responses=GUARDED)
     batches = {_path(workflow) + _BATCH for workflow in registry}
-    access = Access(
-        reading={Role.SUBMITTER, Role.OPERATOR}, writing={Role.SUBMITTER}, open_paths={_HEALTH}
-    )
+    access = Access(reading={Role.SUBMITTER, Role.OPERATOR}, writing={Role.SUBMITTER}, open_paths={_HEALTH})
     bodies = BodyLimits(BodyLimit(MAX_PAYLOAD_BYTES), {("POST", path): _BATCH_LIMIT for path in batches})
     guard.protect(app, access, bodies, batches=batches)
     for workflow in registry:
@@ -89,7 +88,8 @@ def callers_application(
 # The routes are the application's own: to find one in an included router takes three times as long.
 def _add_orders(app: FastAPI, workflow: Workflow, acceptance: Acceptance) -> None:
     """Add the routes by which orders of `workflow` are submitted and followed."""
-    path, tags = _path(workflow), [workflow.resource]
+    path = _path(workflow)
+    tags: list[str | Enum] = [workflow.resource]
     submission: Any = submission_model(workflow)
     taken = documented_answer(accepted_example(workflow), HTTPStatus.ACCEPTED)
 

@@ -51,7 +51,7 @@ class Access:
         return caller
 
     def check_origin(self, scope: Scope, headers: Headers) -> None:
-        """Refuse what changes something when another site's page sends it (CSRF). Raises `ProblemError` 403."""
+        """Refuse changes that another site's page sends (CSRF). Raises `ProblemError` 403."""
         if not self.own_pages_only or scope["method"] in _HARMLESS:
             return
         if not headers.get(OWN_HEADER):

@@ -33,7 +33,7 @@ class BodyLimit:
 
 @dataclass(frozen=True, slots=True)
 class BodyLimits:
-    """The limit of an application's bodies; `larger` are those of routes that take more, by method and path."""
+    """The limit of an application's bodies; `larger` are those of routes that take more, by method, path."""
 
     usual: BodyLimit
     larger: Mapping[tuple[str, str], BodyLimit] = field(default_factory=dict)

@@ -15,7 +15,7 @@ from functions.web.access import Access
 from functions.web.bodies import BodyLimits, ReadRoute
 from functions.web.callers import Identify
 from functions.web.caps import CallerCaps, Caps
-from functions.web.problems import answer_to
+from functions.web.problems import answer_to, handle_errors
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,9 +29,9 @@ class Guard:
     def protect(
         self, app: FastAPI, access: Access, bodies: BodyLimits, *, batches: Collection[str] = ()
     ) -> None:
-        """Guard `app`, to which routes are added afterwards; at the paths in `batches` orders come together."""
+        """Guard `app`, to which routes are added afterwards; `batches` are the paths of batches."""
         app.router.route_class = ReadRoute
-        app.exception_handlers.clear()  # the entrance answers errors
+        handle_errors(app)
         app.add_middleware(Entrance, guard=self, access=access, bodies=bodies, batches=frozenset(batches))
 
 

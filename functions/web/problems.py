@@ -9,7 +9,7 @@ from dataclasses import KW_ONLY, dataclass
 from http import HTTPStatus
 from typing import Any
 
-from fastapi import FastAPI
+from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel
@@ -106,12 +106,18 @@ def documented_problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
 
 def install_problems(app: FastAPI) -> None:
     """Make every error of `app` a problem document; call it last, so that all other middleware is inside."""
-    app.exception_handlers.clear()  # FastAPI's own answers are no problem documents
+    handle_errors(app)
     app.add_middleware(LastResort)
 
 
+def handle_errors(app: FastAPI) -> None:
+    """Make the errors that routes of `app` are expected to raise problem documents."""
+    for kind in (ProblemError, TransientError, PayloadTooLargeError, HTTPException, RequestValidationError):
+        app.add_exception_handler(kind, _answer)
+
+
 class LastResort:
-    """Answers what the routes did not: refusals, and 500 for unexpected errors."""
+    """Answers what no handler did: refusals of middleware, and 500 for unexpected errors."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -122,6 +128,10 @@ class LastResort:
             await self._app(scope, receive, send)
         except Exception as error:  # noqa: BLE001 - an unexpected error can be of any type
             await answer_to(error, scope)(scope, receive, send)
+
+
+async def _answer(request: Request, error: Exception) -> JSONResponse:
+    return answer_to(error, request.scope)
 
 
 def answer_to(error: Exception, scope: Scope) -> JSONResponse:

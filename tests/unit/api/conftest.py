@@ -9,7 +9,7 @@ import pytest
 from functions.api.acceptance import Acceptance
 from functions.api.application import callers_application
 from functions.pattern.definition import Registry
-from functions.web.access import Guard
+from functions.web.entrance import Guard
 from tests.fakes.asgi import AsgiClient
 from tests.fakes.clock import FakeClock
 from tests.fakes.guards import KEYS
