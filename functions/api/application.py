@@ -7,7 +7,7 @@ from enum import Enum
 from http import HTTPStatus
 from typing import Annotated, Any
 
-from fastapi import Body, FastAPI, Path, Response
+from fastapi import Body, FastAPI, Path, Request, Response
 from pydantic import BaseModel
 
 from functions.api.acceptance import Acceptance
@@ -28,11 +28,11 @@ from functions.api.models import (
 from functions.pattern.definition import Registry, Workflow
 from functions.pattern.identity import TASK_ID_PATTERN, TaskId
 from functions.pattern.messages import MAX_PAYLOAD_BYTES
-from functions.web.access import GUARDED, Access, AdmittedCaller
+from functions.web.access import GUARDED, Access, caller_of
 from functions.web.application import bare_application
 from functions.web.bodies import MOST_DEPTH, BodyLimit, BodyLimits
 from functions.web.callers import Role
-from functions.web.caps import CallersAllowance
+from functions.web.caps import allowance_of
 from functions.web.entrance import Guard
 from functions.web.openapi import documented_answer
 from functions.web.problems import documented_problems
@@ -104,11 +104,9 @@ def _add_orders(app: FastAPI, workflow: Workflow, acceptance: Acceptance) -> Non
         status_code=HTTPStatus.ACCEPTED,
         responses=taken | documented_problems(400, 413, 415, 422, 503),
     )
-    async def submit(
-        body: Annotated[submission, Body()], caller: AdmittedCaller, response: Response
-    ) -> Accepted:
+    async def submit(body: Annotated[submission, Body()], request: Request, response: Response) -> Accepted:
         """Submit an order under a new id."""
-        return accepted(await acceptance.submit(workflow, None, body, caller), response)
+        return accepted(await acceptance.submit(workflow, None, body, caller_of(request)), response)
 
     @app.put(
         f"{path}/{{order_id}}",
@@ -117,19 +115,21 @@ def _add_orders(app: FastAPI, workflow: Workflow, acceptance: Acceptance) -> Non
         responses=taken | documented_problems(400, 409, 413, 415, 422, 503),
     )
     async def submit_as(
-        order_id: OrderId, body: Annotated[submission, Body()], caller: AdmittedCaller, response: Response
+        order_id: OrderId, body: Annotated[submission, Body()], request: Request, response: Response
     ) -> Accepted:
         """Submit an order under the caller's id; the same order again gets the same answer."""
-        return accepted(await acceptance.submit(workflow, TaskId(order_id), body, caller), response)
+        return accepted(
+            await acceptance.submit(workflow, TaskId(order_id), body, caller_of(request)), response
+        )
 
     @app.get(
         f"{path}/{{order_id}}",
         tags=tags,
         responses=documented_answer(order_example(workflow)) | documented_problems(404, 422, 503),
     )
-    async def show(order_id: OrderId, caller: AdmittedCaller) -> OrderView:
+    async def show(order_id: OrderId, request: Request) -> OrderView:
         """Tell how far an order is."""
-        return OrderView.model_validate(await acceptance.find(workflow, TaskId(order_id), caller))
+        return OrderView.model_validate(await acceptance.find(workflow, TaskId(order_id), caller_of(request)))
 
 
 def _path(workflow: Workflow) -> str:
@@ -147,14 +147,12 @@ def _add_batches(app: FastAPI, workflow: Workflow, acceptance: Acceptance) -> No
         response_model_exclude_none=True,
         responses=documented_answer(batch_example(workflow)) | documented_problems(400, 413, 415, 422),
     )
-    async def submit_batch(
-        body: Annotated[batch, Body()], caller: AdmittedCaller, allowance: CallersAllowance
-    ) -> BatchAnswer:
+    async def submit_batch(body: Annotated[batch, Body()], request: Request) -> BatchAnswer:
         """Submit many orders at once; each gets its own answer, in the batch's order.
 
         The batch as a whole is answered with 200, whatever became of its orders: 202 would say that all of
         them are accepted, and 207 is WebDAV's, with a body in XML. Each order's `status` is the one that it
         would have got by itself. An order with 503 may be accepted nevertheless; repeat it under its `id`.
         """
-        allowance.spend(len(body.orders) - 1)  # the request itself has been paid for
-        return BatchAnswer(results=await batches.take(body.orders, caller))
+        allowance_of(request).spend(len(body.orders) - 1)  # the request itself has been paid for
+        return BatchAnswer(results=await batches.take(body.orders, caller_of(request)))

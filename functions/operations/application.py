@@ -6,7 +6,7 @@ from dataclasses import asdict
 from http import HTTPStatus
 from typing import Annotated, Any
 
-from fastapi import APIRouter, FastAPI, Path, Query
+from fastapi import APIRouter, FastAPI, Path, Query, Request
 from pydantic import BaseModel, ConfigDict, StringConstraints
 
 from functions.operations import examples
@@ -20,7 +20,7 @@ from functions.pattern.events import OperatorEvent, Resubmitted, UndoRequested
 from functions.pattern.identity import TASK_ID_PATTERN, TaskId
 from functions.pattern.ports import Ports
 from functions.pattern.request_figures import BusFigures, StoreFigures
-from functions.web.access import GUARDED, NEEDS_OWN_HEADER, Access, AdmittedCaller
+from functions.web.access import GUARDED, NEEDS_OWN_HEADER, Access, caller_of
 from functions.web.application import bare_application
 from functions.web.bodies import BodyLimit, BodyLimits, ReadRoute
 from functions.web.callers import Caller, Role
@@ -111,14 +111,14 @@ def _add_actions(router: APIRouter, actions: Actions) -> None:
         return ActionTaken.model_validate(record)
 
     @router.post("/tasks/{task_id}/resubmit", **_ACTION)
-    async def resubmit(task_id: TaskIdPath, body: Reason, operator: AdmittedCaller) -> ActionTaken:
+    async def resubmit(task_id: TaskIdPath, body: Reason, request: Request) -> ActionTaken:
         """Run a task in `Error` again, from where it stopped."""
-        return await act(Resubmitted, task_id, body, operator)
+        return await act(Resubmitted, task_id, body, caller_of(request))
 
     @router.post("/tasks/{task_id}/undo", **_ACTION)
-    async def undo(task_id: TaskIdPath, body: Reason, operator: AdmittedCaller) -> ActionTaken:
+    async def undo(task_id: TaskIdPath, body: Reason, request: Request) -> ActionTaken:
         """Undo everything that a task in `Error` has dispatched."""
-        return await act(UndoRequested, task_id, body, operator)
+        return await act(UndoRequested, task_id, body, caller_of(request))
 
 
 def _add_overview(router: APIRouter, overviews: OverviewReader, store: StoreFigures, bus: BusFigures) -> None:

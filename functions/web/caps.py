@@ -8,9 +8,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from http import HTTPStatus
-from typing import Annotated
 
-from fastapi import Depends, Request
+from fastapi import Request
 from pyrate_limiter import Duration, Rate, TokenBucket
 
 from functions.pattern.ports import Clock
@@ -119,10 +118,7 @@ def _too_many(detail: str, *, seconds: float) -> ProblemError:
     return ProblemError(HTTPStatus.TOO_MANY_REQUESTS, detail, headers=headers)
 
 
-async def _allowance_of(request: Request) -> Allowance:
+def allowance_of(request: Request) -> Allowance:
+    """Give what the caller may still ask for, to a route that costs more than one request."""
     allowance: Allowance = request.scope["allowance"]
     return allowance
-
-
-#: What the caller may still ask for, as a parameter of a route that costs more than one request.
-CallersAllowance = Annotated[Allowance, Depends(_allowance_of)]
