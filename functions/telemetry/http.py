@@ -17,8 +17,8 @@ from functions.telemetry.spans import TRACEPARENT, context_of, current_tracepare
 if TYPE_CHECKING:
     from starlette.types import Message, Scope, Send
 
-#: Where the ASGI adapter of azure-functions puts the trace of the host's own span, empty when it has none.
-_HOST_TRACE = "azure_functions.trace_context"
+#: Where a request's scope holds the trace of the host's own span, empty when it has none.
+HOST_TRACE = "azure_functions.trace_context"
 
 
 @contextmanager
@@ -29,7 +29,7 @@ def request_span(scope: Scope, send: Send, *, batches: Collection[str] = ()) -> 
     made the server span, as in Azure, this one is a child of it. At the paths in `batches` each order gets a
     trace of its own, linked to the request.
     """
-    hosts = getattr(scope.get(_HOST_TRACE), "trace_parent", None)
+    hosts = getattr(scope.get(HOST_TRACE), "trace_parent", None)
     kind = SpanKind.INTERNAL if hosts else SpanKind.SERVER
     method: str = scope["method"]
     separately = one_trace_each() if scope["path"] in batches else nullcontext()

@@ -18,13 +18,12 @@ from urllib.parse import unquote, urlsplit
 
 import azure.functions as func
 
+from functions.telemetry.http import HOST_TRACE
+
 if TYPE_CHECKING:
     from collections.abc import MutableMapping
 
     from starlette.types import ASGIApp
-
-#: Where the host's own span is found in a request's scope, empty when it has none; that adapter's name.
-TRACE_CONTEXT = "azure_functions.trace_context"
 
 #: Characters that end the host in an address: what follows would be taken for the path.
 _ENDS_A_HOST = frozenset("/\\?#@")
@@ -103,7 +102,7 @@ def _scope_of(request: func.HttpRequest, context: func.Context | None) -> dict[s
         "headers": headers,
         "server": server,
         "client": None,
-        TRACE_CONTEXT: getattr(context, "trace_context", None),
+        HOST_TRACE: getattr(context, "trace_context", None),
     }
 
 
