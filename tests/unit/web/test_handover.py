@@ -53,7 +53,7 @@ def request(method: str = "PUT", url: str = ADDRESS, body: bytes = b"{}", **head
         request("get", f"{ADDRESS}?state=Error&state=Processed&text=%C3%A4%20+", b""),
         request(url="https://api.example/api/orders/%C3%A4%2Fb%20c?"),
         request(url="http://[::1]/api/orders"),
-        request(body="ä".encode(), Traceparent="00-1", Accept="a/b, c/d"),
+        request(body="ä".encode(), Traceparent="00-1", Accept="A/b, c/D"),
     ],
     ids=lambda asked: str(asked.url),
 )
