@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from functions.bus.sender import connect_bus
+from functions.bus.connect import connect_bus
 from functions.pattern.errors import SettingsError
 from functions.settings import Connection
 from functions.store import connect as table_storage
@@ -46,5 +46,5 @@ async def test_state_store_is_reached_by_identity() -> None:
 
 async def test_service_bus_is_reached_by_identity() -> None:
     """The namespace's host name is all it needs."""
-    async with connect_bus(Connection(None, "bus.servicebus.windows.net", None)) as client:
+    async with connect_bus(Connection(None, "bus.servicebus.windows.net", None))() as client:
         assert client.fully_qualified_namespace == "bus.servicebus.windows.net"
