@@ -45,10 +45,16 @@ async def until_completed(
 
     Raises `TimeoutError`.
     """
-    async with asyncio.timeout(_PATIENCE):
-        while (completed := await completed_orchestrations(session)) < count:
-            show(completed)
-            await asyncio.sleep(_LOOK_EVERY)
+    completed = 0
+    try:
+        async with asyncio.timeout(_PATIENCE):
+            while (completed := await completed_orchestrations(session)) < count:
+                show(completed)
+                await asyncio.sleep(_LOOK_EVERY)
+    except TimeoutError:
+        raise TimeoutError(
+            f"{count - completed} orchestrations were not completed within {_PATIENCE:g} s"
+        ) from None
     show(completed)
 
 

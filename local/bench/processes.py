@@ -16,7 +16,7 @@ _MEBIBYTE = 1024 * 1024
 
 @dataclass(slots=True)
 class Usage:
-    """What each process used within a block, by its name: CPU time in seconds, peak resident memory in MiB."""
+    """What each process used within a block, by its name: seconds of CPU time, MiB of peak memory."""
 
     cpu_seconds: dict[str, float] = field(default_factory=dict)
     peak_mebibytes: dict[str, float] = field(default_factory=dict)

@@ -78,7 +78,7 @@ def _end_to_end(measured: OrdersMeasured) -> str:
 
 def _percentiles(seconds: Sequence[float]) -> str:
     if not seconds:
-        return "–"
+        return "-"
     return f"{percentile(seconds, 50) * 1000:.0f} / {percentile(seconds, 99) * 1000:.0f} ms"
 
 

@@ -83,11 +83,14 @@ class BenchRun:
         async with self._platform(FIVE_STEPS.options(folder)) as (platform, session):
             measured = await self._workload(FIVE_STEPS, platform, session)
             if self._profile is not None:
-                title = f"The Functions host during {self._orders} orders of five steps, by stack"
-                phase = self._phases.begin("flame graph of five steps", self._orders)
-                async with flame_graph(platform.pid(PartName.HOST), self._profile, title):
-                    await all_at_once(session, FIVE_STEPS, phase)
+                await platform.unless_a_part_fails(self._draw(platform, session, self._profile))
             return measured
+
+    async def _draw(self, platform: Platform, session: aiohttp.ClientSession, file: Path) -> None:
+        phase = self._phases.begin("five steps, sampled", self._orders)
+        title = f"Functions host, {self._orders} orders of five steps at once: what holds the interpreter"
+        async with flame_graph(platform.pid(PartName.HOST), file, title):
+            await all_at_once(session, FIVE_STEPS, phase)
 
     async def _sample_orders(self, folder: Path) -> tuple[WorkloadMeasured, StartTimes]:
         options, begun = ORDERS.options(folder), time.perf_counter()
@@ -98,6 +101,11 @@ class BenchRun:
             return await self._workload(ORDERS, platform, session), start
 
     async def _workload(
+        self, workload: Workload, platform: Platform, session: aiohttp.ClientSession
+    ) -> WorkloadMeasured:
+        return await platform.unless_a_part_fails(self._phases_of(workload, platform, session))
+
+    async def _phases_of(
         self, workload: Workload, platform: Platform, session: aiohttp.ClientSession
     ) -> WorkloadMeasured:
         begin, name = self._phases.begin, workload.name
