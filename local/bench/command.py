@@ -19,14 +19,15 @@ _FAILED = 1
 async def bench(orders: int, profile: Path | None) -> int:
     """Measure. Returns 0 if every order was processed, 1 if not, and 130 if it was stopped."""
     console = Console(width=None if sys.stdout.isatty() else 120)
-    with Phases(console) as phases:
-        run = BenchRun(orders, phases, profile)
+    phases = Phases(console)
+    run = BenchRun(orders, phases, profile)
 
-        async def measure_and_report() -> int:
+    async def measure_and_report() -> int:
+        with phases:
             measured = await run.measure()
-            console.print(report(measured))
-            if profile is not None:
-                console.print(f"flame graph: {profile}", highlight=False)
-            return _DONE if measured.all_processed else _FAILED
+        console.print(report(measured))
+        if profile is not None:
+            console.print(f"flame graph: {profile}", highlight=False)
+        return _DONE if measured.all_processed else _FAILED
 
-        return await until_stop_signal(measure_and_report(), run.kill_all_now, stopped=INTERRUPTED)
+    return await until_stop_signal(measure_and_report(), run.kill_all_now, stopped=INTERRUPTED)

@@ -17,29 +17,30 @@ _GIBIBYTE = 1024**3
 _PACKAGES = ("azure-functions-durable", "azure-data-tables", "azure-servicebus", "fastapi")
 
 type _Cell = Callable[[WorkloadMeasured], str]
+type _Phase = Callable[[WorkloadMeasured], OrdersMeasured]
 
 
 def report(measured: BenchResult) -> Table:
     """Return the table to print: a column for each workload."""
     workloads = measured.workloads
-    table = Table("measure", *(each.name for each in workloads), title=f"An order's way on {_machine()}")
+    table = Table("measure", *(each.name for each in workloads), title=f"Orders on {_machine()}")
 
     def add(what: str, cell: _Cell) -> None:
         table.add_row(what, *map(cell, workloads))
 
-    add("end to end p50 / p99, one at a time", lambda each: _end_to_end(each.alone))
-    _add_cost(add, "one at a time", lambda each: each.alone)
+    table.add_row("[bold]one at a time")
+    _add_phase(add, lambda each: each.alone)
     table.add_section()
-    count = workloads[0].at_once.count
-    add(f"{count} at once, accepted", lambda each: f"{each.at_once.accepted_rate:.0f}/s")
+    table.add_row(f"[bold]{workloads[0].at_once.count} at once")
+    add("accepted", lambda each: f"{each.at_once.accepted_rate:.0f}/s")
     add("submit p50 / p99", lambda each: _percentiles(each.at_once.submit_seconds))
     add("processed", lambda each: f"{each.at_once.finished_rate:.1f} orders/s")
-    add("end to end p50 / p99", lambda each: _end_to_end(each.at_once))
-    _add_cost(add, f"{count} at once", lambda each: each.at_once)
+    _add_phase(add, lambda each: each.at_once)
     for part in workloads[0].usage.cpu_seconds:
-        add(f"CPU an order, {part}", lambda each, part=part: _cpu(each, part))  # type: ignore[misc]
+        table.add_row(f"CPU an order, {part}", *(_cpu(each, part) for each in workloads))
     for part in workloads[0].usage.peak_mebibytes:
-        add(f"peak memory, {part}", lambda each, part=part: f"{each.usage.peak_mebibytes[part]:.0f} MiB")  # type: ignore[misc]
+        peaks = (f"{each.usage.peak_mebibytes[part]:.0f} MiB" for each in workloads)
+        table.add_row(f"peak memory, {part}", *peaks)
     table.add_section()
     table.add_row("import of function_app", f"{measured.start.import_seconds:.2f} s")
     table.add_row("platform's start until ready", f"{measured.start.ready_seconds:.2f} s")
@@ -49,31 +50,23 @@ def report(measured: BenchResult) -> Table:
     return table
 
 
-def _add_cost(
-    add: Callable[[str, _Cell], None], what: str, phase: Callable[[WorkloadMeasured], OrdersMeasured]
-) -> None:
-    counts: dict[str, Callable[[OrdersMeasured], int]] = {
-        "table write transactions": lambda each: each.figures.transactions,
-        "rows written": lambda each: each.figures.operations,
-        "table reads": lambda each: each.figures.reads,
-        "messages sent": lambda each: each.figures.messages,
-        "Durable history events": lambda each: each.history_events,
-        "activities": lambda each: each.figures.activities,
-    }
-    for name, count in counts.items():
+def _add_phase(add: Callable[[str, _Cell], None], phase: _Phase) -> None:
+    """Add what is known of each phase: how long an order took, and what it cost."""
+    add("end to end p50 / p99", lambda each: _percentiles(phase(each).end_to_end_seconds))
+    add("table transactions an order", _per_order(phase, lambda each: each.figures.transactions))
+    add("rows written an order", _per_order(phase, lambda each: each.figures.operations))
+    add("table reads an order", _per_order(phase, lambda each: each.figures.reads))
+    add("messages sent an order", _per_order(phase, lambda each: each.figures.messages))
+    add("Durable history events an order", _per_order(phase, lambda each: each.history_events))
+    add("activities an order", _per_order(phase, lambda each: each.figures.activities))
 
-        def cell(each: WorkloadMeasured, count: Callable[[OrdersMeasured], int] = count) -> str:
-            return f"{phase(each).per_order(count(phase(each))):.2f}"
 
-        add(f"an order's {name}, {what}", cell)
+def _per_order(phase: _Phase, count: Callable[[OrdersMeasured], int]) -> _Cell:
+    return lambda each: f"{phase(each).per_order(count(phase(each))):.2f}"
 
 
 def _cpu(measured: WorkloadMeasured, part: str) -> str:
     return f"{measured.at_once.per_order(measured.usage.cpu_seconds[part]) * 1000:.1f} ms"
-
-
-def _end_to_end(measured: OrdersMeasured) -> str:
-    return _percentiles(measured.end_to_end_seconds)
 
 
 def _percentiles(seconds: Sequence[float]) -> str:

@@ -47,6 +47,7 @@ async def _import_once(settings: Mapping[str, str]) -> float:
     finally:
         with suppress(ProcessLookupError):
             process.kill()
+        await process.wait()
     if process.returncode:
         reason = errors.decode(errors="replace").strip().rpartition("\n")[2]
         raise PlatformError(f"function_app can't be imported: {reason}")
