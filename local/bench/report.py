@@ -12,6 +12,7 @@ from rich.table import Table
 from local.bench.orders import OrdersMeasured
 from local.bench.run import BenchResult, WorkloadMeasured
 from local.callers.summary import percentile
+from local.platform import PartName
 
 _GIBIBYTE = 1024**3
 _PACKAGES = ("azure-functions-durable", "azure-data-tables", "azure-servicebus", "fastapi")
@@ -37,7 +38,13 @@ def report(measured: BenchResult) -> Table:
     add("processed", lambda each: f"{each.at_once.finished_rate:.1f} orders/s")
     _add_phase(add, lambda each: each.at_once)
     for part in workloads[0].usage.cpu_seconds:
-        table.add_row(f"CPU an order, {part}", *(_cpu(each, part) for each in workloads))
+        table.add_row(
+            f"CPU an order, {part}", *(_milliseconds(_cpu_seconds(each, part)) for each in workloads)
+        )
+    [*_, five_steps] = workloads
+    host = _cpu_seconds(five_steps, PartName.HOST)
+    for within, share in measured.host_shares.items():
+        table.add_row(f"  of it {within}", "", _milliseconds(share * host))
     for part in workloads[0].usage.peak_mebibytes:
         peaks = (f"{each.usage.peak_mebibytes[part]:.0f} MiB" for each in workloads)
         table.add_row(f"peak memory, {part}", *peaks)
@@ -65,8 +72,12 @@ def _per_order(phase: _Phase, count: Callable[[OrdersMeasured], int]) -> _Cell:
     return lambda each: f"{phase(each).per_order(count(phase(each))):.2f}"
 
 
-def _cpu(measured: WorkloadMeasured, part: str) -> str:
-    return f"{measured.at_once.per_order(measured.usage.cpu_seconds[part]) * 1000:.1f} ms"
+def _cpu_seconds(measured: WorkloadMeasured, part: str) -> float:
+    return measured.at_once.per_order(measured.usage.cpu_seconds[part])
+
+
+def _milliseconds(seconds: float) -> str:
+    return f"{seconds * 1000:.1f} ms"
 
 
 def _percentiles(seconds: Sequence[float]) -> str:

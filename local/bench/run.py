@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import tempfile
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import aiohttp
 
+from local.bench.cpu_by_part import HostPart, cpu_shares
 from local.bench.engine import engine_rate, host_alone
 from local.bench.flame_graph import flame_graph
 from local.bench.orders import OrdersMeasured, all_at_once, connect, one_at_a_time
@@ -45,6 +47,8 @@ class BenchResult:
     start: StartTimes
     engine_one_activity: float
     engine_five_activities: float
+    #: Of five steps' CPU time in the host; empty without a flame graph.
+    host_shares: Mapping[HostPart, float]
 
     @property
     def all_processed(self) -> bool:
@@ -74,17 +78,18 @@ class BenchRun:
         """Measure everything; all state is in a temporary folder. Raises `PlatformError`, `TimeoutError`."""
         with tempfile.TemporaryDirectory(prefix="bench-") as name:
             folder = Path(name)
-            five_steps = await self._five_steps(folder / "five-steps")
+            five_steps, shares = await self._five_steps(folder / "five-steps")
             orders, start = await self._sample_orders(folder / "orders")
             one, five = await self._engine_alone(folder / "engine")
-        return BenchResult((orders, five_steps), start, one, five)
+        return BenchResult((orders, five_steps), start, one, five, shares)
 
-    async def _five_steps(self, folder: Path) -> WorkloadMeasured:
+    async def _five_steps(self, folder: Path) -> tuple[WorkloadMeasured, Mapping[HostPart, float]]:
         async with self._platform(FIVE_STEPS.options(folder)) as (platform, session):
             measured = await self._workload(FIVE_STEPS, platform, session)
-            if self._profile is not None:
-                await platform.unless_a_part_fails(self._draw(platform, session, self._profile))
-            return measured
+            if self._profile is None:
+                return measured, {}
+            await platform.unless_a_part_fails(self._draw(platform, session, self._profile))
+            return measured, cpu_shares(await asyncio.to_thread(self._profile.read_text, encoding="utf-8"))
 
     async def _draw(self, platform: Platform, session: aiohttp.ClientSession, file: Path) -> None:
         phase = self._phases.begin("five steps, sampled", self._orders)

@@ -37,6 +37,7 @@ def test_a_run_prints_one_table_and_writes_the_flame_graph(tmp_path: Path) -> No
     for count in ("table transactions", "rows written", "Durable history events"):
         phases = re.findall(rf"{count} an order +│ +([\d.]+) +│ +([\d.]+) ", run.stdout)
         assert [min(map(float, costs)) > 0 for costs in phases] == [True, True]
+    assert re.search(r"of it tables +│ +│ [\d.]+ ms", run.stdout)
     assert re.search(r"import of function_app +│ [\d.]+ s", run.stdout)
     assert re.search(r"start until ready +│ [\d.]+ s", run.stdout)
     assert (
