@@ -34,10 +34,8 @@ from functions.pattern.ports import Agent, Ports
 from functions.pattern.request_figures import BusFigures, StoreFigures
 from functions.pattern.supervision import SupervisionPolicy
 from functions.scheduler.blueprint import scheduler_blueprint
-from functions.scheduler.claim import Claimer
 from functions.scheduler.orchestrator import DurableSchedulers
-from functions.scheduler.outcomes import Outcomes
-from functions.scheduler.step_runner import StepRunner
+from functions.scheduler.run_steps import RunLimits, RunSteps
 from functions.scheduler.takers import ReplyTaker, RequestTaker
 from functions.services.application import service_tables, services_application, services_blueprint
 from functions.settings import Settings, connection_string_of
@@ -83,7 +81,7 @@ def new_id() -> str:
 @cache
 def http_session() -> aiohttp.ClientSession:
     """Open the HTTP client at its first use, when there is an event loop; it lives as long as the process."""
-    connector = aiohttp.TCPConnector(limit_per_host=100, resolver=CheckedResolver())
+    connector = aiohttp.TCPConnector(limit=0, limit_per_host=200, resolver=CheckedResolver())
     return aiohttp.ClientSession(connector=connector)
 
 
@@ -194,13 +192,16 @@ class Wiring:
         return Guard(identify, caps, self._ports.clock)
 
     def _scheduler(self) -> df.Blueprint:
-        ports, registry, start_within = self._ports, self._registry, self._settings.pick_up_seconds
-        outcomes = Outcomes(ports, start_within)
+        ports, registry, settings = self._ports, self._registry, self._settings
+        limits = RunLimits(
+            at_once=settings.steps_at_once,
+            seconds=settings.function_timeout_seconds,
+            start_within=settings.pick_up_seconds,
+        )
         return scheduler_blueprint(
-            Claimer(ports, registry, start_within),
-            StepRunner(ports, outcomes, self._agents, registry),
+            RunSteps(ports, self._agents, registry, limits),
             RequestTaker(ports),
-            ReplyTaker(ports, outcomes, registry),
+            ReplyTaker(ports, registry, limits),
         )
 
     def _make_agents(self, registrations: Sequence[Registration]) -> dict[str, Agent]:

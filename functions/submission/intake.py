@@ -55,7 +55,7 @@ class Intake:
         task = stored.record.task
         if task.process_state is ProcessState.PENDING and task.epoch == FIRST_EPOCH:
             # Later epochs are asked for by their own message.
-            await schedulers.start(task.order_id, task.epoch)
+            await schedulers.start(task.order_id, task.epoch, stored.record.queued)
 
     async def _record(self, body: bytes) -> Stored:
         record = self._task_record(body)

@@ -27,7 +27,7 @@ def report(measured: BenchResult) -> Table:
     table.add_row("end to end p50 / p99", _percentiles(many.end_to_end_seconds))
     table.add_row("end to end p50 / p99, one at a time", _percentiles(measured.single.end_to_end_seconds))
     table.add_section()
-    _add_engine(table, "2 activities, as an order has", measured.engine_two_activities, many.finished_rate)
+    _add_engine(table, "1 activity, as an order has", measured.engine_one_activity, many.finished_rate)
     _add_engine(table, "5 activities", measured.engine_five_activities, many.finished_rate)
     table.add_section()
     _add_cost(table, "one at a time", measured.single)

@@ -13,12 +13,12 @@ from functions.pattern.errors import PermanentError, TransientError
 from functions.pattern.identity import EffectKey, TaskId
 from functions.pattern.messages import AgentReply
 from functions.pattern.ports import AgentCall
+from tests.fakes.agents import ScriptedAgent
 from tests.fakes.clock import FakeClock
 from tests.fakes.ports import fake_ports
 from tests.fakes.queues import RecordedRejections
 from tests.fakes.runners import RecordedReplies
 from tests.fakes.tasks import after
-from tests.unit.scheduler.test_step_runner import ScriptedAgent
 
 REQUEST: dict[str, Any] = {
     "schema_version": 1,
