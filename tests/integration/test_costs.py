@@ -74,7 +74,9 @@ def _always(_: StepName) -> bool:
 
 
 @pytest.mark.parametrize(
-    ("definition", "transactions", "rows"), [(FIVE, 7, 26), (ONE, 3, 10)], ids=["five steps", "one behind a queue"]
+    ("definition", "transactions", "rows"),
+    [(FIVE, 7, 26), (ONE, 3, 10)],
+    ids=["five steps", "one behind a queue"],
 )
 async def test_order_costs_its_transactions_and_rows_and_no_read(
     process: Process, definition: Workflow, transactions: int, rows: int
