@@ -22,8 +22,8 @@ import azure_functions_runtime as runtime
 from azure.functions import OrchestrationContext
 from azure_functions_runtime import handle_event
 
+from functions_local.cheaper_libraries import make_libraries_cheaper
 from functions_local.configuration import StartError
-from functions_local.durable_sdk import speed_up_replays
 from functions_local.protos import MESSAGES, Message, ParameterBinding, StatusResult, TypedData
 
 _NO_TRACE = Message(trace_parent="", trace_state="", attributes={})
@@ -97,7 +97,7 @@ class Worker:
             raise StartError(
                 f"the app cannot be loaded: {_one_line(failure.message)}", detail=failure.stack_trace or ""
             )
-        speed_up_replays()
+        make_libraries_cheaper()
         metadata = await runtime.functions_metadata_request(_request("functions_metadata_request", Message()))
         return metadata.function_metadata_results or ()
 
