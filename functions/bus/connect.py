@@ -24,15 +24,17 @@ def connect_bus(connection: Connection) -> Callable[[], ServiceBusClient]:
 
 
 def _check(connection_string: str | None) -> None:
-    """Check what the SDK checks. Raises `ValueError`."""
+    """Check what the SDK checks, which is not loaded at a start. Raises `ValueError`."""
     if not connection_string:
         return
     parts = dict(part.split("=", 1) for part in connection_string.strip().rstrip(";").split(";"))
     named = {name.lower(): value for name, value in parts.items()}
-    by_key = bool(named.get("sharedaccesskeyname") and named.get("sharedaccesskey"))
-    by_signature = bool(named.get("sharedaccesssignature"))
-    if not urlsplit(named.get("endpoint", "")).netloc or by_key is by_signature:
-        raise ValueError("an endpoint, and either a key with its name or a signature")
+    endpoint = named.get("endpoint") or named.get("hostname", "")
+    name, key, signature = (
+        bool(named.get(f"sharedaccess{part}")) for part in ("keyname", "key", "signature")
+    )
+    if not urlsplit(endpoint).netloc or name is not key or key is signature:
+        raise ValueError("it needs an endpoint, and either a key with its name or a signature")
 
 
 def _client(connection: Connection) -> ServiceBusClient:
