@@ -16,7 +16,7 @@ from functions.pattern.identity import TaskId
 from functions.pattern.request_figures import StoreFigures
 from functions.pattern.store_ports import Stored
 from functions.store.entity_groups import EntityGroups
-from functions.store.group_format import Operation, Refused, Written
+from functions.store.group_format import GroupRefused, GroupWritten, Operation
 from functions.store.keys import OUTBOX
 from functions.store.state_store import TableStateStore
 from tests.fakes.announcer import RecordingAnnouncer
@@ -44,7 +44,7 @@ class LossyGroups(EntityGroups):
         """Let the next write succeed, and lose its response."""
         self._lose_next = loss
 
-    async def send(self, partition: str, operations: Sequence[Operation]) -> Written | Refused:
+    async def send(self, partition: str, operations: Sequence[Operation]) -> GroupWritten | GroupRefused:
         """Write as `EntityGroups` does."""
         loss, self._lose_next = self._lose_next, None
         if loss is not None:
