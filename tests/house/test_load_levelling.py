@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from functions.messages.blueprint import PATIENCE_SECONDS
-from functions.wiring import http_session
+from functions.web.destinations import http_session
 from tests.house.documents import ROOT
 
 _DOCUMENT = (ROOT / "docs/load-levelling.md").read_text(encoding="utf-8")
