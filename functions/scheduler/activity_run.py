@@ -62,7 +62,7 @@ class ActivityRun:
         self._task = record.order.task
         self._newest = record
         self._share = share
-        self._is_ours = True
+        self._lost_by: RefusalReason | None = None
         self._has_begun = False
         self._steps = asyncio.TaskGroup()
 
@@ -139,13 +139,14 @@ class ActivityRun:
             self._newest = told.record
         else:
             _log.info("task %s: %s refused (%s)", self._task, type(event).__name__, told.reason)
-            self._is_ours = self._is_ours and told.reason not in _NOT_OURS
+            if told.reason in _NOT_OURS:
+                self._lost_by = told.reason
         return told
 
     def _progress(self) -> Progress:
         """Tell how the task stands; more runs are asked for only where this one has begun what it could."""
-        if not self._is_ours:
-            return ended(self._newest.task.process_state)
+        if self._lost_by is not None:
+            return ended(self._lost_by)
         may_ask = self._has_begun or not self._share
         left = self._plan(self._newest, self._ports.clock.now(), is_first=False, may_share=True).left
         ready = len(left) if may_ask else 0
