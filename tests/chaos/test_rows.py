@@ -84,7 +84,7 @@ def _recovered() -> TaskRecord:
 
 def _rows(record: TaskRecord) -> list[dict[str, Any]]:
     rows = [
-        task_entity(record.task, "a write"),
+        task_entity(record.task, ("a write",)),
         entity(order_row(record.order.task), record.order),
         *(entity(step_row(_TASK, number), step) for number, step in enumerate(record.steps)),
         *(entity(epoch_row(_TASK, closed.epoch), closed) for closed in record.history),

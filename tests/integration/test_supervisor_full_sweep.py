@@ -79,7 +79,7 @@ async def test_task_that_changed_during_the_sweep_is_not_touched(
     assert read is not None
     seen = (await rows.page(0, after=None, most=1000)).index_rows
     assert [row.key for row in seen] == [RIGHT.format(task), WRONG.format(task)]
-    await supervisor.store.change(read, claimed(task=task))
+    await supervisor.store.change(task, claimed(task=task))
     before = await _rows(table)
     assert await rows.fix(read, seen) == IndexFix()
     assert await _rows(table) == before

@@ -104,7 +104,7 @@ def _finished(shard: int) -> Iterator[Row]:
         key = shard_of(task, SHARDS)
         if key == shard_key(shard):
             record = _named(FINISHED, task)
-            yield task_entity(record.task, "test") | {"PartitionKey": key}
+            yield task_entity(record.task, ("test",)) | {"PartitionKey": key}
             yield index_entity(record) | {"PartitionKey": key}
 
 

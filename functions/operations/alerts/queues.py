@@ -56,12 +56,12 @@ class DeadLetters:
         message can't be recorded, so that it stays where it is.
         """
         reason = _reason(properties)
-        await self.ports.rejected.reject(dead_letter_queue(queue), message_id, body, reason)
         task = _task(body)
         if task is not None:
             lost = MessageLost(queue=queue, message_id=message_id, reason=reason)
             if isinstance(await self.ports.store.change(task, lost), Refused):
                 task = None  # there is no such task
+        await self.ports.rejected.reject(dead_letter_queue(queue), message_id, body, reason)
         loss = lost_alert(queue, message_id, task, reason)
         _log.error(loss.line())
         if queue != OPERATOR_ALERTS_QUEUE:

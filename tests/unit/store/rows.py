@@ -136,5 +136,5 @@ class MemoryRows:
         if operation.kind == "upsert":
             return True
         is_there = key in self.entities
-        is_as_read = operation.etag is None or (is_there and self._versions[key] == operation.etag)
+        is_as_read = operation.etag == "*" or (is_there and self._versions[key] == operation.etag)
         return is_as_read and is_there is not (operation.kind == "create")

@@ -122,8 +122,8 @@ async def test_what_cannot_be_sent_stays_in_the_outbox(
         raise fault
 
     desk = Desk()
-    desk.queues.send = fail  # type: ignore[method-assign]
-    desk.requests.request = fail  # type: ignore[method-assign]
+    desk.queues.send = fail  # type: ignore[method-assign,assignment]
+    desk.requests.request = fail  # type: ignore[method-assign,assignment]
     await desk.told(claimed(), *refused("pick"), resubmission(FIRST))
     await desk.settle()
     assert len(desk.left) == 3
