@@ -16,8 +16,8 @@ from functions.pattern.folding import Answer, Told, fold
 from functions.pattern.identity import TaskId
 from functions.pattern.ports import Clock
 from functions.pattern.store_ports import Stored
+from functions.store.event_line import Attempt, EventLine, Waiting
 from functions.store.remembered import RememberedTasks, newest
-from functions.store.task_line import Attempt, TaskLine, Waiting
 from functions.store.task_rows import update, written
 from functions.store.transactions import Committed, Conflicted, Transaction
 
@@ -59,7 +59,7 @@ class TaskWriter:
         self._new_id = new_id
         self._random = random or SystemRandom()
         self._remembered = RememberedTasks()
-        self._lines: dict[TaskId, TaskLine] = {}
+        self._lines: dict[TaskId, EventLine] = {}
         self._workers: dict[TaskId, asyncio.Task[None]] = {}
 
     def new_write(self) -> str:
@@ -115,7 +115,7 @@ class TaskWriter:
         self, task: TaskId, told: Told, seconds: float, *, read: Stored | None = None, can_wait: bool = False
     ) -> Waiting:
         if task not in self._lines:
-            self._lines[task] = TaskLine(task, newest(self._remembered.find(task), read))
+            self._lines[task] = EventLine(task, newest(self._remembered.find(task), read))
         event = self._lines[task].join(told, can_wait=can_wait)
         error = TransientError(f"task {task}: {type(told.event).__name__} could not be recorded in time")
         timer = asyncio.get_running_loop().call_later(seconds + _GRACE, event.fail, error)
@@ -132,7 +132,7 @@ class TaskWriter:
         if task not in self._workers:
             self._workers[task] = asyncio.create_task(self._run(self._lines[task]), context=Context())
 
-    async def _run(self, line: TaskLine) -> None:
+    async def _run(self, line: EventLine) -> None:
         tries = 0
         try:
             while line.has_work:
@@ -149,7 +149,7 @@ class TaskWriter:
                 line.fail(TransientError(f"task {line.task}: its writer has ended"), line.last)
             self._leave(line)
 
-    def _leave(self, line: TaskLine) -> None:
+    def _leave(self, line: EventLine) -> None:
         del self._workers[line.task]
         if line.base is None:
             self._remembered.forget(line.task)
@@ -158,7 +158,7 @@ class TaskWriter:
         if line.is_empty:
             del self._lines[line.task]
 
-    async def _advance(self, line: TaskLine) -> bool:
+    async def _advance(self, line: EventLine) -> bool:
         """Read if need be, fold and write; tell whether that succeeded."""
         try:
             if line.base is None:
@@ -169,7 +169,7 @@ class TaskWriter:
             line.lost()
             return False
 
-    async def _read(self, line: TaskLine) -> None:
+    async def _read(self, line: EventLine) -> None:
         last = line.last
         try:
             stored = await self._rows.read(line.task)
@@ -183,7 +183,7 @@ class TaskWriter:
         else:
             line.found(stored, last)
 
-    async def _write(self, line: TaskLine, base: Stored) -> bool:
+    async def _write(self, line: EventLine, base: Stored) -> bool:
         events, last = line.batch(), line.last
         try:
             folded = fold(base.record, [event.told for event in events], self._clock.now())

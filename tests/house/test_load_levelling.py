@@ -9,7 +9,7 @@ from typing import Any
 
 from functions.messages.blueprint import PATIENCE_SECONDS
 from functions.settings import Settings
-from functions.wiring import http_session
+from functions.web.destinations import http_session
 from tests.house.documents import ROOT
 
 _DOCUMENT = (ROOT / "docs/load-levelling.md").read_text(encoding="utf-8")

@@ -56,7 +56,7 @@ class Attempt:
             event.answer(answer)
 
 
-class TaskLine:
+class EventLine:
     """What one task's worker works on. Events whose callers have given up leave it by themselves.
 
     `base` is the record on which the next fold is made (None: it must be read). It was the newest one at a
