@@ -14,7 +14,7 @@ from typing import assert_never
 
 from functions.agents.steps import carry_out
 from functions.pattern.definition import Workflow
-from functions.pattern.errors import PermanentError, TransientError
+from functions.pattern.errors import PermanentError, TransientError, UnwritableError
 from functions.pattern.events import Claimed, Event, RefusalReason, Refused, StepCompleted, StepStarted
 from functions.pattern.folding import Follow
 from functions.pattern.identity import StepName
@@ -62,7 +62,7 @@ class ActivityRun:
         self._task = record.order.task
         self._newest = record
         self._share = share
-        self._is_ours = True
+        self._lost_by: RefusalReason | None = None
         self._has_begun = False
         self._steps = asyncio.TaskGroup()
 
@@ -122,7 +122,12 @@ class ActivityRun:
             event = attempt.completed(result, self._start_by())
         is_done = isinstance(event, StepCompleted)
         follow = self._follow(is_first=False, may_share=True) if is_done else None
-        told = await self._tell(event, call.complete_by, follow)
+        try:
+            told = await self._tell(event, call.complete_by, follow)
+        except UnwritableError as error:
+            is_done = False
+            event = attempt.failed(f"its outcome can't be recorded: {error}", self._start_by())
+            told = await self._tell(event, call.complete_by, None)
         if isinstance(told, Refused):
             return Outcome.STALE, None
         return Outcome.COMPLETED if is_done else Outcome.FAILED, told
@@ -139,13 +144,14 @@ class ActivityRun:
             self._newest = told.record
         else:
             _log.info("task %s: %s refused (%s)", self._task, type(event).__name__, told.reason)
-            self._is_ours = self._is_ours and told.reason not in _NOT_OURS
+            if told.reason in _NOT_OURS:
+                self._lost_by = told.reason
         return told
 
     def _progress(self) -> Progress:
         """Tell how the task stands; more runs are asked for only where this one has begun what it could."""
-        if not self._is_ours:
-            return ended(self._newest.task.process_state)
+        if self._lost_by is not None:
+            return ended(self._lost_by)
         may_ask = self._has_begun or not self._share
         left = self._plan(self._newest, self._ports.clock.now(), is_first=False, may_share=True).left
         ready = len(left) if may_ask else 0

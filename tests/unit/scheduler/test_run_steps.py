@@ -110,7 +110,7 @@ async def test_outcome_of_an_older_epoch_changes_nothing(bench: Bench) -> None:
         return {"from": "the past"}
 
     bench.agents.behaviours["pick"] = recover
-    assert (await bench.run())["over"]
+    assert await bench.run() == over("stale epoch")
     assert bench.step("pick").result is None
     assert bench.agents.steps == ["pick"]
 
