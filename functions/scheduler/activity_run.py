@@ -120,12 +120,11 @@ class ActivityRun:
             event: Event = attempt.failed(str(refusal), self._start_by())
         else:
             event = attempt.completed(result, self._start_by())
-        is_done = isinstance(event, StepCompleted)
-        follow = self._follow(is_first=False, may_share=True) if is_done else None
-        told = await self._tell(event, call.complete_by, follow)
+        # Nothing follows from a refusal: it ends the epoch.
+        told = await self._tell(event, call.complete_by, self._follow(is_first=False, may_share=True))
         if isinstance(told, Refused):
             return Outcome.STALE, None
-        return Outcome.COMPLETED if is_done else Outcome.FAILED, told
+        return Outcome.COMPLETED if isinstance(event, StepCompleted) else Outcome.FAILED, told
 
     async def _request(self, attempt: StepAttempt, record: TaskRecord) -> Outcome:
         request = attempt.agent_request(record)
@@ -133,7 +132,7 @@ class ActivityRun:
         await again_until(request.complete_by, ask, self._ports.clock)
         return Outcome.REQUESTED
 
-    async def _tell(self, event: Event, until: datetime, follow: Follow | None) -> Changed | Refused:
+    async def _tell(self, event: Event, until: datetime, follow: Follow) -> Changed | Refused:
         told = await self._ports.store.change(self._task, event, until=until, follow=follow)
         if isinstance(told, Changed):
             self._newest = told.record
