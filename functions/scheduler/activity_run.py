@@ -120,17 +120,16 @@ class ActivityRun:
             event: Event = attempt.failed(str(refusal), self._start_by())
         else:
             event = attempt.completed(result, self._start_by())
-        is_done = isinstance(event, StepCompleted)
-        follow = self._follow(is_first=False, may_share=True) if is_done else None
+        # Nothing follows from a refusal: it ends the epoch.
+        follow = self._follow(is_first=False, may_share=True)
         try:
             told = await self._tell(event, call.complete_by, follow)
         except UnwritableError as error:
-            is_done = False
             event = attempt.failed(f"its outcome can't be recorded: {error}", self._start_by())
             told = await self._tell(event, call.complete_by, None)
         if isinstance(told, Refused):
             return Outcome.STALE, None
-        return Outcome.COMPLETED if is_done else Outcome.FAILED, told
+        return Outcome.COMPLETED if isinstance(event, StepCompleted) else Outcome.FAILED, told
 
     async def _request(self, attempt: StepAttempt, record: TaskRecord) -> Outcome:
         request = attempt.agent_request(record)
@@ -138,7 +137,7 @@ class ActivityRun:
         await again_until(request.complete_by, ask, self._ports.clock)
         return Outcome.REQUESTED
 
-    async def _tell(self, event: Event, until: datetime, follow: Follow | None) -> Changed | Refused:
+    async def _tell(self, event: Event, until: datetime, follow: Follow) -> Changed | Refused:
         told = await self._ports.store.change(self._task, event, until=until, follow=follow)
         if isinstance(told, Changed):
             self._newest = told.record

@@ -10,12 +10,20 @@ import pytest_asyncio
 
 from tests.e2e.recovery.bench import Bench, bench_with
 from tests.e2e.recovery.remote import RemoteService
+from tests.e2e.side_by_side.outage import TablesWithOutages
 
 _APP = Path(__file__).parent / "app"
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
-async def bench(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Bench]:
+async def tables() -> AsyncIterator[TablesWithOutages]:
+    """Stand between the host and its tables."""
+    async with TablesWithOutages().serving() as tables:
+        yield tables
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def bench(tmp_path_factory: pytest.TempPathFactory, tables: TablesWithOutages) -> AsyncIterator[Bench]:
     """Run a platform whose Supervisor sweeps when a test asks for it: costs are those of the tasks alone."""
     async with RemoteService().serving() as remote:
         settings = {
@@ -27,5 +35,6 @@ async def bench(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Bench
             "PLAIN_URL": remote.url,
             "BRIEF_URL": remote.url,
         }
-        async with bench_with(remote, tmp_path_factory.mktemp("wide"), settings, app=_APP) as bench:
+        data = tmp_path_factory.mktemp("wide")
+        async with bench_with(remote, data, settings, app=_APP, blueprint=tables.between) as bench:
             yield bench

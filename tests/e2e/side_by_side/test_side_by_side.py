@@ -10,11 +10,14 @@ import pytest
 from local.platform import PartName
 from tests.e2e.recovery.bench import PATIENCE, Bench, Task, step, until
 from tests.e2e.recovery.remote import Behaviour
+from tests.e2e.side_by_side.outage import TablesWithOutages
 from tests.e2e.side_by_side.workflows import WIDTHS
 
 pytestmark = [pytest.mark.process, pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(300)]
 
 _LOAD = {"weight": 3}
+#: Far longer than the retries of the store's client last.
+_OUTAGE_SECONDS = 20
 #: The most transactions that a task may cost in one process, however many steps it has.
 _MOST_TRANSACTIONS = 12
 
@@ -92,6 +95,23 @@ async def test_reply_starts_what_it_makes_ready_while_a_slow_step_runs(bench: Be
     bench.remote.release("fork-1/held/do", 0)
     task = await bench.until_state("fork-1", "Processed")
     assert (task["epoch"], bench.remote.called("fork-1/held/do")) == (1, 1)
+
+
+async def test_outage_of_the_store_during_a_step_costs_no_recovery(
+    bench: Bench, tables: TablesWithOutages
+) -> None:
+    """It answers 503 for 20 s while the outcome is to be recorded: the service is called once."""
+    bench.remote.script("twice-2/held/do", Behaviour.WAITS)
+    await _submit(bench, "twice", "twice-2")
+    await until(lambda: bench.remote.waiting("twice-2/held/do") == 1)
+    tables.away = True
+    bench.remote.release("twice-2/held/do", 0)
+    await asyncio.sleep(_OUTAGE_SECONDS)
+    tables.away = False
+    task = await bench.until_state("twice-2", "Processed")
+    assert tables.refused > 1
+    assert (task["epoch"], task["failure_count"]) == (1, 0)
+    assert bench.remote.called("twice-2/held/do") == 1
 
 
 async def test_crash_costs_neither_time_nor_a_failure(bench: Bench) -> None:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
+
+import pytest
 
 from functions.pattern.definition import Workflow
 from functions.pattern.errors import TransientError
@@ -97,6 +100,18 @@ async def test_run_that_finds_nothing_to_do_asks_for_no_other() -> None:
     assert await bench.run(2, share=True) == going_on()
     bench.agents.let_go("pick")
     assert await first == over("Processed")
+
+
+async def test_runs_that_can_begin_nothing_make_no_chain(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Should what is ready never start, whatever the defect, the Supervisor finds it."""
+    bench = Bench(workflow(step("send", complete_within=290), name="long"))
+    change = bench.store.change
+
+    async def without_starts(*given: Any, **options: Any) -> Any:
+        return await change(*given, **{**options, "follow": None})
+
+    monkeypatch.setattr(bench.store, "change", without_starts)
+    assert await bench.run(2, share=True) == going_on()
 
 
 async def test_steps_without_room_are_left_to_others_when_all_have_expired() -> None:
