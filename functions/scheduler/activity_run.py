@@ -126,7 +126,7 @@ class ActivityRun:
             told = await self._tell(event, call.complete_by, follow)
         except UnwritableError as error:
             event = attempt.failed(f"its outcome can't be recorded: {error}", self._start_by())
-            told = await self._tell(event, call.complete_by, None)
+            told = await self._tell(event, call.complete_by, follow)
         if isinstance(told, Refused):
             return Outcome.STALE, None
         return Outcome.COMPLETED if isinstance(event, StepCompleted) else Outcome.FAILED, told
