@@ -91,9 +91,8 @@ class Acceptance:
 
         None when the recorded one is another caller's, of which nothing more is told.
         """
-        known = None if draft.id_is_new else await self._ports.store.load(draft.order.task)
+        known = None if draft.id_is_new else await self._ports.store.order(draft.order.task)
         if known is not None:
-            order = known.record.order
-            return order.digest if order.submitter == draft.order.submitter else None
+            return known.digest if known.submitter == draft.order.submitter else None
         await self._ports.submissions.submit(draft.message, draft.order)
         return draft.order.digest

@@ -9,7 +9,7 @@ from functions.pattern.events import Event, Refused
 from functions.pattern.folding import Follow, Told
 from functions.pattern.identity import TaskId
 from functions.pattern.records import TaskRecord
-from functions.pattern.store_ports import Admission, Admitted, ChangeAnnouncer, Changed, Stored
+from functions.pattern.store_ports import Admission, Admitted, ChangeAnnouncer, Changed, KnownOrder, Stored
 from functions.store.task_rows import admission
 from functions.store.task_table import TaskTable
 from functions.store.task_writer import TaskWriter
@@ -51,6 +51,10 @@ class TableStateStore:
     async def load(self, task: TaskId) -> Stored | None:
         """Read one task's rows."""
         return await self._rows.read(task)
+
+    async def order(self, task: TaskId) -> KnownOrder | None:
+        """Read which order is recorded under an id."""
+        return await self._rows.order(task)
 
     async def known(self, task: TaskId) -> TaskRecord | None:
         """Give a task's record as this process wrote or read it last, maybe outdated, or else read it."""

@@ -9,7 +9,7 @@ from functions.pattern.folding import Follow, Told, fold
 from functions.pattern.identity import TaskId
 from functions.pattern.ports import Clock
 from functions.pattern.records import TaskRecord
-from functions.pattern.store_ports import Admission, Admitted, Changed, Stored
+from functions.pattern.store_ports import Admission, Admitted, Changed, KnownOrder, Stored
 
 
 class MemoryStateStore:
@@ -41,6 +41,13 @@ class MemoryStateStore:
         """Return the current record: there is no other process."""
         stored = await self.load(task)
         return None if stored is None else stored.record
+
+    async def order(self, task: TaskId) -> KnownOrder | None:
+        """Give which order is recorded under an id."""
+        stored = await self.load(task)
+        if stored is None:
+            return None
+        return KnownOrder(digest=stored.record.order.digest, submitter=stored.record.order.submitter)
 
     async def check(self) -> None:
         """Answer."""
