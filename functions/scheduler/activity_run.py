@@ -14,7 +14,7 @@ from typing import assert_never
 
 from functions.agents.steps import carry_out
 from functions.pattern.definition import Workflow
-from functions.pattern.errors import PermanentError, TransientError
+from functions.pattern.errors import PermanentError, TransientError, UnwritableError
 from functions.pattern.events import Claimed, Event, RefusalReason, Refused, StepCompleted, StepStarted
 from functions.pattern.folding import Follow
 from functions.pattern.identity import StepName
@@ -121,7 +121,12 @@ class ActivityRun:
         else:
             event = attempt.completed(result, self._start_by())
         # Nothing follows from a refusal: it ends the epoch.
-        told = await self._tell(event, call.complete_by, self._follow(is_first=False, may_share=True))
+        follow = self._follow(is_first=False, may_share=True)
+        try:
+            told = await self._tell(event, call.complete_by, follow)
+        except UnwritableError as error:
+            event = attempt.failed(f"its outcome can't be recorded: {error}", self._start_by())
+            told = await self._tell(event, call.complete_by, follow)
         if isinstance(told, Refused):
             return Outcome.STALE, None
         return Outcome.COMPLETED if isinstance(event, StepCompleted) else Outcome.FAILED, told

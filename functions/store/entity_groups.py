@@ -12,10 +12,10 @@ from azure.core.rest import HttpRequest
 
 from functions.store.group_format import (
     REQUEST_HEADERS,
+    GroupRefused,
+    GroupWritten,
     Operation,
-    Refused,
     UnwritableValueError,
-    Written,
     group_body,
     parse_answer,
     parse_refusal,
@@ -41,7 +41,7 @@ class EntityGroups:
         self._address = f"{account}/$batch"
         self._table = f"{account}/{table}"
 
-    async def send(self, partition: str, operations: Sequence[Operation]) -> Written | Refused:
+    async def send(self, partition: str, operations: Sequence[Operation]) -> GroupWritten | GroupRefused:
         """Do all operations, which are on rows of one partition, or none.
 
         Raises `AzureError` for a fault of the service, after which nobody knows whether they were done.
@@ -49,7 +49,7 @@ class EntityGroups:
         try:
             body = group_body(self._table, partition, operations)
         except UnwritableValueError as error:
-            return Refused(400, str(error))
+            return GroupRefused(400, str(error))
         request = HttpRequest("POST", self._address, headers=REQUEST_HEADERS, content=body)
         response = (await self._pipeline.run(request, retry_on_methods=_REPEATED)).http_response
         accepted = response.status_code == _ACCEPTED
@@ -57,12 +57,12 @@ class EntityGroups:
             result = parse_answer(response.content, operations)
         else:
             result = parse_refusal(response.status_code, response.content)
-        if isinstance(result, Refused) and (_is_fault(result) or (result.conflict and not accepted)):
+        if isinstance(result, GroupRefused) and (_is_fault(result) or (result.conflict and not accepted)):
             raise HttpResponseError(f"HTTP {result.status} {result.code}", response)
         return result
 
 
-def _is_fault(refused: Refused) -> bool:
+def _is_fault(refused: GroupRefused) -> bool:
     """Tell whether the rows had nothing to do with it."""
     by_status = refused.status in _FAULTS or not 400 <= refused.status < 500  # noqa: PLR2004 - HTTP's classes
     return by_status or refused.code in _NO_TABLE

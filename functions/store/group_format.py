@@ -65,14 +65,14 @@ class Operation:
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class GroupWritten:
     """All operations were done; the ETags are in their order (empty where a row was deleted)."""
 
     etags: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
+class GroupRefused:
     """None of the operations was done; `index` is the number of the one to blame, if the service names it."""
 
     status: int
@@ -176,7 +176,7 @@ _ETAG = re.compile(rb"^ETag: *([^\r\n]+?) *\r$", re.MULTILINE | re.IGNORECASE)
 _INDEX = re.compile(r"(\d{1,3}):")
 
 
-def parse_answer(body: bytes, operations: Sequence[Operation]) -> Written | Refused:
+def parse_answer(body: bytes, operations: Sequence[Operation]) -> GroupWritten | GroupRefused:
     """Read what was answered to a group of these operations. Raises `DecodeError` when it can't be that."""
     start = _ANSWER.match(body)
     if start is None:
@@ -198,15 +198,15 @@ def parse_answer(body: bytes, operations: Sequence[Operation]) -> Written | Refu
         raise DecodeError(f"the answer has {len(etags)} parts for {len(operations)} operations")
     if not all(etag or each.kind == "delete" for etag, each in zip(etags, operations, strict=True)):
         raise DecodeError("the answer lacks an ETag")
-    return Written(tuple(etags))
+    return GroupWritten(tuple(etags))
 
 
-def parse_refusal(status: int, content: bytes) -> Refused:
+def parse_refusal(status: int, content: bytes) -> GroupRefused:
     """Read why nothing was done; the text of an error begins with the operation's number, if it is one's."""
     try:
         error = json.loads(content)["odata.error"]
         code, text = str(error["code"]), str(error["message"]["value"])
     except (ValueError, KeyError, TypeError):
-        return Refused(status, f"HTTP {status}")
+        return GroupRefused(status, f"HTTP {status}")
     index = _INDEX.match(text)
-    return Refused(status, code, index and int(index[1]))
+    return GroupRefused(status, code, index and int(index[1]))

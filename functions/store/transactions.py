@@ -9,7 +9,7 @@ from functions.pattern.errors import UnwritableError
 from functions.pattern.identity import TaskId
 from functions.pattern.request_figures import StoreFigures
 from functions.store.entity_groups import EntityGroups
-from functions.store.group_format import Operation, Refused, Written
+from functions.store.group_format import GroupRefused, GroupWritten, Operation
 
 #: Operations that an entity group transaction takes (Table Storage).
 MOST_OPERATIONS = 100
@@ -79,7 +79,7 @@ class ShardWriter:
         remaining = list(transactions)
         while remaining:
             answer = await self._send(remaining)
-            if isinstance(answer, Written):
+            if isinstance(answer, GroupWritten):
                 results |= _committed(remaining, answer)
                 break
             refused = _to_blame(remaining, answer)
@@ -102,14 +102,14 @@ class ShardWriter:
         [result] = await self.commit([transaction])
         return result
 
-    async def _send(self, transactions: Sequence[Transaction]) -> Written | Refused:
+    async def _send(self, transactions: Sequence[Transaction]) -> GroupWritten | GroupRefused:
         operations = [operation for each in transactions for operation in each.operations]
         self._figures.transactions += 1
         self._figures.operations += len(operations)
         return await self._groups.send(self._shard, operations)
 
 
-def _committed(transactions: Sequence[Transaction], written: Written) -> dict[TaskId, Result]:
+def _committed(transactions: Sequence[Transaction], written: GroupWritten) -> dict[TaskId, Result]:
     results: dict[TaskId, Result] = {}
     first = 0
     for each in transactions:
@@ -118,7 +118,7 @@ def _committed(transactions: Sequence[Transaction], written: Written) -> dict[Ta
     return results
 
 
-def _to_blame(transactions: Sequence[Transaction], refused: Refused) -> Transaction | None:
+def _to_blame(transactions: Sequence[Transaction], refused: GroupRefused) -> Transaction | None:
     """Find the transaction that is refused, if it is known which."""
     if len(transactions) == 1:
         return transactions[0]
@@ -132,5 +132,5 @@ def _to_blame(transactions: Sequence[Transaction], refused: Refused) -> Transact
     return None
 
 
-def _result(transaction: Transaction, refused: Refused) -> Conflicted | UnwritableError:
+def _result(transaction: Transaction, refused: GroupRefused) -> Conflicted | UnwritableError:
     return Conflicted() if refused.conflict else UnwritableError(transaction.task, refused.code)

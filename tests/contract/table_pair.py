@@ -12,7 +12,7 @@ from azure.data.tables import TableTransactionError, UpdateMode
 from azure.data.tables.aio import TableClient
 
 from functions.store.entity_groups import EntityGroups
-from functions.store.group_format import Operation, Refused, Row, Written
+from functions.store.group_format import GroupRefused, GroupWritten, Operation, Row
 
 type Etags = Mapping[str, str]
 
@@ -36,8 +36,8 @@ class Pair:
         operations = make(await etags_of(self.ours))
         ours = await self.groups.send(partition, operations)
         theirs = await by_sdk(self.theirs, partition, make(await etags_of(self.theirs)))
-        if isinstance(ours, Written):
-            assert isinstance(theirs, Written)
+        if isinstance(ours, GroupWritten):
+            assert isinstance(theirs, GroupWritten)
             etags = await etags_of(self.ours)
             assert list(ours.etags) == [etags.get(each.entity["RowKey"], "") for each in operations]
         else:
@@ -46,15 +46,17 @@ class Pair:
         return ours
 
 
-async def by_sdk(table: TableClient, partition: str, operations: Sequence[Operation]) -> Written | Refused:
+async def by_sdk(
+    table: TableClient, partition: str, operations: Sequence[Operation]
+) -> GroupWritten | GroupRefused:
     """Send a group by the SDK."""
     try:
         answers = await table.submit_transaction(_wire(partition, each) for each in operations)
     except TableTransactionError as error:
         refusal: Any = error
         named = re.match(r"\d+:", refusal.message)  # the SDK's own index is 0 when there is none
-        return Refused(refusal.status_code, refusal.error_code, refusal.index if named else None)
-    return Written(tuple(each.get("etag", "") for each in answers))
+        return GroupRefused(refusal.status_code, refusal.error_code, refusal.index if named else None)
+    return GroupWritten(tuple(each.get("etag", "") for each in answers))
 
 
 def _wire(partition: str, operation: Operation) -> tuple[str, dict[str, Any], dict[str, Any]]:

@@ -12,7 +12,7 @@ from azure.data.tables import AccountSasPermissions, ResourceTypes, generate_acc
 
 from functions.settings import Connection
 from functions.store.connect import connect
-from functions.store.group_format import Operation, Refused, Written
+from functions.store.group_format import GroupRefused, GroupWritten, Operation
 from tests.contract.table_pair import Etags, Pair, rows_of
 
 pytestmark = [
@@ -45,7 +45,7 @@ async def test_conflict_names_its_operation(pair: Pair, operation: Operation, st
             Operation("create", {"RowKey": "last"}),
         ]
 
-    assert await pair.check(operations) == Refused(status, code, 2)
+    assert await pair.check(operations) == GroupRefused(status, code, 2)
 
 
 def _create(key: str = "a", **values: object) -> Operation:
@@ -67,7 +67,7 @@ REFUSED = {
 async def test_refusal_is_that_of_the_sdk(pair: Pair, name: str) -> None:
     """What the service does not take is refused with its code; nothing is written."""
     refused = await pair.check(lambda _: REFUSED[name])
-    assert isinstance(refused, Refused)
+    assert isinstance(refused, GroupRefused)
     assert refused.code == name.split(maxsplit=1)[0]
     assert await rows_of(pair.ours) == {}
 
@@ -75,8 +75,8 @@ async def test_refusal_is_that_of_the_sdk(pair: Pair, name: str) -> None:
 async def test_more_than_a_hundred_operations_are_refused(pair: Pair) -> None:
     """The SDK can't read this answer of Azurite's; a hundred are taken."""
     operations = [_create(str(number)) for number in range(101)]
-    assert await pair.groups.send("p", operations) == Refused(400, "InvalidInput", 0)
-    assert isinstance(await pair.check(lambda _: operations[1:]), Written)
+    assert await pair.groups.send("p", operations) == GroupRefused(400, "InvalidInput", 0)
+    assert isinstance(await pair.check(lambda _: operations[1:]), GroupWritten)
 
 
 async def test_fault_of_the_service_is_raised_as_by_the_sdk(pair: Pair) -> None:
@@ -110,5 +110,5 @@ async def test_shared_access_signature_is_enough(pair: Pair, connection_string: 
     by_signature = f"TableEndpoint={parts['TableEndpoint']};SharedAccessSignature={signature}"
     async with connect(Connection(by_signature, None, None)) as storage:
         written = await storage.groups(pair.ours.table_name).send("p", [_create()])
-    assert isinstance(written, Written)
+    assert isinstance(written, GroupWritten)
     assert list(await rows_of(pair.ours)) == ["a"]

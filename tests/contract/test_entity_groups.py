@@ -8,7 +8,7 @@ from enum import StrEnum
 
 import pytest
 
-from functions.store.group_format import Operation, Refused, Written
+from functions.store.group_format import GroupRefused, GroupWritten, Operation
 from tests.contract.table_pair import Etags, Pair, by_sdk, rows_of
 
 pytestmark = pytest.mark.process
@@ -70,10 +70,10 @@ async def test_value_is_stored_as_the_sdk_stores_it(pair: Pair, value: object) -
         Operation("touch", {"RowKey": "merged", "Value": value}),
         Operation("upsert", {"RowKey": "new", "Value": value}),
     ]
-    assert isinstance(await pair.check(lambda _: operations), Written)
+    assert isinstance(await pair.check(lambda _: operations), GroupWritten)
     read = await pair.ours.get_entity("p", "created")
     again = {name: value for name, value in read.items() if name != "PartitionKey"}
-    assert isinstance(await pair.check(lambda _: [Operation("update", again)]), Written)
+    assert isinstance(await pair.check(lambda _: [Operation("update", again)]), GroupWritten)
 
 
 @pytest.mark.parametrize("value", [2**31, -(2**31) - 1, Decimal(1), [1]], ids=repr)
@@ -81,7 +81,7 @@ async def test_value_that_the_sdk_does_not_take_is_refused(pair: Pair, value: ob
     """Neither sends it, nor the good row beside it; ours names the column, and not the value."""
     operations = [Operation("create", {"RowKey": "a"}), Operation("create", {"RowKey": "b", "Size": value})]
     refused = await pair.groups.send("p", operations)
-    assert isinstance(refused, Refused)
+    assert isinstance(refused, GroupRefused)
     assert refused.code in {"Size is an integer beyond 32 bits", f"Size can't be a {type(value).__name__}"}
     assert await rows_of(pair.ours) == {}
     with pytest.raises(TypeError):
@@ -105,7 +105,7 @@ async def test_key_is_escaped_as_the_sdk_escapes_it(pair: Pair, key: str, partit
         Operation("upsert", row),
     ):
         written = await pair.check(lambda _, operation=operation: [operation], partition)  # type: ignore[misc]
-        assert isinstance(written, Written)
+        assert isinstance(written, GroupWritten)
 
 
 async def test_conditions_hold_for_every_kind(pair: Pair) -> None:
@@ -120,7 +120,7 @@ async def test_conditions_hold_for_every_kind(pair: Pair) -> None:
             Operation("create", {"RowKey": "d"}),
         ]
 
-    assert isinstance(await pair.check(conditional), Written)
+    assert isinstance(await pair.check(conditional), GroupWritten)
     deleted = await pair.check(lambda etags: [Operation("delete", {"RowKey": key}) for key in etags])
-    assert isinstance(deleted, Written)
+    assert isinstance(deleted, GroupWritten)
     assert await rows_of(pair.ours) == {}

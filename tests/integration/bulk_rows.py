@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from itertools import batched
 
 from functions.store.entity_groups import EntityGroups
-from functions.store.group_format import Operation, Row, Written
+from functions.store.group_format import GroupWritten, Operation, Row
 from functions.store.transactions import MOST_OPERATIONS
 
 _AT_ONCE = 4
@@ -20,6 +20,6 @@ async def create_rows(groups: EntityGroups, partitions: Iterable[Iterable[Row]])
     async def write() -> None:
         for rows in sent:
             operations = [Operation("create", row) for row in rows]
-            assert isinstance(await groups.send(rows[0]["PartitionKey"], operations), Written)
+            assert isinstance(await groups.send(rows[0]["PartitionKey"], operations), GroupWritten)
 
     await asyncio.gather(*(write() for _ in range(_AT_ONCE)))

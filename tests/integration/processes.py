@@ -16,7 +16,7 @@ from functions.pattern.identity import TaskId
 from functions.pattern.request_figures import StoreFigures
 from functions.pattern.store_ports import Changed, Stored
 from functions.store.entity_groups import EntityGroups
-from functions.store.group_format import Operation, Refused, Written
+from functions.store.group_format import GroupRefused, GroupWritten, Operation
 from functions.store.keys import OUTBOX
 from functions.store.state_store import TableStateStore
 from functions.store.task_table import TaskTable
@@ -48,7 +48,7 @@ class LossyGroups(EntityGroups):
         """Let the next writes go wrong like this."""
         self._lose_next = list(losses)
 
-    async def send(self, partition: str, operations: Sequence[Operation]) -> Written | Refused:
+    async def send(self, partition: str, operations: Sequence[Operation]) -> GroupWritten | GroupRefused:
         """Write as `EntityGroups` does."""
         loss = self._lose_next.pop(0) if self._lose_next else None
         if loss in {Loss.REPEATED, Loss.GIVEN_UP}:

@@ -42,9 +42,10 @@ class MemoryRows:
         self.faults = deque[Fault | None]()
         self.refuses: Callable[[Transaction], bool] = lambda _: False
         self.error: Exception | None = None
-        #: Cleared, it keeps transactions and answers of reads on their way.
-        self.gate = asyncio.Event()
-        self.gate.set()
+        #: Cleared, they keep on their way: everything, answers of reads, and losses of answers.
+        self.gate, self.read_gate, self.loss_gate = asyncio.Event(), asyncio.Event(), asyncio.Event()
+        for gate in (self.gate, self.read_gate, self.loss_gate):
+            gate.set()
         self.waiting = 0
         self._versions: dict[str, str] = {}
         self._numbers = count(1)
@@ -56,7 +57,7 @@ class MemoryRows:
         """Commit as the table does."""
         self.sent.append(transaction)
         fault = self.faults.popleft() if self.faults else None
-        await self._pass()
+        await self._pass(self.gate)
         if self.error is not None:
             raise self.error
         if self.refuses(transaction):
@@ -67,6 +68,7 @@ class MemoryRows:
             raise TransientError("503")
         result = self._apply(transaction)
         if fault is Fault.LOST:
+            await self._pass(self.loss_gate)
             raise TransientError("no answer")
         return self._apply(transaction) if fault is Fault.REPEATED else result
 
@@ -74,7 +76,8 @@ class MemoryRows:
         """Read as the table does."""
         self.reads += 1
         found = self.stored(task)
-        await self._pass()
+        await self._pass(self.gate)
+        await self._pass(self.read_gate)
         if self.error is not None:
             raise self.error
         return found
@@ -106,15 +109,15 @@ class MemoryRows:
         self._late.clear()
 
     async def until_waiting(self, waiting: int = 1) -> None:
-        """Wait until so many calls stand before the gate."""
+        """Wait until so many calls stand before a gate."""
         async with asyncio.timeout(10):
             while self.waiting < waiting:
                 await asyncio.sleep(0)
 
-    async def _pass(self) -> None:
+    async def _pass(self, gate: asyncio.Event) -> None:
         self.waiting += 1
         await asyncio.sleep(0)
-        await self.gate.wait()
+        await gate.wait()
         self.waiting -= 1
 
     def _apply(self, transaction: Transaction) -> Committed | Conflicted:

@@ -15,7 +15,7 @@ from azure.core.rest import HttpRequest
 from azure.data.tables.aio import TableServiceClient
 
 from functions.store.entity_groups import EntityGroups
-from functions.store.group_format import Operation, Refused, Written
+from functions.store.group_format import GroupRefused, GroupWritten, Operation
 from functions.store.group_pipeline import Credential, SharedKeyPolicy, group_pipeline
 from tests.unit.store.test_group_format import ERROR, OPERATIONS, WRITTEN, refused_answer
 
@@ -71,7 +71,7 @@ class Identity(AsyncTokenCredential):
         """Do nothing."""
 
 
-async def _send(wire: Wire, credential: Credential = KEY) -> Written | Refused:
+async def _send(wire: Wire, credential: Credential = KEY) -> GroupWritten | GroupRefused:
     groups = EntityGroups(group_pipeline(wire, credential, retries=3), ACCOUNT, "Tasks")
     return await groups.send("p", OPERATIONS)
 
@@ -79,7 +79,7 @@ async def _send(wire: Wire, credential: Credential = KEY) -> Written | Refused:
 async def test_group_is_one_request_to_the_account() -> None:
     """It says who sends it, which version it wants, and how its body is divided."""
     wire = Wire(OK)
-    assert isinstance(await _send(wire), Written)
+    assert isinstance(await _send(wire), GroupWritten)
     [sent] = wire.sent
     assert (sent.method, sent.url) == ("POST", f"{ACCOUNT}/$batch")
     assert sent.headers["Content-Type"] == "multipart/mixed; boundary=batch_rows"
@@ -126,7 +126,7 @@ async def test_shared_access_signature_goes_into_the_address_once() -> None:
 async def test_fault_is_repeated_then_raised(fault: tuple[int, bytes] | Exception) -> None:
     """Three times; a POST, too, since a repeated transaction conflicts with itself at worst."""
     wire = Wire(fault, fault, fault, OK)
-    assert isinstance(await _send(wire), Written)
+    assert isinstance(await _send(wire), GroupWritten)
     wire = Wire(*[fault] * 4)
     with pytest.raises((HttpResponseError, ServiceRequestError, ServiceResponseError)):
         await _send(wire)
@@ -156,7 +156,7 @@ async def test_fault_within_the_answer_is_raised(status: int, code: str) -> None
 async def test_refusal_of_the_whole_is_given_with_its_code(status: int) -> None:
     """The body can't be read by the service, or is too large."""
     refused = await _send(Wire((status, ERROR.replace("TEXT", "No.").encode())))
-    assert refused == Refused(status, "CODE")
+    assert refused == GroupRefused(status, "CODE")
 
 
 async def test_group_with_an_unwritable_value_is_not_sent() -> None:
@@ -164,4 +164,4 @@ async def test_group_with_an_unwritable_value_is_not_sent() -> None:
     wire = Wire()
     groups = EntityGroups(group_pipeline(wire, KEY, retries=3), ACCOUNT, "Tasks")
     refused = await groups.send("p", [Operation("create", {"RowKey": "a", "Size": 2**31})])
-    assert refused == Refused(400, "Size is an integer beyond 32 bits")
+    assert refused == GroupRefused(400, "Size is an integer beyond 32 bits")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from azure.core.exceptions import DecodeError
 
-from functions.store.group_format import Operation, Refused, Written, group_body, parse_answer
+from functions.store.group_format import GroupRefused, GroupWritten, Operation, group_body, parse_answer
 
 OPERATIONS = [
     Operation("update", {"RowKey": "a"}, "W/\"datetime'1'\""),
@@ -51,7 +51,7 @@ def test_request_is_as_the_service_documents_it() -> None:
 def test_etags_come_in_the_order_of_the_operations() -> None:
     """A deleted row has none."""
     etag = "W/\"datetime'2'\""
-    assert parse_answer(WRITTEN.encode(), OPERATIONS) == Written((etag, "", etag))
+    assert parse_answer(WRITTEN.encode(), OPERATIONS) == GroupWritten((etag, "", etag))
 
 
 @pytest.mark.parametrize("answer", [WRITTEN.encode(), refused_answer(412, ERROR)], ids=["written", "refused"])
@@ -85,14 +85,14 @@ def test_answer_that_is_none_is_not_read(answer: str) -> None:
 @pytest.mark.parametrize(
     ("error", "refused"),
     [
-        (ERROR.replace("TEXT", "2:Not satisfied."), Refused(412, "CODE", 2)),
-        (ERROR.replace("TEXT", "Not satisfied: 2:3."), Refused(412, "CODE")),
-        (ERROR.replace("value", "text"), Refused(412, "HTTP 412")),
-        ('<?xml version="1.0"?><error><code>CODE</code></error>\r\n', Refused(412, "HTTP 412")),
-        ("[]\r\n", Refused(412, "HTTP 412")),
+        (ERROR.replace("TEXT", "2:Not satisfied."), GroupRefused(412, "CODE", 2)),
+        (ERROR.replace("TEXT", "Not satisfied: 2:3."), GroupRefused(412, "CODE")),
+        (ERROR.replace("value", "text"), GroupRefused(412, "HTTP 412")),
+        ('<?xml version="1.0"?><error><code>CODE</code></error>\r\n', GroupRefused(412, "HTTP 412")),
+        ("[]\r\n", GroupRefused(412, "HTTP 412")),
     ],
     ids=["number", "no number", "no text", "XML", "list"],
 )
-def test_operation_to_blame_is_named_by_its_number_alone(error: str, refused: Refused) -> None:
+def test_operation_to_blame_is_named_by_its_number_alone(error: str, refused: GroupRefused) -> None:
     """What the error's text does not begin with is not taken for one."""
     assert parse_answer(refused_answer(412, error), OPERATIONS) == refused

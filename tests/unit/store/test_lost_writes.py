@@ -55,13 +55,12 @@ async def test_write_that_others_wrote_over_is_known_as_our_own() -> None:
     rows = MemoryRows(wide(8))
     writer, other = Writer(rows), Writer(rows)
     rows.faults.append(Fault.LOST)
-    rows.gate.clear()
+    rows.loss_gate.clear()
     telling = asyncio.create_task(writer.tell(completed("s07")))
-    await rows.until_waiting()  # it reads
-    rows.gate.set()
-    while len(rows.sent) < 1 or rows.waiting:
+    while not rows.record(TASK).steps[7].settled:
         await asyncio.sleep(0)
     await other.knows(*(completed(f"s{number:02d}") for number in range(7)))
+    rows.loss_gate.set()
     answer = await telling
     assert isinstance(answer, Answer)
     assert answer.events == (completed("s07"),)

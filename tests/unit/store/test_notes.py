@@ -63,8 +63,11 @@ async def test_note_waits_for_a_moment_at_most(monkeypatch: pytest.MonkeyPatch) 
 
 
 @pytest.mark.parametrize("is_known", [True, False], ids=["finished", "unknown"])
-async def test_note_of_a_task_that_does_not_go_on_is_written_at_once(*, is_known: bool) -> None:
+async def test_note_of_a_task_that_does_not_go_on_is_written_at_once(
+    monkeypatch: pytest.MonkeyPatch, *, is_known: bool
+) -> None:
     """There is no change that could take it along; a task that this process has finished is not read."""
+    monkeypatch.setattr(task_writer, "_NOTE_WAITS", 3600)
     rows = MemoryRows(ORDER)
     writer = Writer(rows)
     await writer.knows(claimed(), *done("pick", "send"))

@@ -11,7 +11,7 @@ from functions.pattern.errors import UnwritableError
 from functions.pattern.identity import TaskId
 from functions.pattern.request_figures import StoreFigures
 from functions.store.entity_groups import EntityGroups
-from functions.store.group_format import Operation, Refused, Written
+from functions.store.group_format import GroupRefused, GroupWritten, Operation
 from functions.store.transactions import Committed, Conflicted, Result, ShardWriter, Transaction
 
 UNEXPECTED = 412, "UpdateConditionNotSatisfied"
@@ -27,7 +27,7 @@ class ScriptedGroups(EntityGroups):
         self.sent: list[list[str]] = []
         self.fails_at: int | None = None
 
-    async def send(self, partition: str, operations: Sequence[Operation]) -> Written | Refused:
+    async def send(self, partition: str, operations: Sequence[Operation]) -> GroupWritten | GroupRefused:
         """Refuse, or give each row's key as its ETag."""
         keys = [f"{partition}/{each.entity['RowKey']}" for each in operations]
         self.sent.append(keys)
@@ -35,8 +35,8 @@ class ScriptedGroups(EntityGroups):
             raise HttpResponseError("HTTP 503")
         for index, key in enumerate(keys):
             if key in self._refused:
-                return Refused(*self._refused[key], index if self._named else None)
-        return Written(tuple(keys))
+                return GroupRefused(*self._refused[key], index if self._named else None)
+        return GroupWritten(tuple(keys))
 
 
 def _transactions(*tasks: str) -> list[Transaction]:

@@ -12,8 +12,7 @@ import logging
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-
-import aiohttp
+from urllib.parse import urlsplit
 
 _log = logging.getLogger(__name__)
 
@@ -41,20 +40,27 @@ class Address:
 
     async def answers(self) -> bool:
         """Whether an HTTP request is answered, with any status, or the port accepts a connection."""
-        with suppress(aiohttp.ClientError, OSError, TimeoutError):
+        with suppress(OSError, TimeoutError):
             async with asyncio.timeout(_TRY):
-                await (self._request() if "://" in self.text else self._connect())
-                return True
+                return await (self._request() if "://" in self.text else self._connect())
         return False
 
-    async def _request(self) -> None:
-        async with aiohttp.ClientSession() as session, session.get(self.text, allow_redirects=False):
-            pass
+    async def _request(self) -> bool:
+        url = urlsplit(self.text)
+        secure = url.scheme == "https"
+        port = url.port or (443 if secure else 80)
+        reader, writer = await asyncio.open_connection(url.hostname, port, ssl=secure or None)
+        try:
+            writer.write(f"GET {url.path or '/'} HTTP/1.0\r\nHost: {url.netloc}\r\n\r\n".encode())
+            return await reader.read(1) != b""
+        finally:
+            writer.close()
 
-    async def _connect(self) -> None:
+    async def _connect(self) -> bool:
         host, _, port = self.text.rpartition(":")
         _, writer = await asyncio.open_connection(host, int(port))
         writer.close()
+        return True
 
 
 def preload(modules: Sequence[str]) -> None:
