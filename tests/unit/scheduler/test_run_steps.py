@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from functions.pattern.definition import Json
-from functions.pattern.errors import PermanentError, TransientError
-from functions.pattern.identity import SchedulerId, StartId, StepName
+from functions.pattern.errors import PermanentError, TransientError, UnwritableError
+from functions.pattern.events import Event, StepCompleted
+from functions.pattern.identity import SchedulerId, StartId, StepName, TaskId
 from functions.pattern.ports import AgentCall
 from functions.pattern.records import StepRecord
 from functions.pattern.states import ProcessState, StepState
@@ -137,6 +138,24 @@ async def test_store_that_fails_expires_nothing_but_the_step(bench: Bench) -> No
 
     bench.agents.behaviours["pick"] = fail_the_store
     assert await bench.run() == going_on()
+
+
+async def test_outcome_that_no_row_can_hold_is_a_refusal_with_its_cause(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The state store refuses the rows, and would again; an operator sees why."""
+    change = bench.store.change
+
+    async def refuse_results(task: TaskId, event: Event, **options: Any) -> Any:
+        if isinstance(event, StepCompleted):
+            raise UnwritableError("PropertyValueTooLarge")
+        return await change(task, event, **options)
+
+    monkeypatch.setattr(bench.store, "change", refuse_results)
+    assert await bench.run() == over("Error")
+    assert bench.store.record(TASK).task.last_error == (
+        "pick: its outcome can't be recorded: PropertyValueTooLarge"
+    )
 
 
 async def test_first_read_is_tried_again(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
