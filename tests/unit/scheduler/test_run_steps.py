@@ -8,18 +8,17 @@ from typing import Any
 import pytest
 
 from functions.pattern.definition import Json
-from functions.pattern.errors import PermanentError, TransientError
-from functions.pattern.identity import SchedulerId, StartId, StepName
+from functions.pattern.errors import PermanentError, TransientError, UnwritableError
+from functions.pattern.events import Event, StepCompleted
+from functions.pattern.identity import SchedulerId, StartId, TaskId
 from functions.pattern.ports import AgentCall
 from functions.pattern.records import StepRecord
 from functions.pattern.states import ProcessState, StepState
 from tests.fakes.agents import raising
 from tests.fakes.interventions import done, recovered
 from tests.fakes.tasks import FIRST, SECOND, after, claimed, completed, failed, pending, started, told
-from tests.fakes.workflows import DIAMOND, LINE, TASK, step, trip, workflow
+from tests.fakes.workflows import DIAMOND, LINE, TASK, trip
 from tests.unit.scheduler.bench import Bench, going_on, over
-
-PICK = StepName("pick")
 
 
 @pytest.fixture
@@ -139,6 +138,23 @@ async def test_store_that_fails_expires_nothing_but_the_step(bench: Bench) -> No
     assert await bench.run() == going_on()
 
 
+async def test_outcome_that_no_row_can_hold_is_a_refusal_with_its_cause(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The state store refuses the rows, and would again; an operator sees why."""
+    change = bench.store.change
+
+    async def refuse_results(task: TaskId, event: Event, **options: Any) -> Any:
+        if isinstance(event, StepCompleted):
+            raise UnwritableError(task, "PropertyValueTooLarge")
+        return await change(task, event, **options)
+
+    monkeypatch.setattr(bench.store, "change", refuse_results)
+    assert await bench.run() == over("Error")
+    assert (bench.store.record(TASK).task.last_error or "").endswith("PropertyValueTooLarge")
+    assert bench.states == {"pick": "Failed", "send": "NotStarted"}
+
+
 async def test_first_read_is_tried_again(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     """A Scheduler does not give up its task because the store did not answer once."""
     known, faults = bench.store.known, [TransientError("503")]
@@ -214,55 +230,6 @@ async def test_refused_undo_makes_the_task_an_error_that_names_the_step() -> Non
     assert await bench.run(epoch=2) == over("Error")
     assert bench.store.record(TASK).task.last_error == "undo of car: no refunds"
     assert bench.agents.steps == ["car undo"]
-
-
-HEAVY = workflow(
-    step("pick"),
-    step("crane", "pick", when=lambda parcel, _: parcel.weight > 5),
-    step("send", "crane", when=lambda _, results: results[PICK].get("bin") == "A7"),
-    name="heavy",
-)
-
-
-@pytest.mark.parametrize(("bin_", "called"), [("A7", ["pick", "send"]), ("B1", ["pick"])])
-async def test_step_that_the_order_does_not_need_is_skipped(bin_: str, called: list[str]) -> None:
-    """By payload and results; the skip and the start that follows from it are one change."""
-    bench = Bench(HEAVY)
-    writes = bench.store.writes
-    bench.agents.behaviours["pick"] = lambda: {"bin": bin_}
-    assert await bench.run() == over("Processed")
-    assert bench.agents.steps == called
-    assert bench.step("crane").state is StepState.SKIPPED
-    assert bench.store.writes == writes + 1 + len(called)
-
-
-async def test_step_that_was_begun_is_not_judged_again() -> None:
-    """Whatever its condition says today: its effect may stand, so its outcome is found out."""
-    bench = Bench(HEAVY)
-    bench.store.put(recovered(told(pending(HEAVY), claimed(), *done("pick"), started("crane"))))
-    await bench.run(epoch=2)
-    assert bench.agents.steps == ["crane"]
-
-
-def _broken(*_: object) -> Any:
-    raise KeyError("bin")
-
-
-async def test_broken_condition_starts_nothing_and_loops_not(caplog: pytest.LogCaptureFixture) -> None:
-    """What needs nothing of it goes on; the rest is found by the Supervisor."""
-    bench = Bench(workflow(step("pick", when=_broken), step("send", "pick"), step("note"), name="broken"))
-    assert await bench.run() == going_on()
-    assert bench.agents.steps == ["note"]
-    assert bench.states == {"pick": "NotStarted", "send": "NotStarted", "note": "Completed"}
-    assert "step pick: its condition failed" in caplog.text
-
-
-async def test_broken_request_expires_its_own_step_only() -> None:
-    """It is recorded as running, and no neighbour is harmed."""
-    broken = replace(step("pick"), request=_broken)
-    bench = Bench(workflow(broken, step("note"), step("send", "note"), name="broken"))
-    assert await bench.run() == going_on()
-    assert bench.states == {"pick": "Running", "note": "Completed", "send": "Completed"}
 
 
 async def test_result_that_no_row_can_hold_is_a_refusal(bench: Bench) -> None:
