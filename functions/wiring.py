@@ -42,6 +42,7 @@ from functions.scheduler.takers import ReplyTaker, RequestTaker
 from functions.services.application import service_tables, services_application, services_blueprint
 from functions.settings import Settings, connection_string_of
 from functions.store import connect as table_storage
+from functions.store.agent_requests import AGENT_REQUESTS_TABLE, TableAgentRequests
 from functions.store.conditional_rows import ConditionalRows, TableBreakerRows, TableHeartbeat
 from functions.store.indexes import TableIndexRows, TableTaskIndex
 from functions.store.outbox import TableOutbox
@@ -84,6 +85,13 @@ def http_session() -> aiohttp.ClientSession:
     return aiohttp.ClientSession(connector=connector)
 
 
+@cache
+def once_session() -> aiohttp.ClientSession:
+    """Open the HTTP client for what must be sent once: each request has a connection of its own."""
+    connector = aiohttp.TCPConnector(limit_per_host=100, resolver=CheckedResolver(), force_close=True)
+    return aiohttp.ClientSession(connector=connector)
+
+
 def start_telemetry(settings: Settings) -> None:
     """Export telemetry to where the settings say, if anywhere. Raises `SettingsError`."""
     to_otlp = settings.otlp_endpoint is not None
@@ -112,7 +120,7 @@ class Wiring:
         """Make sure that the tables are there. Raises `SettingsError` when they can't be used."""
         samples = service_tables(self._services) if self._services else ()
         with table_storage.connect_at_start(self._settings.state_store_connection) as service:
-            names = (TASKS_TABLE, REJECTED_TABLE, *samples)
+            names = (TASKS_TABLE, REJECTED_TABLE, AGENT_REQUESTS_TABLE, *samples)
             prepare_tables(service, names, shards=self._settings.state_shards)
 
     def blueprints(self) -> list[df.Blueprint]:
@@ -157,6 +165,9 @@ class Wiring:
             retention=TableTaskRetention(tasks, shards=shards, figures=figures),
             rejected=TableRejectedMessages(self._tables.get_table_client(REJECTED_TABLE), clock=clock),
             breakers=TableBreakerRows(shared),
+            agent_requests=TableAgentRequests(
+                self._tables.get_table_client(AGENT_REQUESTS_TABLE), clock=clock
+            ),
             heartbeat=TableHeartbeat(shared),
             submissions=SubmissionSpans(messages),
             announcements=messages,
@@ -209,7 +220,10 @@ class Wiring:
         endpoints = load_endpoints({step.agent for step in steps} - settings.agents_elsewhere)
         open_for = timedelta(seconds=settings.breaker_open_seconds)
         policy = BreakerPolicy(failures=settings.breaker_failures, open_for=open_for)
-        return make_agents(endpoints, agent_makers(registrations), self._ports, policy, http_session)
+        makers = agent_makers(registrations)
+        return make_agents(
+            endpoints, makers, self._ports, policy, session=http_session, once_session=once_session
+        )
 
     def _queued_agents(self) -> list[QueuedAgent]:
         """Serve the Agents behind queues whose remote service is known; others are served elsewhere."""

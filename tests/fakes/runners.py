@@ -8,7 +8,7 @@ from itertools import count
 
 from functions.pattern.definition import Registry
 from functions.pattern.errors import TransientError
-from functions.pattern.messages import AgentReply, AgentRequest
+from functions.pattern.messages import AgentRequest
 from functions.pattern.ports import Agent, Clock
 from functions.pattern.store_ports import StateStore
 from functions.scheduler.outcomes import Outcomes
@@ -28,20 +28,6 @@ class RecordedRequests:
         if self.failing:
             raise TransientError("no queue")
         self.sent.append((agent, request))
-
-
-@dataclass(slots=True)
-class RecordedReplies:
-    """Records Agents' replies; fails while `failing`."""
-
-    sent: list[AgentReply] = field(default_factory=list)
-    failing: bool = False
-
-    async def reply(self, reply: AgentReply) -> None:
-        """Keep it."""
-        if self.failing:
-            raise TransientError("no queue")
-        self.sent.append(reply)
 
 
 def make_runner(

@@ -7,9 +7,8 @@ import pytest
 from functions.agents.steps import check_agents
 from functions.pattern.errors import DefinitionError
 from functions.pattern.states import Way
+from tests.fakes.agents import OneWayAgent, ScriptedAgent
 from tests.fakes.workflows import step, workflow
-from tests.unit.agents.test_queued import OneWayAgent
-from tests.unit.scheduler.test_step_runner import ScriptedAgent
 
 
 def test_undo_without_an_agent_that_can_is_named() -> None:
