@@ -41,7 +41,7 @@ def test_times_in_the_text_are_those_of_the_code() -> None:
     of_agents = {name for name in locks if name.startswith("agent-") and name.endswith("-requests")}
     assert {locks[name] for name in of_agents} == {"PT15S"}
     assert {locks[name] for name in locks.keys() - of_agents} == {"PT1M"}
-    assert "locked for 15 s (requests to Agents) or a minute" in " ".join(_DOCUMENT.split())
+    assert "locked for 15 s (requests to Agents) or a minute" in _DOCUMENT
     assert PATIENCE_SECONDS < 60
     assert (
         _HOST_JSON["extensions"]["serviceBus"]["maxAutoLockRenewalDuration"] == _HOST_JSON["functionTimeout"]
