@@ -19,10 +19,14 @@ from functions.pattern.states import ProcessState
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """A task's record as it was read or written; `version` guards the next write (an ETag)."""
+    """A task's record as it was read or written; `version` guards the next write (an ETag).
+
+    `writes` are the ids of the latest writes, newest first: after a lost answer a writer finds its own.
+    """
 
     record: TaskRecord
     version: str
+    writes: tuple[str, ...] = ()
 
 
 class Admission(StrEnum):

@@ -1,102 +1,66 @@
-"""Agents that do as a test says, what calls them, and what they record and reply."""
+"""Agents that do what a test says."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from datetime import datetime
 
-from functions.pattern.agent_requests import Begun
 from functions.pattern.definition import Json
-from functions.pattern.errors import TransientError
-from functions.pattern.identity import EffectKey, TaskId
-from functions.pattern.messages import AgentReply, AgentRequest
 from functions.pattern.ports import AgentCall
-
-KEY = EffectKey("task-1/payment/do")
-
-
-def agent_call(complete_by: datetime, *, idempotent: bool = True) -> AgentCall:
-    """Return a call for a task's payment."""
-    return AgentCall(
-        task=TaskId("task-1"),
-        effect_key=KEY,
-        request={"amount": "4.90"},
-        complete_by=complete_by,
-        idempotent=idempotent,
-    )
 
 
 class ScriptedAgent:
-    """Records its calls, and does in each what the test says."""
+    """Stands in for all Agents of a task: keeps its calls, and does what the test says, for all or for one.
+
+    The steps `slow` wait until the test lets them go on.
+    """
 
     def __init__(self) -> None:
         self.calls: list[AgentCall] = []
         self.behaviour: Callable[[], Json] = lambda: {"done": True}
+        self.behaviours: dict[str, Callable[[], Json]] = {}
+        self._slow: dict[str, asyncio.Event] = {}
+        self._called: dict[str, asyncio.Event] = {}
+
+    @property
+    def steps(self) -> list[str]:
+        """Name the steps that were called, in that order, with the direction of an undo."""
+        parts = [call.effect_key.split("/") for call in self.calls]
+        return [name if direction == "do" else f"{name} undo" for _, name, direction in parts]
+
+    def slow(self, *steps: str) -> None:
+        """Let the calls of these steps take until `let_go`."""
+        self._slow |= {step: asyncio.Event() for step in steps}
+        self._called |= {step: asyncio.Event() for step in steps}
+
+    async def until_called(self, *steps: str) -> None:
+        """Wait for the calls of slow steps."""
+        for step in steps:
+            await self._called[step].wait()
+
+    def let_go(self, *steps: str) -> None:
+        """Let slow calls go on."""
+        for step in steps:
+            self._slow[step].set()
 
     async def do(self, call: AgentCall) -> Json:
-        """Return the result, or raise."""
+        """Give the result, or raise."""
         self.calls.append(call)
-        return self.behaviour()
+        step = call.effect_key.split("/")[1]
+        if step in self._slow:
+            self._called[step].set()
+            await self._slow[step].wait()
+        return self.behaviours.get(step, self.behaviour)()
 
     async def undo(self, call: AgentCall) -> None:
         """Undo it, or raise."""
-        self.calls.append(call)
-        self.behaviour()
+        await self.do(call)
 
 
-class OneWayAgent:
-    """Can't undo."""
+def raising(error: Exception) -> Callable[[], Json]:
+    """Let an Agent raise."""
 
-    async def do(self, call: AgentCall) -> Json:  # noqa: ARG002 - an Agent's interface
-        """Do it."""
-        return {}
+    def behave() -> Json:
+        raise error
 
-
-@dataclass(slots=True)
-class RecordedReplies:
-    """Records Agents' replies; fails while `failing`."""
-
-    sent: list[AgentReply] = field(default_factory=list)
-    failing: bool = False
-
-    async def reply(self, reply: AgentReply) -> None:
-        """Record it."""
-        if self.failing:
-            raise TransientError("no queue")
-        self.sent.append(reply)
-
-
-class MemoryAgentRequests:
-    """The Agents' own rows, in memory; the next `failures` calls fail, `begin` after it has written."""
-
-    def __init__(self) -> None:
-        self.begun: dict[str, str] = {}
-        self.replies: dict[str, AgentReply] = {}
-        self.failures = 0
-
-    async def begin(self, request: AgentRequest, delivery: str) -> Begun:
-        """Record who begins it first."""
-        by = self.begun.setdefault(request.token, delivery)
-        self._answer()
-        return Begun(by == delivery, self.replies.get(request.token))
-
-    async def find(self, request: AgentRequest) -> Begun | None:
-        """Look who has begun it."""
-        self._answer()
-        begun = request.token in self.begun
-        return Begun(by_us=False, reply=self.replies.get(request.token)) if begun else None
-
-    async def replied(self, request: AgentRequest, reply: AgentReply) -> None:
-        """Record the reply."""
-        self._answer()
-        self.replies[request.token] = reply
-
-    async def delete_before(self, before: datetime, most: int) -> int:
-        """Delete nothing: tests with this double do not check ages."""
-        raise NotImplementedError(before, most)
-
-    def _answer(self) -> None:
-        if self.failures:
-            self.failures -= 1
-            raise TransientError("no store")
+    return behave

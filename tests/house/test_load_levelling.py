@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from functions.messages.blueprint import PATIENCE_SECONDS
-from functions.wiring import http_session, once_session
+from functions.settings import Settings
+from functions.web.destinations import http_session, once_session
 from tests.house.documents import ROOT
 
 _DOCUMENT = (ROOT / "docs/load-levelling.md").read_text(encoding="utf-8")
@@ -56,6 +57,13 @@ async def test_every_call_finds_a_connection(opened: Any) -> None:
     assert f"{connections} connections" in _DOCUMENT
     assert _HOST_JSON["extensions"]["serviceBus"]["maxConcurrentCalls"] <= connections
     assert _HOST_JSON["extensions"]["durableTask"]["maxConcurrentActivityFunctions"] <= connections
+
+
+def test_a_run_of_steps_knows_the_hosts_time_limit() -> None:
+    """It leaves a step that would outlast it to another run."""
+    hours, minutes, seconds = map(int, _HOST_JSON["functionTimeout"].split(":"))
+    limit = Settings.model_fields["function_timeout_seconds"].default
+    assert limit == 3600 * hours + 60 * minutes + seconds
 
 
 def test_an_expired_payment_request_is_dropped() -> None:

@@ -10,7 +10,7 @@ import pytest
 from functions.agents.breaker import CircuitOpenError
 from functions.agents.remote import RemoteService
 from functions.pattern.errors import PermanentError, TransientError
-from tests.fakes.agents import agent_call
+from tests.fakes.agent_requests import agent_call
 from tests.fakes.clock import FakeClock
 from tests.fakes.remote_service import Answer, RemoteServiceFake
 from tests.fakes.tasks import after

@@ -15,7 +15,7 @@ from functions.agents.remote import RemoteService
 from functions.agents.rest import RestAgent
 from functions.pattern.definition import Json
 from functions.pattern.errors import NotSentError, PermanentError, TransientError, UnusableAnswerError
-from tests.fakes.agents import agent_call
+from tests.fakes.agent_requests import agent_call
 from tests.fakes.clock import FakeClock
 from tests.fakes.remote_service import Answer, RemoteServiceFake
 from tests.fakes.tasks import after

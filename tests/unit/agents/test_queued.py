@@ -13,10 +13,12 @@ from functions.pattern.errors import PermanentError, TransientError
 from functions.pattern.identity import EffectKey, TaskId
 from functions.pattern.messages import AgentReply
 from functions.pattern.ports import AgentCall
-from tests.fakes.agents import MemoryAgentRequests, OneWayAgent, RecordedReplies, ScriptedAgent
+from tests.fakes.agent_requests import MemoryAgentRequests, OneWayAgent
+from tests.fakes.agents import ScriptedAgent, raising
 from tests.fakes.clock import FakeClock
 from tests.fakes.ports import fake_ports
 from tests.fakes.queues import RecordedRejections
+from tests.fakes.runners import RecordedReplies
 from tests.fakes.tasks import after
 
 REQUEST: dict[str, Any] = {
@@ -164,12 +166,3 @@ async def test_message_that_is_no_request_is_rejected(bench: Bench, changes: dic
     [rejection] = bench.rejections.all
     assert (rejection.queue, rejection.reason) == ("agent-payment-requests", "not a request")
     assert bench.script.calls == []
-
-
-def raising(error: Exception) -> Any:
-    """Return what an Agent does that raises."""
-
-    def behave() -> Json:
-        raise error
-
-    return behave

@@ -17,9 +17,10 @@ from functions.pattern.definition import Json
 from functions.pattern.errors import PermanentError, TransientError, UnusableAnswerError
 from functions.pattern.messages import AgentReply
 from functions.pattern.ports import AgentCall
+from tests.fakes.agents import raising
 from tests.fakes.ports import fake_ports
 from tests.fakes.remote_service import Answer, RemoteServiceFake
-from tests.unit.agents.test_queued import DONE, ECHO, REQUEST, Bench, raising
+from tests.unit.agents.test_queued import DONE, ECHO, REQUEST, Bench
 from tests.unit.conftest import MakeRemote
 
 ONCE = REQUEST | {"idempotent": False}

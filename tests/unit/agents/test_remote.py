@@ -11,7 +11,7 @@ from functions.agents.remote import RemoteService
 from functions.agents.rest import RestAgent
 from functions.pattern.definition import Json
 from functions.pattern.errors import PermanentError, TransientError
-from tests.fakes.agents import KEY, agent_call
+from tests.fakes.agent_requests import KEY, agent_call
 from tests.fakes.remote_service import Answer, RemoteServiceFake
 from tests.fakes.tasks import after
 from tests.unit.conftest import MakeRemote

@@ -7,7 +7,8 @@ import pytest
 from functions.agents.steps import check_agents
 from functions.pattern.errors import DefinitionError
 from functions.pattern.states import Way
-from tests.fakes.agents import OneWayAgent, ScriptedAgent
+from tests.fakes.agent_requests import OneWayAgent
+from tests.fakes.agents import ScriptedAgent
 from tests.fakes.workflows import step, workflow
 
 

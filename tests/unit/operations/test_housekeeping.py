@@ -11,7 +11,7 @@ from functions.operations.housekeeping import Housekeeping
 from functions.pattern.identity import SchedulerId
 from functions.pattern.states import ProcessState
 from functions.pattern.store_ports import Index, IndexEntry, Stored
-from tests.fakes.agents import MemoryAgentRequests
+from tests.fakes.agent_requests import MemoryAgentRequests
 from tests.fakes.clock import START, FakeClock
 from tests.fakes.interventions import recovered
 from tests.fakes.ports import fake_ports

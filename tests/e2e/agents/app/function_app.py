@@ -5,9 +5,7 @@ from __future__ import annotations
 import os
 import uuid
 from datetime import UTC, datetime, timedelta
-from functools import cache
 
-import aiohttp
 import azure.durable_functions as df
 
 from functions.agents.blueprint import queued_agents_blueprint
@@ -15,13 +13,15 @@ from functions.agents.breaker import Breaker
 from functions.agents.queued import QueuedAgent
 from functions.agents.remote import RemoteService
 from functions.agents.rest import RestAgent
+from functions.bus.connect import connect_bus
 from functions.bus.messages import QueuedMessages
-from functions.bus.sender import QueueSender, connect_bus
+from functions.bus.sender import QueueSender
 from functions.pattern.breaker import BreakerPolicy
 from functions.pattern.request_figures import BusFigures
 from functions.settings import load_settings
 from functions.store.agent_requests import AGENT_REQUESTS_TABLE, TableAgentRequests
 from functions.store.connect import connect, connect_at_start
+from functions.web.destinations import http_session, once_session
 from tests.fakes.breaker_rows import MemoryBreakerRows
 from tests.fakes.ports import fake_ports
 from tests.fakes.queues import RecordedRejections
@@ -31,16 +31,6 @@ class _Clock:
     def now(self) -> datetime:
         """Return the machine's time."""
         return datetime.now(UTC)
-
-
-@cache
-def _session() -> aiohttp.ClientSession:
-    return aiohttp.ClientSession()
-
-
-@cache
-def _once_session() -> aiohttp.ClientSession:
-    return aiohttp.ClientSession(connector=aiohttp.TCPConnector(force_close=True))
 
 
 settings = load_settings()
@@ -54,17 +44,17 @@ ports = fake_ports(
     rejected=RecordedRejections(),
     breakers=MemoryBreakerRows(),
     agent_requests=TableAgentRequests(
-        connect(settings.state_store_connection).get_table_client(AGENT_REQUESTS_TABLE), clock=clock
+        connect(settings.state_store_connection).table(AGENT_REQUESTS_TABLE), clock=clock
     ),
-    agent_messages=QueuedMessages(lambda queue: QueueSender(bus, queue, BusFigures()), clock),
+    agent_messages=QueuedMessages(lambda queue: QueueSender(bus(), queue, BusFigures()), clock),
 )
 breaker = Breaker("payment", ports, BreakerPolicy(failures=1_000, open_for=timedelta(seconds=1)))
 service = RemoteService(
     "payment",
     os.environ["PAYMENT_URL"],
     ports,
-    session=_session,
-    once_session=_once_session,
+    session=http_session,
+    once_session=once_session,
     breaker=breaker,
 )
 
