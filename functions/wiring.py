@@ -36,6 +36,7 @@ from functions.scheduler.takers import ReplyTaker, RequestTaker
 from functions.services.blueprint import service_tables, services_blueprint
 from functions.settings import Settings, connection_string_of
 from functions.store import connect as table_storage
+from functions.store.agent_requests import AGENT_REQUESTS_TABLE, TableAgentRequests
 from functions.store.announcing import Announcer
 from functions.store.conditional_rows import ConditionalRows, TableBreakerRows, TableHeartbeat
 from functions.store.indexes import TableIndexRows, TableTaskIndex
@@ -53,7 +54,7 @@ from functions.supervisor.sweep import Sweep
 from functions.telemetry.changes import CountedChanges
 from functions.telemetry.export import export_telemetry
 from functions.telemetry.messages import SubmissionSpans
-from functions.web.destinations import http_session
+from functions.web.destinations import http_session, once_session
 from functions.workflows.registration import Registration, agent_makers, sample_services
 
 if TYPE_CHECKING:
@@ -107,7 +108,7 @@ class Wiring:
     def prepare(self) -> None:
         """Make sure that the tables are there. Raises `SettingsError` when they can't be used."""
         with table_storage.connect_at_start(self._settings.state_store_connection) as service:
-            names = (TASKS_TABLE, REJECTED_TABLE, *service_tables(self._services))
+            names = (TASKS_TABLE, REJECTED_TABLE, AGENT_REQUESTS_TABLE, *service_tables(self._services))
             prepare_tables(service, names, shards=self._settings.state_shards)
 
     def blueprints(self) -> list[df.Blueprint]:
@@ -148,6 +149,7 @@ class Wiring:
             retention=TableTaskRetention(tasks, groups, shards=shards, figures=figures),
             rejected=TableRejectedMessages(self._tables.table(REJECTED_TABLE), clock=clock),
             breakers=TableBreakerRows(shared),
+            agent_requests=TableAgentRequests(self._tables.table(AGENT_REQUESTS_TABLE), clock=clock),
             heartbeat=TableHeartbeat(shared),
             submissions=SubmissionSpans(messages),
             announcements=messages,
@@ -220,7 +222,10 @@ class Wiring:
         endpoints = load_endpoints({step.agent for step in steps} - settings.agents_elsewhere)
         open_for = timedelta(seconds=settings.breaker_open_seconds)
         policy = BreakerPolicy(failures=settings.breaker_failures, open_for=open_for)
-        return make_agents(endpoints, agent_makers(registrations), self._ports, policy, http_session)
+        makers = agent_makers(registrations)
+        return make_agents(
+            endpoints, makers, self._ports, policy, session=http_session, once_session=once_session
+        )
 
     def _queued_agents(self) -> list[QueuedAgent]:
         """Serve the Agents behind queues whose remote service is known; others are served elsewhere."""

@@ -62,7 +62,9 @@ def make_agents(
     makers: Mapping[str, AgentMaker],
     ports: Ports,
     policy: BreakerPolicy,
+    *,
     session: Callable[[], aiohttp.ClientSession],
+    once_session: Callable[[], aiohttp.ClientSession],
 ) -> dict[str, Agent]:
     """Make the Agent of each endpoint, a REST Agent unless `makers` names it; its circuit is measured."""
     breakers = {name: Breaker(name, ports, policy) for name in endpoints}
@@ -70,7 +72,13 @@ def make_agents(
     return {
         name: makers.get(name, RestAgent)(
             RemoteService(
-                name, endpoint.address, ports, key=endpoint.key, session=session, breaker=breakers[name]
+                name,
+                endpoint.address,
+                ports,
+                key=endpoint.key,
+                session=session,
+                once_session=once_session,
+                breaker=breakers[name],
             )
         )
         for name, endpoint in endpoints.items()

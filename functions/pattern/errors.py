@@ -44,6 +44,10 @@ class TransientError(PatternError):
         self.retry_after = retry_after
 
 
+class NotSentError(TransientError):
+    """No request has left for the remote service: to call it again repeats nothing."""
+
+
 class PermanentError(PatternError):
     """A remote service refused, and would refuse again: no retry can help."""
 
@@ -51,3 +55,7 @@ class PermanentError(PatternError):
         """Keep `status`, the HTTP status of the refusal, where there was one."""
         super().__init__(message)
         self.status = status
+
+
+class UnusableAnswerError(PermanentError):
+    """A remote service answered that it did it, but the answer can't be used as the step's result."""

@@ -83,4 +83,14 @@ def _may_be_reached(address: Address, *, here: bool) -> bool:
 @cache
 def http_session() -> ClientSession:
     """Open the HTTP client at its first use, when there is an event loop; it lives as long as the process."""
-    return ClientSession(connector=TCPConnector(limit=0, limit_per_host=200, resolver=CheckedResolver()))
+    return ClientSession(connector=_connector())
+
+
+@cache
+def once_session() -> ClientSession:
+    """Open the HTTP client for what must be sent once: each request has a connection of its own."""
+    return ClientSession(connector=_connector(force_close=True))
+
+
+def _connector(*, force_close: bool = False) -> TCPConnector:
+    return TCPConnector(limit=0, limit_per_host=200, resolver=CheckedResolver(), force_close=force_close)

@@ -37,10 +37,16 @@ def clock() -> FakeClock:
 @pytest.fixture
 async def make_remote(service: RemoteServiceFake, clock: FakeClock) -> AsyncIterator[MakeRemote]:
     """Give a maker of callers of the service, with the breaker's limits as its arguments."""
-    async with aiohttp.ClientSession() as session:
+    once = aiohttp.TCPConnector(force_close=True)
+    async with aiohttp.ClientSession() as session, aiohttp.ClientSession(connector=once) as once_session:
 
         def make(
-            *, threshold: int = 100, open_seconds: float = 60, address: str = "", key: str | None = None
+            *,
+            threshold: int = 100,
+            open_seconds: float = 60,
+            address: str = "",
+            key: str | None = None,
+            once: aiohttp.ClientSession = once_session,
         ) -> RemoteService:
             policy = BreakerPolicy(failures=threshold, open_for=timedelta(seconds=open_seconds))
             ports = fake_ports(clock=clock, breakers=MemoryBreakerRows())
@@ -50,6 +56,7 @@ async def make_remote(service: RemoteServiceFake, clock: FakeClock) -> AsyncIter
                 ports,
                 key=SecretStr(key) if key else None,
                 session=lambda: session,
+                once_session=lambda: once,
                 breaker=Breaker("payment", ports, policy),
                 random=Least(),
             )

@@ -66,7 +66,10 @@ def test_agents_without_a_maker_are_rest_agents() -> None:
         pass
 
     endpoints = load_endpoints(["payment", "hotel"])
-    agents = make_agents(endpoints, {"hotel": OwnAgent}, fake_ports(), POLICY, _no_session)
+    makers = {"hotel": OwnAgent}
+    agents = make_agents(
+        endpoints, makers, fake_ports(), POLICY, session=_no_session, once_session=_no_session
+    )
     assert {name: type(agent) for name, agent in agents.items()} == {"payment": RestAgent, "hotel": OwnAgent}
 
 

@@ -11,18 +11,17 @@ from functions.agents.remote import RemoteService
 from functions.agents.rest import RestAgent
 from functions.pattern.definition import Json
 from functions.pattern.errors import PermanentError, TransientError
-from functions.pattern.identity import EffectKey, TaskId
-from functions.pattern.ports import AgentCall
+from tests.fakes.agent_requests import KEY, agent_call
 from tests.fakes.remote_service import Answer, RemoteServiceFake
 from tests.fakes.tasks import after
 from tests.unit.conftest import MakeRemote
 
-KEY = EffectKey("task-1/payment/do")
 MOST = 24 * 1024
 
 
 async def _put(remote: RemoteService, *, within: float = 10) -> Json:
-    return await remote.put("task-1", {"amount": "4.90"}, KEY, after(within))
+    call = agent_call(after(within))
+    return await remote.put("task-1", call.request, call)
 
 
 async def test_request_says_what_under_which_key(service: RemoteServiceFake, make_remote: MakeRemote) -> None:
@@ -49,9 +48,8 @@ async def test_rest_agent_puts_under_the_tasks_id(
 ) -> None:
     """A repeated call is the same payment."""
     agent = RestAgent(make_remote())
-    call = AgentCall(task=TaskId("t-9"), effect_key=KEY, request={"amount": "1"}, complete_by=after(5))
-    assert await agent.do(call) == {"paid": True}
-    assert service.received[0].path == "/payments/t-9"
+    assert await agent.do(agent_call(after(5))) == {"paid": True}
+    assert service.received[0].path == "/payments/task-1"
 
 
 async def test_service_that_fails_twice_is_tried_a_third_time(

@@ -7,9 +7,9 @@ import pytest
 from functions.agents.steps import check_agents
 from functions.pattern.errors import DefinitionError
 from functions.pattern.states import Way
+from tests.fakes.agent_requests import OneWayAgent
 from tests.fakes.agents import ScriptedAgent
 from tests.fakes.workflows import step, workflow
-from tests.unit.agents.test_queued import OneWayAgent
 
 
 def test_undo_without_an_agent_that_can_is_named() -> None:
