@@ -57,6 +57,7 @@ class StepAttempt:
             effect_key=effect_key(self.task, self.step.name, record.task.direction),
             request=self.step.request(self._payload(record), _results(record)),
             complete_by=complete_by,
+            idempotent=self.step.idempotent or record.task.direction is Direction.UNDO,
         )
 
     def agent_request(self, record: TaskRecord) -> AgentRequest:
@@ -70,6 +71,7 @@ class StepAttempt:
             direction=record.task.direction,
             effect_key=call.effect_key,
             complete_by=call.complete_by,
+            idempotent=call.idempotent,
             request=dict(call.request),
         )
 
