@@ -56,7 +56,7 @@ format: $(PYTHON_PACKAGES) ## Format the code and fix what the linter can
 	@$(VENV)/ruff check --fix --quiet . ; $(VENV)/ruff format .
 
 bench: setup ## Measure, and print one table
-	@$(VENV)/python -m local.bench
+	@$(VENV)/python -m local bench
 
 screenshots: setup ## Take the console's pictures for the documentation again
 	@$(VENV)/python -m tests.e2e.console.screenshots

@@ -95,6 +95,10 @@ class Settings(Environment):
     """the number of partitions of the state store, from 1 to 256; fixed once the table exists"""
     pick_up_seconds: float = Field(60, gt=0, le=86_400)
     """the seconds a Scheduler has to claim a task"""
+    steps_at_once: int = Field(16, ge=1, le=100)
+    """the steps of one task that one activity runs side by side"""
+    function_timeout_seconds: float = Field(300, ge=30, le=86_400)
+    """the seconds that the host lets a function run, as host.json's functionTimeout says"""
     reply_queues: Names = frozenset()
     """the queues that callers may name in reply_to, separated by commas"""
     step_seconds: Annotated[dict[str, StepSeconds], NoDecode, BeforeValidator(_pairs)] = Field(

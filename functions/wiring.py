@@ -6,10 +6,9 @@ import uuid
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from functools import cache
+from typing import TYPE_CHECKING
 
-import aiohttp
 import azure.durable_functions as df
-from fastapi import FastAPI
 
 from functions.agents.blueprint import queued_agents_blueprint
 from functions.agents.catalog import make_agents
@@ -17,17 +16,14 @@ from functions.agents.endpoints import load_endpoints
 from functions.agents.managed_identity import ManagedIdentity
 from functions.agents.queued import QueuedAgent
 from functions.agents.steps import check_agents
-from functions.api.acceptance import Acceptance
-from functions.api.application import api_blueprint, batch_path, callers_application
-from functions.api.pages import pages_blueprint
-from functions.bus.messages import Announcer, QueuedMessages
+from functions.api.blueprint import api_blueprint, pages_blueprint
+from functions.bus.connect import connect_bus
+from functions.bus.messages import QueuedMessages
 from functions.bus.queue_depths import PeekedQueues
-from functions.bus.sender import QueueSender, connect_bus
-from functions.console.application import console_blueprint
+from functions.bus.sender import QueueSender
+from functions.console.blueprint import console_blueprint
 from functions.operations.alerts.alerts import Alerts
 from functions.operations.alerts.queues import QUEUES
-from functions.operations.alerts.webhook import Webhook
-from functions.operations.application import operators_application
 from functions.operations.blueprint import operations_blueprint
 from functions.operations.housekeeping import Housekeeping
 from functions.pattern.breaker import BreakerPolicy
@@ -36,20 +32,22 @@ from functions.pattern.ports import Agent, Ports
 from functions.pattern.request_figures import BusFigures, StoreFigures
 from functions.pattern.supervision import SupervisionPolicy
 from functions.scheduler.blueprint import scheduler_blueprint
-from functions.scheduler.claim import Claimer
 from functions.scheduler.orchestrator import DurableSchedulers
-from functions.scheduler.outcomes import Outcomes
-from functions.scheduler.step_runner import StepRunner
+from functions.scheduler.run_steps import RunLimits, RunSteps
 from functions.scheduler.takers import ReplyTaker, RequestTaker
-from functions.services.application import service_tables, services_application, services_blueprint
+from functions.services.blueprint import service_tables, services_blueprint
 from functions.settings import Settings, connection_string_of
 from functions.store import connect as table_storage
+from functions.store.agent_requests import AGENT_REQUESTS_TABLE, TableAgentRequests
+from functions.store.announcing import Announcer
 from functions.store.conditional_rows import ConditionalRows, TableBreakerRows, TableHeartbeat
 from functions.store.indexes import TableIndexRows, TableTaskIndex
 from functions.store.outbox import TableOutbox
 from functions.store.retention import TableRejectedMessages, TableTaskRetention
 from functions.store.state_store import TableStateStore
 from functions.store.tables import REJECTED_TABLE, TASKS_TABLE, prepare_tables
+from functions.store.task_table import TaskTable
+from functions.store.task_writer import TaskWriter
 from functions.submission.blueprint import submission_blueprint
 from functions.submission.intake import Intake
 from functions.supervisor.blueprint import supervisor_blueprint
@@ -57,16 +55,18 @@ from functions.supervisor.full_sweep import FullSweep
 from functions.supervisor.sweep import Sweep
 from functions.telemetry.changes import CountedChanges
 from functions.telemetry.export import export_telemetry
-from functions.telemetry.http import follow_requests
 from functions.telemetry.messages import SubmissionSpans
-from functions.web.access import Guard
-from functions.web.callers import key_holder, signed_in
-from functions.web.caps import Caps
-from functions.web.destinations import CheckedResolver
+from functions.web.destinations import http_session, once_session
 from functions.workflows.registration import Registration, agent_makers, sample_services
 
-#: As `functionTimeout` in host.json.
-_FUNCTION_TIMEOUT_SECONDS = 300
+if TYPE_CHECKING:
+    from fastapi import FastAPI
+
+    from functions.operations.alerts.webhook import Webhook
+    from functions.web.entrance import Guard
+
+# FastAPI and the HTTP applications are imported by the method that makes one, with its first request: a
+# start needs none of them, and pays for each import.
 
 
 class SystemClock:
@@ -80,13 +80,6 @@ class SystemClock:
 def new_id() -> str:
     """Make an id that nobody else has: 32 hexadecimal digits."""
     return uuid.uuid4().hex
-
-
-@cache
-def http_session() -> aiohttp.ClientSession:
-    """Open the HTTP client at its first use, when there is an event loop; it lives as long as the process."""
-    connector = aiohttp.TCPConnector(limit_per_host=100, resolver=CheckedResolver())
-    return aiohttp.ClientSession(connector=connector)
 
 
 def start_telemetry(settings: Settings) -> None:
@@ -108,60 +101,59 @@ class Wiring:
         self._bus = connect_bus(settings.service_bus_connection)
         self._ports = self._make_ports()
         self._agents = self._make_agents(registrations)
-        check_agents(self._registry, self._agents, queues=QUEUES, function_timeout=_FUNCTION_TIMEOUT_SECONDS)
+        check_agents(
+            self._registry, self._agents, queues=QUEUES, function_timeout=settings.function_timeout_seconds
+        )
         self._services = sample_services(registrations) if settings.sample_services else ()
         webhook = self._webhook()
         self._alerts = Alerts(None if webhook is None else webhook.post)
+        self._callers, self._operators = cache(self._make_callers), cache(self._make_operators)
 
     def prepare(self) -> None:
         """Make sure that the tables are there. Raises `SettingsError` when they can't be used."""
-        samples = service_tables(self._services) if self._services else ()
         with table_storage.connect_at_start(self._settings.state_store_connection) as service:
-            names = (TASKS_TABLE, REJECTED_TABLE, *samples)
+            names = (TASKS_TABLE, REJECTED_TABLE, AGENT_REQUESTS_TABLE, *service_tables(self._services))
             prepare_tables(service, names, shards=self._settings.state_shards)
 
     def blueprints(self) -> list[df.Blueprint]:
         """Give every function of the application."""
         ports, settings = self._ports, self._settings
-        callers, operators = self._callers(), self._operators()
         housekeeping = Housekeeping(ports, settings.retention_days)
         intake = Intake(ports, self._registry, settings.reply_queues, settings.pick_up_seconds)
         blueprints = [
             console_blueprint(),
-            api_blueprint(callers),
-            operations_blueprint(operators, self._alerts, ports, housekeeping),
-            pages_blueprint(callers, operators),
+            api_blueprint(self._callers),
+            operations_blueprint(self._operators, self._alerts, ports, housekeeping),
+            pages_blueprint(self._make_pages),
             submission_blueprint(intake, DurableSchedulers),
             self._scheduler(),
             queued_agents_blueprint(self._queued_agents()),
             supervisor_blueprint(self._sweep(), FullSweep(ports), schedule=settings.supervisor_schedule),
         ]
         if self._services:
-            application = services_application(self._services, self._tables.get_table_client, ports.clock)
-            blueprints.append(services_blueprint(application))
+            blueprints.append(services_blueprint(self._make_services))
         return blueprints
 
     def _make_ports(self) -> Ports:
         clock, shards, figures = SystemClock(), self._settings.state_shards, self._store_figures
-        tasks = self._tables.get_table_client(TASKS_TABLE)
+        tasks, groups = self._tables.table(TASKS_TABLE), self._tables.groups(TASKS_TABLE)
         shared = ConditionalRows(tasks, new_id=new_id, figures=figures)
-        outbox = TableOutbox(tasks, shards=shards, figures=figures, clock=clock)
         messages = QueuedMessages(self._sender, clock)
-        announcer = Announcer(outbox=outbox, announcements=messages, requests=messages)
-        counted = CountedChanges(announcer, self._registry)
-        store = TableStateStore(
-            tasks, shards=shards, clock=clock, new_id=new_id, figures=figures, announcer=counted
-        )
+        rows = TaskTable(tasks, groups, shards=shards, figures=figures)
+        writer = TaskWriter(rows, clock=clock, new_id=new_id)
+        announcer = Announcer(writer, announcements=messages, requests=messages, clock=clock)
+        store = TableStateStore(rows, writer, CountedChanges(announcer, self._registry))
         return Ports(
             clock=clock,
             new_id=new_id,
             store=store,
             index=TableTaskIndex(tasks, shards=shards, figures=figures),
-            index_rows=TableIndexRows(tasks, shards=shards, new_id=new_id, figures=figures),
-            outbox=outbox,
-            retention=TableTaskRetention(tasks, shards=shards, figures=figures),
-            rejected=TableRejectedMessages(self._tables.get_table_client(REJECTED_TABLE), clock=clock),
+            index_rows=TableIndexRows(tasks, groups, shards=shards, figures=figures),
+            outbox=TableOutbox(tasks, shards=shards, figures=figures),
+            retention=TableTaskRetention(tasks, groups, shards=shards, figures=figures),
+            rejected=TableRejectedMessages(self._tables.table(REJECTED_TABLE), clock=clock),
             breakers=TableBreakerRows(shared),
+            agent_requests=TableAgentRequests(self._tables.table(AGENT_REQUESTS_TABLE), clock=clock),
             heartbeat=TableHeartbeat(shared),
             submissions=SubmissionSpans(messages),
             announcements=messages,
@@ -170,16 +162,20 @@ class Wiring:
         )
 
     def _sender(self, queue: str) -> QueueSender:
-        return QueueSender(self._bus, queue, self._bus_figures)
+        return QueueSender(self._bus(), queue, self._bus_figures)
 
-    def _callers(self) -> FastAPI:
+    def _make_callers(self) -> FastAPI:
+        from functions.api.acceptance import Acceptance
+        from functions.api.application import callers_application
+
         acceptance = Acceptance(self._ports, self._settings.reply_queues)
-        guard, check_store = self._guard(key_name="function-key"), self._ports.store.check
-        application = callers_application(self._registry, acceptance, check_store, guard=guard)
-        return follow_requests(application, batches=map(batch_path, self._registry))
+        guard = self._guard(key_name="function-key")
+        return callers_application(self._registry, acceptance, self._ports.store.check, guard=guard)
 
-    def _operators(self) -> FastAPI:
-        application = operators_application(
+    def _make_operators(self) -> FastAPI:
+        from functions.operations.application import operators_application
+
+        return operators_application(
             self._ports,
             self._registry,
             self._store_figures,
@@ -188,23 +184,39 @@ class Wiring:
             start_within=self._settings.pick_up_seconds,
             trace_url_template=self._settings.trace_url_template,
         )
-        return follow_requests(application)
+
+    def _make_pages(self) -> FastAPI:
+        from functions.api.pages import pages_of
+
+        return pages_of(self._callers(), self._operators())
+
+    def _make_services(self) -> FastAPI:
+        from functions.services.application import services_application
+
+        return services_application(self._services, self._tables.table, self._ports.clock)
 
     def _guard(self, *, key_name: str) -> Guard:
         """Make a guard; `key_name` stands for everybody who shows a function key and no identity."""
+        from functions.web.callers import key_holder, signed_in
+        from functions.web.caps import Caps
+        from functions.web.entrance import Guard
+
         settings = self._settings
         identify = signed_in if settings.auth_mode == "easyauth" else key_holder(key_name)
         caps = Caps(per_minute=settings.rate_per_minute, in_flight=settings.requests_in_flight)
         return Guard(identify, caps, self._ports.clock)
 
     def _scheduler(self) -> df.Blueprint:
-        ports, registry, start_within = self._ports, self._registry, self._settings.pick_up_seconds
-        outcomes = Outcomes(ports, start_within)
+        ports, registry, settings = self._ports, self._registry, self._settings
+        limits = RunLimits(
+            at_once=settings.steps_at_once,
+            seconds=settings.function_timeout_seconds,
+            start_within=settings.pick_up_seconds,
+        )
         return scheduler_blueprint(
-            Claimer(ports, registry, start_within),
-            StepRunner(ports, outcomes, self._agents, registry),
+            RunSteps(ports, self._agents, registry, limits),
             RequestTaker(ports),
-            ReplyTaker(ports, outcomes, registry),
+            ReplyTaker(ports, registry, limits),
         )
 
     def _make_agents(self, registrations: Sequence[Registration]) -> dict[str, Agent]:
@@ -215,7 +227,15 @@ class Wiring:
         open_for = timedelta(seconds=settings.breaker_open_seconds)
         policy = BreakerPolicy(failures=settings.breaker_failures, open_for=open_for)
         makers, issuer = agent_makers(registrations), ManagedIdentity(settings.agents_client_id)
-        return make_agents(endpoints, makers, self._ports, policy, session=http_session, issuer=issuer)
+        return make_agents(
+            endpoints,
+            makers,
+            self._ports,
+            policy,
+            session=http_session,
+            once_session=once_session,
+            issuer=issuer,
+        )
 
     def _queued_agents(self) -> list[QueuedAgent]:
         """Serve the Agents behind queues whose remote service is known; others are served elsewhere."""
@@ -236,4 +256,6 @@ class Wiring:
         address = self._settings.alert_webhook_url
         if address is None:
             return None
+        from functions.operations.alerts.webhook import Webhook
+
         return Webhook(str(address), self._settings.alert_format, session=http_session)

@@ -1,8 +1,8 @@
 """The command line `python -m local`, and its exit codes.
 
-0: done, or stopped by a signal. 1: a part failed, the demo did not end as expected, or a chaos run violated
-an invariant. 2: refused, nothing was started or submitted. 130: a demo or a chaos run was stopped before its
-end.
+0: done, or stopped by a signal. 1: a part failed, a demo or a measurement did not end as expected, or a chaos
+run violated an invariant. 2: refused, nothing was started or submitted. 130: a demo, a chaos run or a
+measurement was stopped before its end.
 """
 
 from __future__ import annotations
@@ -13,10 +13,7 @@ import sys
 from collections.abc import Coroutine, Sequence
 from pathlib import Path
 
-import aiohttp
-
 from local import commands
-from local.callers.client import OrderRefusedError, UnknownResourceError
 from local.platform import INTERRUPTED, PlatformError, PlatformOptions, PlatformPorts, StartRefusedError
 
 _FAILED = 1
@@ -34,14 +31,28 @@ def main(arguments: Sequence[str] | None = None) -> int:
     chosen = _parser().parse_args(arguments)
     try:
         return asyncio.run(_command(chosen))
-    except (StartRefusedError, UnknownResourceError) as refusal:
-        print(refusal, file=sys.stderr)
-        return _REFUSED
-    except (PlatformError, OrderRefusedError, aiohttp.ClientError, TimeoutError) as failure:
-        print(str(failure) or type(failure).__name__, file=sys.stderr)
-        return _FAILED
     except KeyboardInterrupt:
         return INTERRUPTED
+    except Exception as failure:
+        code = _code_of(failure)
+        if code is None:
+            raise
+        print(str(failure) or type(failure).__name__, file=sys.stderr)
+        return code
+
+
+def _code_of(failure: Exception) -> int | None:
+    """Return the exit code for what a user can meet; None for a mistake in this program."""
+    # Imported only now: the parts of the platform start sooner without.
+    from aiohttp import ClientError  # noqa: PLC0415 - see above
+
+    from local.callers.client import OrderRefusedError, UnknownResourceError  # noqa: PLC0415 - see above
+
+    if isinstance(failure, StartRefusedError | UnknownResourceError):
+        return _REFUSED
+    if isinstance(failure, PlatformError | OrderRefusedError | ClientError | TimeoutError):
+        return _FAILED
+    return None
 
 
 def _command(chosen: argparse.Namespace) -> Coroutine[None, None, int]:
@@ -50,16 +61,24 @@ def _command(chosen: argparse.Namespace) -> Coroutine[None, None, int]:
             return commands.up(_options(chosen))
         case "run":
             return commands.run(_options(chosen))
-        case "demo" if chosen.url:
-            return commands.demo_at(chosen.url, chosen.orders, chosen.deliveries)
         case "demo":
-            return commands.demo(_options(chosen), chosen.orders, chosen.deliveries)
+            return _demo(chosen)
         case "chaos":
             from tests.chaos.run import command  # noqa: PLC0415 - only this command needs the tests
 
             return command.chaos(chosen.seed, chosen.orders, chosen.minutes)
+        case "bench":
+            from local.bench.command import bench  # noqa: PLC0415 - as above
+
+            return bench(chosen.orders, chosen.profile)
         case _:
             return commands.forget(chosen.data)
+
+
+def _demo(chosen: argparse.Namespace) -> Coroutine[None, None, int]:
+    if chosen.url:
+        return commands.demo_at(chosen.url, chosen.orders, chosen.deliveries)
+    return commands.demo(_options(chosen), chosen.orders, chosen.deliveries)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -81,6 +100,9 @@ def _parser() -> argparse.ArgumentParser:
         subcommands.add_parser(
             "chaos", help="inject faults while orders are processed, and check the invariants"
         )
+    )
+    _add_bench_options(
+        subcommands.add_parser("bench", help="measure speed and cost of orders, and print one table")
     )
     reset = subcommands.add_parser("reset", help="delete all state (refused while the platform runs)")
     _add_data_option(reset)
@@ -122,6 +144,16 @@ def _add_chaos_options(parser: argparse.ArgumentParser) -> None:
         default=_CHAOS_MINUTES,
         metavar="M",
         help="how long orders and faults are sent, before the platform settles (default: %(default)s)",
+    )
+
+
+def _add_bench_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--orders", type=_positive, default=500, metavar="N", help="at once (default: 500)")
+    parser.add_argument(
+        "--profile",
+        type=_svg,
+        metavar="FILE.svg",
+        help="write a flame graph of the host too",
     )
 
 
@@ -170,6 +202,13 @@ def _url(text: str) -> str:
     if not text.startswith(("http://", "https://")):
         raise argparse.ArgumentTypeError(f"{text!r} is not an address, such as http://127.0.0.1:7071")
     return text
+
+
+def _svg(text: str) -> Path:
+    file = Path(text)
+    if file.suffix != ".svg" or not file.resolve().parent.is_dir():
+        raise argparse.ArgumentTypeError(f"{text!r} is not an .svg file in a folder that exists")
+    return file
 
 
 def _count(text: str) -> int:

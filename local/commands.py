@@ -1,15 +1,13 @@
-"""What each command of `python -m local` does; each returns the exit code."""
+"""What each command of `python -m local` does; each returns the exit code.
+
+A command that sends orders imports what it needs for that when the platform has started, not before.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
-from rich.console import Console
-
-from local.callers.demo import run_demo
-from local.callers.one_order import next_command, show_one_order
-from local.callers.summary import summary
 from local.platform import (
     INTERRUPTED,
     ROOT,
@@ -37,6 +35,10 @@ async def run(options: PlatformOptions) -> int:
     """Run the platform, show the progress of one order and what to try next, until it is stopped."""
 
     async def show_and_stay(platform: Platform) -> int:
+        from rich.console import Console  # noqa: PLC0415 - see above
+
+        from local.callers.one_order import next_command, show_one_order  # noqa: PLC0415 - see above
+
         url = platform.addresses.host
         await platform.unless_a_part_fails(show_one_order(url, Console()))
         print(f"\nNow submit one yourself:\n\n{next_command(url)}\n")
@@ -60,6 +62,11 @@ async def demo(options: PlatformOptions, orders: int, deliveries: int) -> int:
 
 async def demo_at(url: str, orders: int, deliveries: int, service_bus: str | None = None) -> int:
     """Send so many orders and deliveries to a running application. Returns 0 only if all end as expected."""
+    from rich.console import Console  # noqa: PLC0415 - see above
+
+    from local.callers.demo import run_demo  # noqa: PLC0415 - see above
+    from local.callers.summary import summary  # noqa: PLC0415 - see above
+
     console = Console()
     result = await run_demo(url, console, orders=orders, deliveries=deliveries, service_bus=service_bus)
     console.print(summary(result))

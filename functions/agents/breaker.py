@@ -22,7 +22,7 @@ from functions.pattern.breaker import (
     as_probe,
     new_record,
 )
-from functions.pattern.errors import PermanentError, TransientError
+from functions.pattern.errors import NotSentError, PermanentError, TransientError
 from functions.pattern.ports import Ports
 from functions.pattern.store_ports import StoredBreaker
 
@@ -35,7 +35,7 @@ _GOOD_FOR = timedelta(seconds=1)
 _STORE_SECONDS = 1.0
 
 
-class CircuitOpenError(TransientError):
+class CircuitOpenError(NotSentError):
     """The circuit of a remote service is open: a retry before `retry_after` would fail as well."""
 
     def __init__(self, record: BreakerRecord, now: datetime) -> None:

@@ -25,6 +25,7 @@ def make_agents(
     policy: BreakerPolicy,
     *,
     session: Callable[[], aiohttp.ClientSession],
+    once_session: Callable[[], aiohttp.ClientSession],
     issuer: TokenIssuer,
 ) -> dict[str, Agent]:
     """Make the Agent of each endpoint, a REST Agent unless `makers` names it; its circuit is measured."""
@@ -38,6 +39,7 @@ def make_agents(
                 ports,
                 credential=credential_of(endpoint, issuer, ports.clock),
                 session=session,
+                once_session=once_session,
                 breaker=breakers[name],
             )
         )

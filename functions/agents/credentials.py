@@ -12,7 +12,7 @@ from typing import Protocol
 from pydantic import SecretStr
 
 from functions.agents.endpoints import Endpoint
-from functions.pattern.errors import TransientError
+from functions.pattern.errors import NotSentError, TransientError
 from functions.pattern.ports import Clock
 
 #: A token is renewed this long before it expires, or when half of its time is over.
@@ -28,7 +28,7 @@ class Credential(Protocol):
     """What a remote service asks its callers for."""
 
     async def headers(self) -> Mapping[str, str]:
-        """Give the headers of one request. Raises `TransientError`."""
+        """Give the headers of one request. Raises `NotSentError`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +77,7 @@ class BearerToken:
         self._renewing = asyncio.Lock()
 
     async def headers(self) -> Mapping[str, str]:
-        """Give the header with a token that has not expired. Raises `TransientError`."""
+        """Give the header with a token that has not expired. Raises `NotSentError`."""
         token = self._current() or await self._renewed()
         return {"Authorization": f"Bearer {token.text}"}
 
@@ -105,10 +105,10 @@ class BearerToken:
             raise TransientError("no answer") from None
 
     def _old(self, fault: TransientError) -> Token:
-        """Give the token that can't be renewed now, until it expires. Raises `TransientError`."""
+        """Give the token that can't be renewed now, until it expires. Raises `NotSentError`."""
         now = self._clock.now()
         if self._token is None or self._token.expires_at <= now:
-            raise TransientError(f"no token for {self._scope} ({fault})") from fault
+            raise NotSentError(f"no token for {self._scope} ({fault})") from fault
         _log.warning("the token for %s can't be renewed now (%s)", self._scope, fault)
         self._renew_at = min(now + _PAUSE, self._token.expires_at)
         return self._token

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import logging
+from functools import partial
 
+from functions.agents.sent_once import SentOnce
 from functions.agents.steps import carry_out
 from functions.messages.reading import MessageReader
-from functions.pattern.errors import PermanentError, TransientError
+from functions.pattern.errors import PermanentError, TransientError, UnusableAnswerError
 from functions.pattern.messages import AgentReply, AgentRequest, reply_to, requests_queue
 from functions.pattern.ports import Agent, AgentCall, Ports
 from functions.pattern.states import Outcome
@@ -26,15 +28,20 @@ class QueuedAgent:
             AgentRequest, requests_queue(name), ports.rejected, reason="not a request"
         )
         self._clock = ports.clock
+        self._once = SentOnce(ports)
 
     async def take(self, message_id: str, body: bytes) -> None:
         """Carry out one request and reply. A late request or a transient fault gets no reply.
 
         A message that can't be read is recorded as rejected. Raises `TransientError` when the reply can't be
-        sent: the request is then redelivered, and its effect key prevents a second effect.
+        sent: the request is then redelivered, and its effect key prevents a second effect. One that is not
+        idempotent is not carried out a second time: its reply was recorded, and is sent again.
         """
         request = await self._reader.read(message_id, body)
         if request is None:
+            return
+        if not request.idempotent:
+            await self._once.take(request, partial(self._carry_out, request))
             return
         if self._clock.now() >= request.complete_by:
             _log.info("task %s step %s: request is late", request.task_id, request.step)
@@ -49,12 +56,18 @@ class QueuedAgent:
             effect_key=request.effect_key,
             request=request.request,
             complete_by=request.complete_by,
+            idempotent=request.idempotent,
         )
         try:
             result = await carry_out(self._agent, request.direction, call)
         except PermanentError as refusal:
+            if isinstance(refusal, UnusableAnswerError) and not request.idempotent:
+                text = "task %s step %s: done, but its result is unknown (%s)"
+                _log.error(text, request.task_id, request.step, refusal)
+                return None  # a reply of `failed` would have it repeated
             return reply_to(request, Outcome.FAILED, error=str(refusal))
         except TransientError as fault:
-            _log.warning("task %s step %s: expired (%s)", request.task_id, request.step, fault)
+            outcome = "expired" if request.idempotent else "outcome unknown"
+            _log.warning("task %s step %s: %s (%s)", request.task_id, request.step, outcome, fault)
             return None
         return reply_to(request, Outcome.COMPLETED, result=dict(result))

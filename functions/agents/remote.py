@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
+from datetime import datetime
 from functools import partial
 from http import HTTPStatus
 from random import Random, SystemRandom
@@ -17,10 +16,11 @@ from tenacity import AsyncRetrying, RetryCallState, retry_if_exception, stop_aft
 
 from functions.agents.breaker import Breaker, CircuitOpenError
 from functions.agents.credentials import Credential
+from functions.agents.waits import backoff_seconds, retry_after_seconds
 from functions.pattern.definition import Json
-from functions.pattern.errors import PermanentError, TransientError
+from functions.pattern.errors import NotSentError, PermanentError, TransientError, UnusableAnswerError
 from functions.pattern.identity import EffectKey
-from functions.pattern.ports import Ports
+from functions.pattern.ports import AgentCall, Ports
 from functions.pattern.records import MAX_RESULT_BYTES
 from functions.pattern.requests import request_bytes
 from functions.telemetry.fields import Field
@@ -28,10 +28,9 @@ from functions.telemetry.http import call_span
 from functions.telemetry.instruments import RETRIES
 
 _MOST_ATTEMPTS = 100
-#: Seconds: the bound of the first wait, and of the longest.
-_FIRST_WAIT, _LONGEST_WAIT = 0.2, 10.0
-_MOST_DOUBLINGS = 16
 _ATTEMPT_TIMEOUT = aiohttp.ClientTimeout(total=10)
+#: Of what is sent once: connecting may be tried again, but an answer is awaited until complete-by.
+_ONCE_TIMEOUT = aiohttp.ClientTimeout(total=None, sock_connect=10)
 _TRANSIENT_STATUSES = frozenset({408, 425, 429})
 _NOTHING_THERE = frozenset({HTTPStatus.NOT_FOUND, HTTPStatus.GONE})
 
@@ -44,6 +43,9 @@ class RemoteService:
     Redirects are not followed. Answers of 408, 425, 429 and 5xx, timeouts and lost connections are
     transient: they are retried until complete-by, and counted by the circuit breaker; while the circuit is
     open, there is no retry. Any other answer that is not 2xx is a refusal, and permanent.
+
+    What is not idempotent is sent once: it is tried again only while no request can have left (connection
+    refused, no token, circuit open), and has until complete-by for its answer.
     """
 
     def __init__(
@@ -54,6 +56,7 @@ class RemoteService:
         *,
         credential: Credential | None = None,
         session: Callable[[], aiohttp.ClientSession],
+        once_session: Callable[[], aiohttp.ClientSession],
         breaker: Breaker,
         random: Random | None = None,
     ) -> None:
@@ -61,44 +64,54 @@ class RemoteService:
         self._address = address.rstrip("/")
         self._credential = credential
         self._session = session
+        #: Its connections are never used twice: a request never meets one that the service is closing.
+        self._once_session = once_session
         self._breaker = breaker
         self._clock = ports.clock
         self._random = random or SystemRandom()
 
     async def get(self, resource: str, complete_by: datetime) -> Json:
-        """Read the resource, which needs no idempotency key; give the answer's JSON. Raises as `put` does."""
-        return await self._call("GET", resource, b"", None, complete_by)
+        """Read the resource, which may be repeated; give the answer's JSON. Raises as `put` does."""
+        attempt = partial(self._attempt, "GET", resource, b"", None)
+        return await self._call(attempt, complete_by, _is_worth_a_retry)
 
-    async def put(self, resource: str, body: Json, key: EffectKey, complete_by: datetime) -> Json:
-        """Create or replace the resource under idempotency key `key`; give the answer's JSON.
+    async def put(self, resource: str, body: Json, call: AgentCall) -> Json:
+        """Create or replace the resource under the call's effect key; give the answer's JSON.
 
         `resource` is a task id, so it needs no quoting. Raises `PermanentError` on refusal, and
-        `TransientError` when the service still fails at `complete_by`, or at once (as `CircuitOpenError`)
-        when its circuit is open.
+        `TransientError` when the service still fails at complete-by; of an idempotent call at once (as
+        `CircuitOpenError`) when its circuit is open, and of any other as soon as its one request has failed.
         """
-        return await self._call("PUT", resource, request_bytes(body), key, complete_by)
+        return await self._change("PUT", resource, request_bytes(body), call)
 
-    async def delete(self, resource: str, key: EffectKey, complete_by: datetime) -> None:
-        """Undo the resource under idempotency key `key`; one that does not exist counts as undone.
+    async def delete(self, resource: str, call: AgentCall) -> None:
+        """Undo the resource under the call's effect key; one that does not exist counts as undone.
 
         Raises as `put` does.
         """
         try:
-            await self._call("DELETE", resource, b"", key, complete_by)
+            await self._change("DELETE", resource, b"", call)
         except PermanentError as refusal:
             if refusal.status not in _NOTHING_THERE:
                 raise
 
+    async def _change(self, method: str, resource: str, content: bytes, call: AgentCall) -> Json:
+        attempt = partial(self._attempt, method, resource, content, call.effect_key, once=not call.idempotent)
+        again = _is_worth_a_retry if call.idempotent else _has_not_left
+        return await self._call(attempt, call.complete_by, again)
+
     async def _call(
-        self, method: str, resource: str, content: bytes, key: EffectKey | None, complete_by: datetime
+        self,
+        attempt: Callable[[Mapping[str, str]], Awaitable[Json]],
+        complete_by: datetime,
+        again: Callable[[BaseException], bool],
     ) -> Json:
         late = TransientError(f"{self._name} did not do it by complete-by")
         seconds = (complete_by - self._clock.now()).total_seconds()
         if seconds <= 0:  # the service is not called, and its circuit counts no failure
             raise late
-        attempt = partial(self._attempt, method, f"{self._address}/{resource}", content, key)
         retrying = AsyncRetrying(
-            retry=retry_if_exception(_is_worth_a_retry),
+            retry=retry_if_exception(again),
             stop=stop_after_attempt(_MOST_ATTEMPTS),
             wait=self._wait,
             before_sleep=self._log_retry,
@@ -116,25 +129,45 @@ class RemoteService:
         return await self._breaker.call(partial(attempt, shown))
 
     async def _attempt(
-        self, method: str, url: str, content: bytes, key: EffectKey | None, shown: Mapping[str, str]
+        self,
+        method: str,
+        resource: str,
+        content: bytes,
+        key: EffectKey | None,
+        shown: Mapping[str, str],
+        *,
+        once: bool = False,
     ) -> Json:
         headers = {"Content-Type": "application/json", **shown}
         if key is not None:
             headers["Idempotency-Key"] = key
         try:
             with call_span(self._name, method) as span:
-                request = self._session().request(
+                session = self._once_session() if once else self._session()
+                request = session.request(
                     method,
-                    url,
+                    f"{self._address}/{resource}",
                     data=content,
                     headers=headers | span.headers,
                     allow_redirects=False,
-                    timeout=_ATTEMPT_TIMEOUT,
+                    timeout=_ONCE_TIMEOUT if once else _ATTEMPT_TIMEOUT,
+                    middlewares=(self._send_once,) if once else (),
                 )
                 async with request as answer:
                     span.answered(answer.status)
                     body = await _body_of(answer)
             return self._read(answer, body)
+        except (aiohttp.ClientError, OSError) as error:
+            raise TransientError(f"{self._name}: {type(error).__name__}") from error
+
+    async def _send_once(
+        self, request: aiohttp.ClientRequest, send: aiohttp.ClientHandlerType
+    ) -> aiohttp.ClientResponse:
+        """Keep aiohttp from sending it again: it repeats a PUT or DELETE whose connection was lost."""
+        try:
+            return await send(request)
+        except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
+            raise NotSentError(f"{self._name}: {type(error).__name__}") from error
         except (aiohttp.ClientError, OSError) as error:
             raise TransientError(f"{self._name}: {type(error).__name__}") from error
 
@@ -145,19 +178,22 @@ class RemoteService:
         if answer.status >= HTTPStatus.MULTIPLE_CHOICES:
             raise PermanentError(f"{self._name} answered {answer.status}", status=answer.status)
         if len(body) > MAX_RESULT_BYTES:
-            raise PermanentError(f"{self._name} answered more than {MAX_RESULT_BYTES} bytes")
+            raise UnusableAnswerError(f"{self._name} answered more than {MAX_RESULT_BYTES} bytes")
         try:
             parsed = from_json(body, allow_inf_nan=False) if body else {}
         except ValueError:
-            raise PermanentError(f"{self._name} answered what is not JSON") from None
+            raise UnusableAnswerError(f"{self._name} answered what is not JSON") from None
         if not isinstance(parsed, dict):
-            raise PermanentError(f"{self._name} answered what is not a JSON object")
+            raise UnusableAnswerError(f"{self._name} answered what is not a JSON object")
         return parsed
 
     def _wait(self, state: RetryCallState) -> float:
         fault = state.outcome.exception() if state.outcome else None
         asked = fault.retry_after if isinstance(fault, TransientError) else None
-        return asked if asked is not None else backoff_seconds(state.attempt_number, self._random)
+        own = backoff_seconds(state.attempt_number, self._random)
+        if isinstance(fault, CircuitOpenError):  # a little later, since one call alone will be let through
+            return own + (asked or 0)
+        return own if asked is None else asked
 
     def _log_retry(self, state: RetryCallState) -> None:
         RETRIES.add(1, {Field.SERVICE: self._name})
@@ -171,6 +207,10 @@ def _is_worth_a_retry(fault: BaseException) -> bool:
     return isinstance(fault, TransientError) and not isinstance(fault, CircuitOpenError)
 
 
+def _has_not_left(fault: BaseException) -> bool:
+    return isinstance(fault, NotSentError)
+
+
 async def _body_of(answer: aiohttp.ClientResponse) -> bytes:
     """Read the body, but not much more of it than a result may hold."""
     body = b""
@@ -179,27 +219,3 @@ async def _body_of(answer: aiohttp.ClientResponse) -> bytes:
         if len(body) > MAX_RESULT_BYTES:
             break
     return body
-
-
-def backoff_seconds(attempt: int, random: Random) -> float:
-    """Give the wait after failed attempt `attempt` (from 1): exponential, with jitter.
-
-    Source: Amazon Builders' Library, "Timeouts, retries and backoff with jitter". At least a quarter of the
-    bound is waited, so that retries are never immediate.
-    """
-    bound = min(_LONGEST_WAIT, _FIRST_WAIT * 2.0 ** min(attempt - 1, _MOST_DOUBLINGS))
-    return bound / 4 + random.random() * bound * 3 / 4
-
-
-def retry_after_seconds(header: str | None, now: datetime) -> float | None:
-    """Read a `Retry-After` header (RFC 9110 §10.2.3): seconds or an HTTP date; None when unusable."""
-    if header is None:
-        return None
-    if header.strip().isdecimal():
-        return float(header)
-    try:
-        at = parsedate_to_datetime(header)
-    except (ValueError, OverflowError):
-        return None
-    at = at if at.tzinfo else at.replace(tzinfo=UTC)
-    return max(0.0, (at - now).total_seconds())

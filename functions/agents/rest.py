@@ -6,7 +6,7 @@ from pydantic import BaseModel, ValidationError
 
 from functions.agents.remote import RemoteService
 from functions.pattern.definition import Json
-from functions.pattern.errors import PermanentError
+from functions.pattern.errors import UnusableAnswerError
 from functions.pattern.ports import AgentCall
 
 
@@ -18,18 +18,18 @@ class RestAgent:
 
     async def do(self, call: AgentCall) -> Json:
         """Create this task's resource as the request says; a repeated call creates nothing more."""
-        return await self._service.put(call.task, call.request, call.effect_key, call.complete_by)
+        return await self._service.put(call.task, call.request, call)
 
     async def undo(self, call: AgentCall) -> None:
         """Delete the resource, and prevent a request that is still in flight from creating it."""
-        await self._service.delete(call.task, call.effect_key, call.complete_by)
+        await self._service.delete(call.task, call)
 
 
 def read_answer[Answer: BaseModel](expected: type[Answer], answer: Json) -> Answer:
-    """Check the answer. Raises `PermanentError` when it does not fit: a retry would get the same answer."""
+    """Check the answer. Raises `UnusableAnswerError` when it does not fit: a retry would get the same one."""
     try:
         return expected.model_validate(answer)
     except ValidationError as error:
         fault = error.errors(include_url=False, include_input=False)[0]
         field = ".".join(map(str, fault["loc"]))
-        raise PermanentError(f"the answer does not fit ({field}: {fault['msg'].lower()})") from None
+        raise UnusableAnswerError(f"the answer does not fit ({field}: {fault['msg'].lower()})") from None

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from http import HTTPStatus
 
 from pydantic import BaseModel
+from pydantic_core import PydanticSerializationError
 
 from functions.pattern.definition import ENVELOPE_FIELDS, Workflow
 from functions.pattern.identity import TaskId
@@ -78,16 +79,20 @@ class Acceptance:
             reply_to=reply_to,
             correlation_id=fields["correlation_id"],
         )
-        return Draft(message, order_of(message, workflow), id_is_new=task is None)
+        try:
+            order = order_of(message, workflow)
+        except PydanticSerializationError:
+            # Half of a surrogate pair is JSON, and a plain `str`, but no text that can be kept.
+            raise ProblemError(HTTPStatus.UNPROCESSABLE_ENTITY, "Some text is not Unicode.") from None
+        return Draft(message, order, id_is_new=task is None)
 
     async def submit_unless_known(self, draft: Draft) -> str | None:
         """Give the digest of the order under this id: one that is recorded, or this, submitted now.
 
         None when the recorded one is another caller's, of which nothing more is told.
         """
-        known = None if draft.id_is_new else await self._ports.store.load(draft.order.task)
+        known = None if draft.id_is_new else await self._ports.store.order(draft.order.task)
         if known is not None:
-            order = known.record.order
-            return order.digest if order.submitter == draft.order.submitter else None
+            return known.digest if known.submitter == draft.order.submitter else None
         await self._ports.submissions.submit(draft.message, draft.order)
         return draft.order.digest

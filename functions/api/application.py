@@ -3,11 +3,11 @@
 # ruff: noqa: I002 - FastAPI needs the bodies' models themselves, which are made here and have no global name
 
 from collections.abc import Awaitable, Callable
+from enum import Enum
 from http import HTTPStatus
 from typing import Annotated, Any
 
-import azure.durable_functions as df
-from fastapi import APIRouter, Body, FastAPI, Path, Response
+from fastapi import Body, FastAPI, Path, Request, Response
 from pydantic import BaseModel
 
 from functions.api.acceptance import Acceptance
@@ -28,12 +28,12 @@ from functions.api.models import (
 from functions.pattern.definition import Registry, Workflow
 from functions.pattern.identity import TASK_ID_PATTERN, TaskId
 from functions.pattern.messages import MAX_PAYLOAD_BYTES
-from functions.web.access import GUARDED, AdmittedCaller, Guard
+from functions.web.access import GUARDED, Access, caller_of
 from functions.web.application import bare_application
-from functions.web.blueprint import HttpRoute, http_blueprint
 from functions.web.bodies import MOST_DEPTH, BodyLimit, BodyLimits
 from functions.web.callers import Role
-from functions.web.caps import CallersAllowance
+from functions.web.caps import allowance_of
+from functions.web.entrance import Guard
 from functions.web.openapi import documented_answer
 from functions.web.problems import documented_problems
 
@@ -58,29 +58,18 @@ class Health(BaseModel):
     status: str = "healthy"
 
 
-def api_blueprint(application: FastAPI) -> df.Blueprint:
-    """Register the application twice: its health is open, everything else needs a function key."""
-    methods = ("GET", "POST", "PUT", "DELETE", "PATCH", "HEAD")
-    return http_blueprint(
-        application, HttpRoute("health", "health", is_open=True), HttpRoute("api", "{*route}", methods)
-    )
-
-
 def callers_application(
     registry: Registry, acceptance: Acceptance, check_store: Callable[[], Awaitable[None]], *, guard: Guard
 ) -> FastAPI:
     """Serve a resource for each workflow, and the application's health, which is open to all."""
     app = bare_application("Orders", responses=GUARDED)
-    batches = {("POST", batch_path(workflow)): _BATCH_LIMIT for workflow in registry}
-    app.add_middleware(BodyLimits, limit=BodyLimit(MAX_PAYLOAD_BYTES), larger=batches)
-    guard.protect(
-        app, reading={Role.SUBMITTER, Role.OPERATOR}, writing={Role.SUBMITTER}, open_paths={_HEALTH}
-    )
+    batches = {_path(workflow) + _BATCH for workflow in registry}
+    access = Access(reading={Role.SUBMITTER, Role.OPERATOR}, writing={Role.SUBMITTER}, open_paths={_HEALTH})
+    bodies = BodyLimits(BodyLimit(MAX_PAYLOAD_BYTES), {("POST", path): _BATCH_LIMIT for path in batches})
+    guard.protect(app, access, bodies, batches=batches)
     for workflow in registry:
-        router = APIRouter(prefix=f"/api/{workflow.resource}", tags=[workflow.resource])
-        _add_orders(router, workflow, acceptance)
-        _add_batches(router, workflow, acceptance)
-        app.include_router(router)
+        _add_orders(app, workflow, acceptance)
+        _add_batches(app, workflow, acceptance)
 
     @app.get(
         _HEALTH,
@@ -96,13 +85,11 @@ def callers_application(
     return app
 
 
-def batch_path(workflow: Workflow) -> str:
-    """Give the path to which batches of the workflow's orders are posted."""
-    return f"/api/{workflow.resource}{_BATCH}"
-
-
-def _add_orders(router: APIRouter, workflow: Workflow, acceptance: Acceptance) -> None:
+# The routes are the application's own: to find one in an included router takes three times as long.
+def _add_orders(app: FastAPI, workflow: Workflow, acceptance: Acceptance) -> None:
     """Add the routes by which orders of `workflow` are submitted and followed."""
+    path = _path(workflow)
+    tags: list[str | Enum] = [workflow.resource]
     submission: Any = submission_model(workflow)
     taken = documented_answer(accepted_example(workflow), HTTPStatus.ACCEPTED)
 
@@ -111,53 +98,61 @@ def _add_orders(router: APIRouter, workflow: Workflow, acceptance: Acceptance) -
         response.headers["Location"] = location
         return Accepted(id=task, location=location)
 
-    @router.post(
-        "", status_code=HTTPStatus.ACCEPTED, responses=taken | documented_problems(400, 413, 415, 422, 503)
+    @app.post(
+        path,
+        tags=tags,
+        status_code=HTTPStatus.ACCEPTED,
+        responses=taken | documented_problems(400, 413, 415, 422, 503),
     )
-    async def submit(
-        body: Annotated[submission, Body()], caller: AdmittedCaller, response: Response
-    ) -> Accepted:
+    async def submit(body: Annotated[submission, Body()], request: Request, response: Response) -> Accepted:
         """Submit an order under a new id."""
-        return accepted(await acceptance.submit(workflow, None, body, caller), response)
+        return accepted(await acceptance.submit(workflow, None, body, caller_of(request)), response)
 
-    @router.put(
-        "/{order_id}",
+    @app.put(
+        f"{path}/{{order_id}}",
+        tags=tags,
         status_code=HTTPStatus.ACCEPTED,
         responses=taken | documented_problems(400, 409, 413, 415, 422, 503),
     )
     async def submit_as(
-        order_id: OrderId, body: Annotated[submission, Body()], caller: AdmittedCaller, response: Response
+        order_id: OrderId, body: Annotated[submission, Body()], request: Request, response: Response
     ) -> Accepted:
         """Submit an order under the caller's id; the same order again gets the same answer."""
-        return accepted(await acceptance.submit(workflow, TaskId(order_id), body, caller), response)
+        return accepted(
+            await acceptance.submit(workflow, TaskId(order_id), body, caller_of(request)), response
+        )
 
-    @router.get(
-        "/{order_id}",
+    @app.get(
+        f"{path}/{{order_id}}",
+        tags=tags,
         responses=documented_answer(order_example(workflow)) | documented_problems(404, 422, 503),
     )
-    async def show(order_id: OrderId, caller: AdmittedCaller) -> OrderView:
+    async def show(order_id: OrderId, request: Request) -> OrderView:
         """Tell how far an order is."""
-        return OrderView.model_validate(await acceptance.find(workflow, TaskId(order_id), caller))
+        return OrderView.model_validate(await acceptance.find(workflow, TaskId(order_id), caller_of(request)))
 
 
-def _add_batches(router: APIRouter, workflow: Workflow, acceptance: Acceptance) -> None:
+def _path(workflow: Workflow) -> str:
+    return f"/api/{workflow.resource}"
+
+
+def _add_batches(app: FastAPI, workflow: Workflow, acceptance: Acceptance) -> None:
     """Add the route for batches of the workflow's orders."""
     batches = BatchAcceptance(workflow, acceptance)
     batch: Any = batch_model(workflow)
 
-    @router.post(
-        _BATCH,
+    @app.post(
+        _path(workflow) + _BATCH,
+        tags=[workflow.resource],
         response_model_exclude_none=True,
         responses=documented_answer(batch_example(workflow)) | documented_problems(400, 413, 415, 422),
     )
-    async def submit_batch(
-        body: Annotated[batch, Body()], caller: AdmittedCaller, allowance: CallersAllowance
-    ) -> BatchAnswer:
+    async def submit_batch(body: Annotated[batch, Body()], request: Request) -> BatchAnswer:
         """Submit many orders at once; each gets its own answer, in the batch's order.
 
         The batch as a whole is answered with 200, whatever became of its orders: 202 would say that all of
         them are accepted, and 207 is WebDAV's, with a body in XML. Each order's `status` is the one that it
         would have got by itself. An order with 503 may be accepted nevertheless; repeat it under its `id`.
         """
-        allowance.spend(len(body.orders) - 1)  # the request itself has been paid for
-        return BatchAnswer(results=await batches.take(body.orders, caller))
+        allowance_of(request).spend(len(body.orders) - 1)  # the request itself has been paid for
+        return BatchAnswer(results=await batches.take(body.orders, caller_of(request)))

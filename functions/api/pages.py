@@ -5,12 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import azure.durable_functions as df
 import fastapi_offline
 from fastapi import FastAPI
 
 from functions.web.application import bare_application, serve_page, static_file, static_files
-from functions.web.blueprint import HttpRoute, http_blueprint
 from functions.web.openapi import api_document
 from functions.web.problems import install_problems
 
@@ -22,17 +20,9 @@ _SWAGGER_UI = Path(fastapi_offline.__file__).parent / "static"
 _SWAGGER_UI_FILES = ("swagger-ui-bundle.js", "swagger-ui.css")
 
 
-def pages_blueprint(*applications: FastAPI) -> df.Blueprint:
-    """Register the functions in front of the pages, which describe the routes of `applications`.
-
-    The page and its files are open, since a browser asks for scripts without a key, and nothing in them is
-    secret. The document is behind the key, as the routes are that it describes; the page sends the key along.
-    """
-    return http_blueprint(
-        pages_application(api_document("Scheduler Agent Supervisor", *applications)),
-        HttpRoute("docs", "docs/{name?}", is_open=True),
-        HttpRoute("openapi", "openapi.json"),
-    )
+def pages_of(*applications: FastAPI) -> FastAPI:
+    """Serve the pages that describe the routes of `applications`."""
+    return pages_application(api_document("Scheduler Agent Supervisor", *applications))
 
 
 def pages_application(document: dict[str, Any]) -> FastAPI:

@@ -1,16 +1,13 @@
-"""The messages that the application sends over Service Bus, and which of them follow from a change."""
+"""The messages that the application sends over Service Bus."""
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable
-from datetime import datetime
+from collections.abc import Callable, Sequence
 from functools import cache
 
 from functions.bus.sender import Outgoing, QueueSender
-from functions.pattern.announcements import Announcement, announcements, starts_scheduler
-from functions.pattern.errors import TransientError
-from functions.pattern.identity import Epoch, TaskId, scheduler_id
+from functions.pattern.announcements import Announcement
+from functions.pattern.identity import StepName, scheduler_id
 from functions.pattern.messages import (
     AGENT_REPLIES_QUEUE,
     OPERATOR_ALERTS_QUEUE,
@@ -24,13 +21,10 @@ from functions.pattern.messages import (
     requests_queue,
     seconds_left,
 )
-from functions.pattern.ports import Announcements, Clock, SchedulerRequests
-from functions.pattern.records import Order, TaskRecord
+from functions.pattern.ports import Clock
+from functions.pattern.records import Order, Task
 from functions.pattern.requests import request_bytes
 from functions.pattern.states import AnnouncementKind
-from functions.pattern.store_ports import Outbox
-
-_log = logging.getLogger(__name__)
 
 #: A message id holds at most 128 characters (Service Bus); 64 are the task id's.
 _DIGEST_CHARACTERS = 32
@@ -53,13 +47,14 @@ class QueuedMessages:
         )
         await self._sender(SUBMISSIONS_QUEUE).send(outgoing)
 
-    async def request(self, task: TaskId, epoch: Epoch, not_before: datetime | None) -> None:
-        """Ask for the Scheduler of this epoch, to start at `not_before`."""
+    async def request(self, task: Task, queued: Sequence[StepName]) -> None:
+        """Ask for the Scheduler of the task's epoch, to start at its `not_before`."""
+        request = SchedulerRequest(task_id=task.order_id, epoch=task.epoch, queued=tuple(queued))
         outgoing = Outgoing(
-            message_id=scheduler_id(task, epoch),
-            body=SchedulerRequest(task_id=task, epoch=epoch).model_dump_json().encode(),
+            message_id=scheduler_id(task.order_id, task.epoch),
+            body=request.model_dump_json().encode(),
             subject="run",
-            not_before=not_before,
+            not_before=task.not_before,
         )
         await self._sender(SCHEDULER_REQUESTS_QUEUE).send(outgoing)
 
@@ -98,38 +93,3 @@ class QueuedMessages:
             correlation_id=reply.task_id,
         )
         await self._sender(AGENT_REPLIES_QUEUE).send(outgoing)
-
-
-class Announcer:
-    """Sends at once; what can't be sent now is left to the Supervisor, and never harms the task."""
-
-    def __init__(self, *, outbox: Outbox, announcements: Announcements, requests: SchedulerRequests) -> None:
-        self._outbox = outbox
-        self._announcements = announcements
-        self._requests = requests
-
-    async def announce(self, before: TaskRecord | None, after: TaskRecord) -> None:
-        """Send the request and the announcements that follow from the change from `before` to `after`."""
-        if before is not None and starts_scheduler(before, after):
-            await self._request(after)
-        for announcement in announcements(before, after):
-            await self._send(announcement)
-
-    async def _request(self, record: TaskRecord) -> None:
-        task = record.task
-        try:
-            await self._requests.request(task.order_id, task.epoch, task.not_before)
-        except TransientError as fault:
-            _log.warning("task %s: its request waits for the Supervisor (%s)", task.order_id, fault)
-        except Exception:  # noqa: BLE001 - the change holds, whatever follows it
-            _log.exception("task %s: its request failed, and waits for the Supervisor", task.order_id)
-
-    async def _send(self, announcement: Announcement) -> None:
-        try:
-            await self._announcements.send(announcement)
-            await self._outbox.mark_sent(announcement)
-        except TransientError as fault:
-            text = "task %s: %s waits for the Supervisor (%s)"
-            _log.warning(text, announcement.task, announcement.kind, fault)
-        except Exception:  # noqa: BLE001 - as above
-            _log.exception("task %s: %s failed", announcement.task, announcement.kind)

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
 from azure.core.exceptions import AzureError
-from azure.servicebus import ServiceBusMessageState, ServiceBusReceivedMessage, ServiceBusSubQueue
-from azure.servicebus.aio import ServiceBusClient, ServiceBusReceiver
 
 from functions.pattern.ports import Pile, QueueDepth
+
+if TYPE_CHECKING:
+    from azure.servicebus import ServiceBusReceivedMessage, ServiceBusSubQueue
+    from azure.servicebus.aio import ServiceBusClient, ServiceBusReceiver
 
 #: Messages that are counted; their bodies are transferred, too.
 _MOST = 100
@@ -27,13 +30,15 @@ _log = logging.getLogger(__name__)
 class PeekedQueues:
     """Peeks into queues and their dead-letter queues, over receivers that stay open."""
 
-    def __init__(self, client: ServiceBusClient, queues: Sequence[str]) -> None:
+    def __init__(self, client: Callable[[], ServiceBusClient], queues: Sequence[str]) -> None:
         self._client = client
         self._queues = queues
         self._receivers: dict[tuple[str, ServiceBusSubQueue | None], ServiceBusReceiver] = {}
 
     async def depths(self) -> Sequence[QueueDepth]:
         """Look at every queue, in a few seconds at most; None stands for what can't be seen."""
+        from azure.servicebus import ServiceBusSubQueue  # noqa: PLC0415 - with the first look
+
         parts = (None, ServiceBusSubQueue.DEAD_LETTER)
         piles = await asyncio.gather(*(self._look(queue, part) for queue in self._queues for part in parts))
         return list(map(QueueDepth, self._queues, piles[::2], piles[1::2]))
@@ -51,7 +56,7 @@ class PeekedQueues:
     def _receiver(self, queue: str, part: ServiceBusSubQueue | None) -> ServiceBusReceiver:
         if (queue, part) not in self._receivers:
             # No credit is given, so that nothing is delivered to it.
-            receiver = self._client.get_queue_receiver(queue, sub_queue=part, prefetch_count=0)
+            receiver = self._client().get_queue_receiver(queue, sub_queue=part, prefetch_count=0)
             self._receivers[queue, part] = receiver
         return self._receivers[queue, part]
 
@@ -78,6 +83,8 @@ async def _peeked(receiver: ServiceBusReceiver) -> Sequence[ServiceBusReceivedMe
 
 
 def _pile(seen: Sequence[ServiceBusReceivedMessage]) -> Pile:
+    from azure.servicebus import ServiceBusMessageState  # noqa: PLC0415 - as above
+
     there = [each for each in seen if each.state is not ServiceBusMessageState.SCHEDULED]
     times = [each.enqueued_time_utc for each in there if each.enqueued_time_utc is not None]
     return Pile(

@@ -6,32 +6,24 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
 
 from azure.core.exceptions import AzureError
-from azure.identity.aio import DefaultAzureCredential
-from azure.servicebus import ServiceBusMessage
-from azure.servicebus.aio import ServiceBusClient, ServiceBusSender
 
 from functions.pattern.coalescer import Coalescer
 from functions.pattern.errors import TransientError
 from functions.pattern.request_figures import BusFigures
-from functions.settings import Connection, connection_string_of
 from functions.telemetry.spans import TRACEPARENT, current_traceparent
+
+if TYPE_CHECKING:
+    from azure.servicebus import ServiceBusMessage
+    from azure.servicebus.aio import ServiceBusClient, ServiceBusSender
 
 #: A batch may hold 256 KB on the Standard tier; headers and properties need their part of it.
 _BATCH_BYTES = 200_000
 _MESSAGE_OVERHEAD_BYTES = 400
 
 _SEND_SECONDS = 10
-
-
-def connect_bus(connection: Connection) -> ServiceBusClient:
-    """Make the client; it connects when the first message is sent."""
-    if connection.connection_string:
-        with connection_string_of("ServiceBusConnection"):
-            return ServiceBusClient.from_connection_string(connection.connection_string)
-    credential = DefaultAzureCredential(managed_identity_client_id=connection.client_id)
-    return ServiceBusClient(connection.address or "", credential)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,6 +80,8 @@ class QueueSender:
 
 
 def _wire(message: Outgoing) -> ServiceBusMessage:
+    from azure.servicebus import ServiceBusMessage  # noqa: PLC0415 - with the first message
+
     return ServiceBusMessage(
         message.body,
         message_id=message.message_id,

@@ -6,7 +6,7 @@ from dataclasses import asdict
 from http import HTTPStatus
 from typing import Annotated, Any
 
-from fastapi import APIRouter, FastAPI, Path, Query
+from fastapi import APIRouter, FastAPI, Path, Query, Request
 from pydantic import BaseModel, ConfigDict, StringConstraints
 
 from functions.operations import examples
@@ -20,10 +20,11 @@ from functions.pattern.events import OperatorEvent, Resubmitted, UndoRequested
 from functions.pattern.identity import TASK_ID_PATTERN, TaskId
 from functions.pattern.ports import Ports
 from functions.pattern.request_figures import BusFigures, StoreFigures
-from functions.web.access import GUARDED, NEEDS_OWN_HEADER, AdmittedCaller, Guard, SameOrigin
+from functions.web.access import GUARDED, NEEDS_OWN_HEADER, Access, caller_of
 from functions.web.application import bare_application
-from functions.web.bodies import BodyLimit, BodyLimits
+from functions.web.bodies import BodyLimit, BodyLimits, ReadRoute
 from functions.web.callers import Caller, Role
+from functions.web.entrance import Guard
 from functions.web.openapi import documented_answer
 from functions.web.problems import documented_problems
 
@@ -73,10 +74,9 @@ def operators_application(
     `trace_url_template` is the address at which a trace is shown, if there is any.
     """
     app = bare_application("Operations", responses=GUARDED)
-    app.add_middleware(BodyLimits, limit=BodyLimit(_MOST_BODY_BYTES))
-    app.add_middleware(SameOrigin)
-    guard.protect(app, reading={Role.OPERATOR}, writing={Role.OPERATOR})
-    router = APIRouter(prefix="/api/ops", tags=["operations"])
+    access = Access(reading={Role.OPERATOR}, writing={Role.OPERATOR}, own_pages_only=True)
+    guard.protect(app, access, BodyLimits(BodyLimit(_MOST_BODY_BYTES)))
+    router = APIRouter(prefix="/api/ops", tags=["operations"], route_class=ReadRoute)
     _add_tasks(router, ports, registry, trace_url_template)
     _add_actions(router, Actions(ports, start_within))
     _add_overview(router, OverviewReader(ports), store, bus)
@@ -111,14 +111,14 @@ def _add_actions(router: APIRouter, actions: Actions) -> None:
         return ActionTaken.model_validate(record)
 
     @router.post("/tasks/{task_id}/resubmit", **_ACTION)
-    async def resubmit(task_id: TaskIdPath, body: Reason, operator: AdmittedCaller) -> ActionTaken:
+    async def resubmit(task_id: TaskIdPath, body: Reason, request: Request) -> ActionTaken:
         """Run a task in `Error` again, from where it stopped."""
-        return await act(Resubmitted, task_id, body, operator)
+        return await act(Resubmitted, task_id, body, caller_of(request))
 
     @router.post("/tasks/{task_id}/undo", **_ACTION)
-    async def undo(task_id: TaskIdPath, body: Reason, operator: AdmittedCaller) -> ActionTaken:
+    async def undo(task_id: TaskIdPath, body: Reason, request: Request) -> ActionTaken:
         """Undo everything that a task in `Error` has dispatched."""
-        return await act(UndoRequested, task_id, body, operator)
+        return await act(UndoRequested, task_id, body, caller_of(request))
 
 
 def _add_overview(router: APIRouter, overviews: OverviewReader, store: StoreFigures, bus: BusFigures) -> None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
+from typing import TYPE_CHECKING
 
 import azure.durable_functions as df
 import azure.functions as func
-from fastapi import FastAPI
 
 from functions.messages.blueprint import queue_function
 from functions.operations.alerts.alerts import Alerts
@@ -16,12 +17,15 @@ from functions.pattern.messages import OPERATOR_ALERTS_QUEUE
 from functions.pattern.ports import Ports
 from functions.web.blueprint import HttpRoute, http_blueprint
 
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp
+
 
 def operations_blueprint(
-    application: FastAPI, alerts: Alerts, ports: Ports, housekeeping: Housekeeping
+    make: Callable[[], ASGIApp], alerts: Alerts, ports: Ports, housekeeping: Housekeeping
 ) -> df.Blueprint:
     """Register the operators' application, which needs a function key, and what queues and timers trigger."""
-    blueprint = http_blueprint(application, HttpRoute("operations", "ops/{*route}", ("GET", "POST")))
+    blueprint = http_blueprint(make, HttpRoute("operations", "ops/{*route}", ("GET", "POST")))
 
     async def alert(message: func.ServiceBusMessage) -> None:
         await alerts.alert_task(message.get_body())

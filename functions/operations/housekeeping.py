@@ -18,9 +18,10 @@ from functions.pattern.records import Task
 from functions.pattern.states import ProcessState
 from functions.pattern.store_ports import Index
 
-#: Tasks, and rejected messages, that one run deletes at most; the next run goes on.
+#: Tasks, rejected messages and Agents' requests that one run deletes at most; the next run goes on.
 _MOST_TASKS = 5_000
 _MOST_REJECTED = 1_000
+_MOST_REQUESTS = 50_000
 
 #: Tasks that are purged side by side.
 _PAGE = 20
@@ -54,11 +55,12 @@ async def purge_durable_instance(client: df.DurableOrchestrationClient, schedule
 
 @dataclass(slots=True)
 class Purge:
-    """What a run came to: tasks purged, tasks left for another run, rejected messages deleted."""
+    """What a run came to: tasks purged, tasks left for another run, messages and Agents' requests deleted."""
 
     tasks: int = 0
     left: int = 0
     rejected: int = 0
+    requests: int = 0
 
 
 class Housekeeping:
@@ -78,8 +80,9 @@ class Housekeeping:
         for shard in range(shards):
             await self._purge_shard(shard, before, math.ceil(most / shards), purge_instance, purge)
         purge.rejected = await self._ports.rejected.delete_before(before, _MOST_REJECTED)
-        text = "housekeeping: %d tasks purged, %d left, %d rejected messages deleted"
-        _log.info(text, purge.tasks, purge.left, purge.rejected)
+        purge.requests = await self._ports.agent_requests.delete_before(before, _MOST_REQUESTS)
+        text = "housekeeping: %d tasks purged, %d left; deleted: %d rejected messages, %d Agents' requests"
+        _log.info(text, purge.tasks, purge.left, purge.rejected, purge.requests)
         return purge
 
     async def _purge_shard(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functions.pattern.identity import TaskId
+
 
 class PatternError(Exception):
     """Something went against the pattern's rules."""
@@ -19,12 +21,18 @@ class PayloadTooLargeError(PatternError):
     """An order's payload, as it would be stored, is larger than a row may hold."""
 
 
+class UnwritableError(PatternError):
+    """A task's rows can't be written: the store refuses them, and would again."""
+
+    def __init__(self, task: TaskId, code: str) -> None:
+        """Keep `code`, the store's reason, which names no value."""
+        super().__init__(f"the rows of task {task} can't be written: {code}")
+        self.task = task
+        self.code = code
+
+
 class IllegalTransitionError(PatternError):
     """A record was asked to go where no rule leads; it is a defect, and is never written."""
-
-
-class UnwritableError(PatternError):
-    """A task's rows can't be written: the state store refuses them, and would again."""
 
 
 class TransientError(PatternError):
@@ -36,6 +44,10 @@ class TransientError(PatternError):
         self.retry_after = retry_after
 
 
+class NotSentError(TransientError):
+    """No request has left for the remote service: to call it again repeats nothing."""
+
+
 class PermanentError(PatternError):
     """A remote service refused, and would refuse again: no retry can help."""
 
@@ -43,3 +55,7 @@ class PermanentError(PatternError):
         """Keep `status`, the HTTP status of the refusal, where there was one."""
         super().__init__(message)
         self.status = status
+
+
+class UnusableAnswerError(PermanentError):
+    """A remote service answered that it did it, but the answer can't be used as the step's result."""

@@ -128,7 +128,9 @@ def requests_queue(agent: str) -> str:
 class _AgentMessage(_Message):
     """What a reply echoes of its request."""
 
-    schema_version: Literal[1] = Field(1, description="1; another number means another schema.")
+    schema_version: Literal[1, 2] = Field(
+        2, description="2, or 1 of requests before `idempotent`; another number means another schema."
+    )
     task_id: TaskIdField = Field(description="The task; a reply echoes it.")
     step: StepField = Field(description="The task's step; a reply echoes it.")
     epoch: EpochField = Field(description="The attempt at the task, from 1 on; a reply echoes it.")
@@ -138,7 +140,10 @@ class _AgentMessage(_Message):
 
 
 class AgentRequest(_AgentMessage):
-    """Asks an Agent to do or to undo a step, until `complete_by` (UTC), under its idempotency key."""
+    """Asks an Agent to do or to undo a step, until `complete_by` (UTC), under its idempotency key.
+
+    One that is not `idempotent` is sent to the remote service once, however often it arrives.
+    """
 
     direction: Direction = Field(
         description="`do`: carry the step out. `undo`: reverse it, and refuse a late `do`."
@@ -147,7 +152,13 @@ class AgentRequest(_AgentMessage):
         description="The idempotency key, `{task}/{step}/{direction}`: the same in every attempt."
     )
     complete_by: AwareDatetime = Field(
-        description="From this time on (UTC) nothing may be begun, and no reply counts."
+        description="From this time on (UTC) nothing may be begun, and no reply is sent,"
+        " except one that was `idempotent: false` and has a known outcome."
+    )
+    idempotent: bool = Field(
+        True,
+        description="Whether the service may be called again. `false`: it is called once, also when the"
+        " request arrives again. Always `true` in schema 1.",
     )
     request: dict[str, Any] = Field(description="What to do, as the workflow's step says it.")
 
@@ -155,7 +166,8 @@ class AgentRequest(_AgentMessage):
 class AgentReply(_AgentMessage):
     """The outcome of a request: done, with its `result`, or refused for good, with its `error`.
 
-    A transient failure, or work not done by complete-by, gets no reply at all.
+    A transient failure, or work not done by complete-by, gets no reply at all; what is known of a request
+    that is not `idempotent` is replied, however late.
     """
 
     outcome: Literal[Outcome.COMPLETED, Outcome.FAILED] = Field(
@@ -179,6 +191,7 @@ def reply_to(
 ) -> AgentReply:
     """Answer a request, echoing what makes the answer count."""
     return AgentReply(
+        schema_version=request.schema_version,
         task_id=request.task_id,
         step=request.step,
         epoch=request.epoch,

@@ -13,8 +13,8 @@ from functions.pattern.records import StepRecord, TaskRecord
 from functions.pattern.states import Direction, ProcessState, StepState, Way
 from functions.pattern.steps import UNDER_WAY, undo_order
 
-#: Tells whether the order needs a step.
-IsNeeded = Callable[[StepName], bool]
+#: Tells whether the order needs a step; None when that can't be told: the step is then left as it is.
+IsNeeded = Callable[[StepName], bool | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +66,10 @@ def plan(
     fitting: list[StepName] = []
     left: list[StepName] = []
     for name in ready_steps(workflow, record):
-        if not is_needed(name):
+        needed = is_needed(name)
+        if needed is None:
+            continue
+        if not needed:
             skipped.append(
                 StepSkipped(
                     epoch=runner.epoch,

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Protocol, runtime_checkable
 
+from functions.pattern.agent_requests import AgentRequestRows
 from functions.pattern.announcements import Announcement
 from functions.pattern.definition import Json
 from functions.pattern.identity import EffectKey, Epoch, StepName, TaskId
@@ -70,19 +71,27 @@ class Schedulers(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentCall:
-    """What an Agent gets: what to ask, under which key, and until when."""
+    """What an Agent gets: what to ask, under which key, and until when.
+
+    What is not `idempotent` is sent to the remote service once; an undo always is idempotent.
+    """
 
     task: TaskId
     effect_key: EffectKey
     request: Json
     complete_by: datetime
+    idempotent: bool = True
 
 
 class Agent(Protocol):
     """Wraps one remote service."""
 
     async def do(self, call: AgentCall) -> Mapping[str, Any]:
-        """Give the step's result. Raises `PermanentError` when refused, `TransientError` at complete-by."""
+        """Give the step's result.
+
+        Raises `PermanentError` when refused, and `TransientError` when the outcome is unknown: at
+        complete-by, or as soon as the one request of a call that is not idempotent got no clear answer.
+        """
 
 
 @runtime_checkable
@@ -146,6 +155,7 @@ class Ports:
     retention: TaskRetention
     rejected: RejectedMessages
     breakers: BreakerRows
+    agent_requests: AgentRequestRows
     heartbeat: Heartbeat
     submissions: Submissions
     announcements: Announcements

@@ -19,10 +19,22 @@ from functions.pattern.states import ProcessState
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """A task's record as it was read or written; `version` guards the next write (an ETag)."""
+    """A task's record as it was read or written; `version` guards the next write (an ETag).
+
+    `writes` are the ids of the latest writes, newest first: after a lost answer a writer finds its own.
+    """
 
     record: TaskRecord
     version: str
+    writes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class KnownOrder:
+    """Which order is recorded under an id: its content's digest, and who sent it."""
+
+    digest: str
+    submitter: str
 
 
 class Admission(StrEnum):
@@ -63,6 +75,9 @@ class StateStore(Protocol):
 
     async def known(self, task: TaskId) -> TaskRecord | None:
         """Give a task's record as this process knows it, maybe outdated, or else read it."""
+
+    async def order(self, task: TaskId) -> KnownOrder | None:
+        """Read which order is recorded under an id, or None: one row, whatever the size of the table."""
 
     async def check(self) -> None:
         """See that the store answers. Raises `TransientError` when it does not."""

@@ -1,49 +1,26 @@
-"""The orchestrator `scheduler`: claim, then run what is ready until nothing is; and how it is started.
+"""The orchestrator `scheduler`: starts runs of `run_steps`, takes replies, keeps time; and how it is started.
 
-Activities read and write the task's rows. Durable history has ids, step names, outcomes and times only.
+Activities read and write the task's rows. Durable history has ids, step names, times and a few figures only.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Mapping, Sequence
 from datetime import datetime
-from typing import Any, NotRequired, TypedDict
+from typing import Any, cast
 
 import azure.durable_functions as df
 
 from functions.pattern.errors import TransientError
 from functions.pattern.identity import Epoch, StepName, TaskId, scheduler_id
+from functions.scheduler.progress import UNKNOWN, Progress, RunInput, SchedulerInput, TaskEpoch
 
 SCHEDULER = "scheduler"
-CLAIM_ACTIVITY = "claim"
-RUN_STEP_ACTIVITY = "run_step"
-EXPIRED = "expired"
+RUN_STEPS_ACTIVITY = "run_steps"
 
 #: How the SDK (1.7) tells that an instance has ended, or is not known.
 _HAS_ENDED = ("is gone", "No instance with ID")
-
-
-class SchedulerInput(TypedDict):
-    """Which epoch of which task a Scheduler instance runs."""
-
-    task: str
-    epoch: int
-
-
-class RunStepInput(SchedulerInput):
-    """Which step the activity runs."""
-
-    step: str
-
-
-class Progress(TypedDict):
-    """A step's outcome and the steps that can start; a reply to `step` counts until `complete_by` (UTC)."""
-
-    outcome: str
-    ready: list[str]
-    step: NotRequired[str]
-    complete_by: NotRequired[str]
 
 
 def reply_event(step: str, epoch: int) -> str:
@@ -54,65 +31,94 @@ def reply_event(step: str, epoch: int) -> str:
 def run_task(context: df.DurableOrchestrationContext) -> Generator[Any, Any, str]:
     """Run one epoch of a task; the instance's input is a `SchedulerInput`. Activities never raise.
 
-    A step that did not complete makes nothing ready; the steps under way are waited for.
+    It ends when nothing runs, and no reply is awaited any more; it gives the last state that it heard of.
     """
-    given: SchedulerInput = context.get_input()
-    progress: Progress = yield context.call_activity(CLAIM_ACTIVITY, given)
-    steps = _RunningSteps(context, given)
-    while True:
-        steps.begin(progress["ready"])
-        if not steps.running:
-            return progress["outcome"]
-        finished = yield context.task_any(steps.running)
-        progress = steps.end(finished)
+    epoch = _RunningEpoch(context, context.get_input())
+    while epoch.goes_on:
+        finished = yield context.task_any(epoch.waiting)
+        epoch.take(finished)
+    return epoch.state
 
 
-class _RunningSteps:
-    """The steps under way: each waits for its activity, then perhaps for a reply and its time limit."""
+class _RunningEpoch:
+    """The runs under way, the replies that may come, and one timer for all that are awaited."""
 
     def __init__(self, context: df.DurableOrchestrationContext, given: SchedulerInput) -> None:
-        self.running: list[Any] = []
+        self.state = UNKNOWN["state"]
         self._context = context
-        self._given = given
-        self._dispatched: dict[str, Any] = {}
-        self._limits: dict[Any, Any] = {}
-        self._replies: dict[Any, Any] = {}
+        self._of = TaskEpoch(task=given["task"], epoch=given["epoch"])
+        self._replies = {step: self._reply_to(step) for step in given["queued"]}
+        self._runs: list[Any] = []
+        self._number = 0
+        self._over = False
+        self._awaited: dict[str, datetime] = {}
+        self._timer: Any = None
+        self._until: datetime | None = None
+        self._begin_run(share=False)
 
-    def begin(self, ready: list[str]) -> None:
-        """Dispatch the steps that were never dispatched in this epoch."""
-        for step in ready:
-            if step not in self._dispatched:
-                wanted = RunStepInput(**self._given, step=step)
-                self._dispatched[step] = self._context.call_activity(RUN_STEP_ACTIVITY, wanted)
-                self.running.append(self._dispatched[step])
+    @property
+    def goes_on(self) -> bool:
+        """Tell whether anything can still happen that this instance has to hear of."""
+        return bool(self._runs) or self._timer is not None
 
-    def end(self, finished: Any) -> Progress:
-        """Remove what ended, and give its outcome."""
-        self.running.remove(finished)
-        if finished in self._limits:
-            limit = self._limits[finished]
-            self.running.remove(limit)
-            if not limit.is_completed:
-                limit.cancel()  # a timer keeps the instance from ending
-            # The SDK (1.7) hands an event's payload over as JSON text.
-            reply: Progress = (
-                json.loads(finished.result) if isinstance(finished.result, str) else finished.result
-            )
-            return reply
-        if finished in self._replies:
-            self.running.remove(self._replies[finished])
-            return Progress(outcome=EXPIRED, ready=[])
-        progress: Progress = finished.result
-        if "complete_by" in progress:
-            self._await_reply(progress["step"], datetime.fromisoformat(progress["complete_by"]))
-        return progress
+    @property
+    def waiting(self) -> list[Any]:
+        """Give all that is waited for."""
+        return [*self._runs, *self._replies.values(), *([] if self._timer is None else [self._timer])]
 
-    def _await_reply(self, step: str, complete_by: datetime) -> None:
-        reply = self._context.wait_for_external_event(reply_event(step, self._given["epoch"]))
-        limit = self._context.create_timer(complete_by)
-        self._limits[reply] = limit
-        self._replies[limit] = reply
-        self.running += [reply, limit]
+    def take(self, finished: Any) -> None:
+        """Take what has finished: a run, a reply, or the timer."""
+        if finished is self._timer:
+            self._timer = None
+            self._awaited.clear()
+        else:
+            self._remove(finished)
+            self._go_on(_progress_of(finished))
+        self._keep_time()
+
+    def _remove(self, finished: Any) -> None:
+        if finished in self._runs:
+            self._runs.remove(finished)
+            return
+        self._replies = {step: reply for step, reply in self._replies.items() if reply is not finished}
+        self._awaited = {step: until for step, until in self._awaited.items() if step in self._replies}
+
+    def _go_on(self, progress: Progress) -> None:
+        self.state = progress["state"]
+        self._over = self._over or progress["over"]
+        if self._over:
+            self._awaited.clear()
+            return
+        for step, until in progress["awaited"].items():
+            if step in self._replies:  # another run may not know yet of a reply that came
+                self._awaited[step] = datetime.fromisoformat(until)
+        for _ in range(progress["runs"]):
+            self._begin_run(share=True)
+
+    def _keep_time(self) -> None:
+        """Have one timer while replies are awaited, for the latest of them."""
+        latest = max(self._awaited.values(), default=None)
+        if self._timer is not None and (latest is None or self._until is None or latest > self._until):
+            if not self._timer.is_completed:
+                self._timer.cancel()  # a timer keeps the instance from ending
+            self._timer = None
+        if self._timer is None and latest is not None:
+            self._timer, self._until = self._context.create_timer(latest), latest
+
+    def _begin_run(self, *, share: bool) -> None:
+        self._number += 1
+        wanted = RunInput(**self._of, number=self._number, share=share)
+        self._runs.append(self._context.call_activity(RUN_STEPS_ACTIVITY, wanted))
+
+    def _reply_to(self, step: str) -> Any:
+        return self._context.wait_for_external_event(reply_event(step, self._of["epoch"]))
+
+
+def _progress_of(finished: Any) -> Progress:
+    """Read what a run or a reply brought; a run that the host ended comes back as an exception."""
+    # The SDK (1.7) hands an event's payload over as JSON text.
+    brought: Any = json.loads(finished.result) if isinstance(finished.result, str) else finished.result
+    return cast("Progress", brought) if isinstance(brought, dict) else UNKNOWN
 
 
 class DurableSchedulers:
@@ -121,14 +127,15 @@ class DurableSchedulers:
     def __init__(self, client: df.DurableOrchestrationClient) -> None:
         self._client = client
 
-    async def start(self, task: TaskId, epoch: Epoch) -> None:
+    async def start(self, task: TaskId, epoch: Epoch, queued: Sequence[StepName]) -> None:
         """Start the Scheduler of this epoch. Raises `TransientError`.
 
-        A second start is refused by the service, or makes a second run whose claim is refused.
+        A second start is refused by the service, or makes an instance that takes up what the first has left.
         """
         instance = scheduler_id(task, epoch)
+        given = SchedulerInput(task=task, epoch=epoch, queued=list(queued))
         try:
-            await self._client.start_new(SCHEDULER, instance, {"task": task, "epoch": epoch})
+            await self._client.start_new(SCHEDULER, instance, given)
         except Exception as error:  # the SDK raises nothing narrower
             if "already exists" not in str(error):
                 raise TransientError(f"Durable Functions did not start {instance}") from error

@@ -1,22 +1,22 @@
-"""One attempt at a step: what the Agent gets of the task's record, and how the outcome is recorded."""
+"""One attempt at a step: what the Agent gets of the task's record, and the event that its outcome is."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any, TypedDict
 
-from functions.pattern.definition import Json, Registry, Step, Workflow
-from functions.pattern.events import Refused, StepCompleted, StepFailed, StepSkipped
+from functions.pattern.definition import Step, Workflow
+from functions.pattern.errors import UnwritableError
+from functions.pattern.events import StepCompleted, StepFailed
 from functions.pattern.identity import Epoch, SchedulerId, StepName, TaskId, effect_key, scheduler_id
-from functions.pattern.ports import AgentCall, Ports
+from functions.pattern.inputs import results_of
+from functions.pattern.messages import AgentRequest
+from functions.pattern.ports import AgentCall
 from functions.pattern.records import MAX_RESULT_BYTES, TaskRecord
-from functions.pattern.states import Direction, Outcome
-from functions.pattern.steps import ready_steps
-from functions.pattern.store_ports import Stored
-from functions.scheduler.orchestrator import Progress
+from functions.pattern.states import Direction
 
 
 class Author(TypedDict):
@@ -36,15 +36,6 @@ class StepAttempt:
     step: Step
     workflow: Workflow
 
-    @classmethod
-    def at(cls, record: TaskRecord, epoch: Epoch, step: StepName, registry: Registry) -> StepAttempt:
-        """Find the step's definition. Raises `LookupError` when its workflow is not registered."""
-        workflow = registry.find(record.order.workflow)
-        if workflow is None:
-            task = record.order.task
-            raise LookupError(f"task {task}: its workflow '{record.order.workflow}' is not registered")
-        return cls(record.order.task, epoch, workflow.step(step), workflow)
-
     @property
     def author(self) -> Author:
         """Give the fields of an event of this attempt that say whose it is."""
@@ -56,86 +47,53 @@ class StepAttempt:
             return True
         if record.step(self.step.name).started_at is not None:
             return True
-        return self.step.when(self._payload(record), _results(record))
+        return self.step.when(self._payload(record), results_of(self.workflow, record, self.step.name))
 
     def call(self, record: TaskRecord) -> AgentCall:
         """Make the Agent's call. Raises `ValueError` for a step that is not under way."""
         complete_by = record.step(self.step.name).complete_by
         if complete_by is None:
             raise ValueError(f"task {self.task} step {self.step.name} runs without a complete-by")
+        results = results_of(self.workflow, record, self.step.name)
         return AgentCall(
             task=self.task,
             effect_key=effect_key(self.task, self.step.name, record.task.direction),
-            request=self.step.request(self._payload(record), _results(record)),
+            request=self.step.request(self._payload(record), results),
             complete_by=complete_by,
+            idempotent=self.step.idempotent or record.task.direction is Direction.UNDO,
         )
+
+    def agent_request(self, record: TaskRecord) -> AgentRequest:
+        """Make the request to an Agent behind a queue; made again, it is the same, with the same token."""
+        call = self.call(record)
+        return AgentRequest(
+            task_id=self.task,
+            step=self.step.name,
+            epoch=self.epoch,
+            token=record.step(self.step.name).token or "",
+            direction=record.task.direction,
+            effect_key=call.effect_key,
+            complete_by=call.complete_by,
+            idempotent=call.idempotent,
+            request=dict(call.request),
+        )
+
+    def completed(
+        self, result: Mapping[str, Any], start_by: datetime, token: str | None = None
+    ) -> StepCompleted | StepFailed:
+        """Make the event of a step that is done; a result that no row can hold is a failure."""
+        encoded = json.dumps(dict(result), separators=(",", ":"), ensure_ascii=False).encode()
+        if len(encoded) > MAX_RESULT_BYTES:
+            return self.failed(f"its result has more than {MAX_RESULT_BYTES} bytes", start_by, token)
+        return StepCompleted(**self.author, result=encoded, start_by=start_by, token=token)
+
+    def failed(self, reason: str, start_by: datetime, token: str | None = None) -> StepFailed:
+        """Make the event of a step that is refused for good."""
+        return StepFailed(**self.author, error=reason, start_by=start_by, token=token)
+
+    def unwritable(self, error: UnwritableError, start_by: datetime, token: str | None = None) -> StepFailed:
+        """Make the event of a step whose outcome the state store refuses, and would again."""
+        return self.failed(f"its outcome can't be recorded: {error}", start_by, token)
 
     def _payload(self, record: TaskRecord) -> object:
         return self.workflow.payload.model_validate_json(record.order.payload)
-
-
-def _results(record: TaskRecord) -> dict[StepName, Json]:
-    return {step.name: json.loads(step.result) for step in record.steps if step.result is not None}
-
-
-@dataclass(frozen=True, slots=True)
-class StepReport:
-    """An outcome and the steps that can start; `complete_by` is how long a request's reply is awaited."""
-
-    outcome: Outcome
-    ready: tuple[StepName, ...] = ()
-    complete_by: datetime | None = None
-
-    def progress(self, step: StepName) -> Progress:
-        """Write the report of `step` in the form that crosses Durable history."""
-        progress = Progress(outcome=self.outcome, ready=list(self.ready))
-        if self.complete_by is not None:
-            progress["step"] = step
-            progress["complete_by"] = self.complete_by.isoformat()
-        return progress
-
-
-class Outcomes:
-    """Records outcomes of steps. `start_within` is in seconds: by then what follows must have started."""
-
-    def __init__(self, ports: Ports, start_within: float) -> None:
-        self._ports = ports
-        self._start_within = timedelta(seconds=start_within)
-
-    async def completed(
-        self, attempt: StepAttempt, stored: Stored, result: Mapping[str, Any], token: str | None = None
-    ) -> StepReport:
-        """Record the step as done; a result that no row can hold is a failure."""
-        encoded = json.dumps(dict(result), separators=(",", ":"), ensure_ascii=False).encode()
-        if len(encoded) > MAX_RESULT_BYTES:
-            reason = f"its result has more than {MAX_RESULT_BYTES} bytes"
-            return await self.failed(attempt, stored, reason, token)
-        event = StepCompleted(**attempt.author, result=encoded, start_by=self._start_by(), token=token)
-        return await self._record(attempt, stored, event, Outcome.COMPLETED)
-
-    async def failed(
-        self, attempt: StepAttempt, stored: Stored, reason: str, token: str | None = None
-    ) -> StepReport:
-        """Record the step as refused for good."""
-        event = StepFailed(**attempt.author, error=reason, start_by=self._start_by(), token=token)
-        return await self._record(attempt, stored, event, Outcome.FAILED)
-
-    async def skipped(self, attempt: StepAttempt, stored: Stored) -> StepReport:
-        """Record that the order does not need the step."""
-        event = StepSkipped(**attempt.author, start_by=self._start_by())
-        return await self._record(attempt, stored, event, Outcome.SKIPPED)
-
-    def _start_by(self) -> datetime:
-        return self._ports.clock.now() + self._start_within
-
-    async def _record(
-        self,
-        attempt: StepAttempt,
-        stored: Stored,
-        event: StepCompleted | StepFailed | StepSkipped,
-        outcome: Outcome,
-    ) -> StepReport:
-        recorded = await self._ports.store.change(stored, event)
-        if isinstance(recorded, Refused):
-            return StepReport(Outcome.STALE)
-        return StepReport(outcome, ready_steps(attempt.workflow, recorded.record))

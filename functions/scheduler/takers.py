@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 import logging
+from datetime import timedelta
+from functools import partial
 
 from functions.messages.reading import MessageReader
-from functions.pattern.definition import Registry
+from functions.pattern.definition import Registry, Workflow
+from functions.pattern.errors import UnwritableError
+from functions.pattern.events import Refused
 from functions.pattern.messages import (
     AGENT_REPLIES_QUEUE,
     SCHEDULER_REQUESTS_QUEUE,
     AgentReply,
     SchedulerRequest,
 )
+from functions.pattern.planning import ready_steps
 from functions.pattern.ports import Ports, Schedulers
+from functions.pattern.records import TaskRecord
 from functions.pattern.states import Outcome
-from functions.scheduler.outcomes import Outcomes, StepAttempt, StepReport
+from functions.scheduler.outcomes import StepAttempt
+from functions.scheduler.progress import Progress, progress_of
+from functions.scheduler.run_steps import RunLimits
 
 _log = logging.getLogger(__name__)
 
@@ -24,13 +32,19 @@ class RequestTaker:
 
     def __init__(self, ports: Ports) -> None:
         queue = SCHEDULER_REQUESTS_QUEUE
+        self._store = ports.store
         self._reader = MessageReader(SchedulerRequest, queue, ports.rejected, reason="not a request")
 
     async def take(self, message_id: str, body: bytes, schedulers: Schedulers) -> None:
         """Start the Scheduler; a message that can't be understood is recorded as rejected."""
         request = await self._reader.read(message_id, body)
-        if request is not None:
-            await schedulers.start(request.task_id, request.epoch)
+        if request is None:
+            return
+        queued = request.queued
+        if queued is None:
+            record = await self._store.known(request.task_id)
+            queued = () if record is None else record.queued
+        await schedulers.start(request.task_id, request.epoch, queued)
 
 
 class ReplyTaker:
@@ -39,10 +53,10 @@ class ReplyTaker:
     It is recorded before the Scheduler is woken: after a crash between the two, it is redelivered.
     """
 
-    def __init__(self, ports: Ports, outcomes: Outcomes, registry: Registry) -> None:
+    def __init__(self, ports: Ports, registry: Registry, limits: RunLimits) -> None:
         self._ports = ports
-        self._outcomes = outcomes
         self._registry = registry
+        self._limits = limits
         self._reader = MessageReader(AgentReply, AGENT_REPLIES_QUEUE, ports.rejected, reason="not a reply")
 
     async def take(self, message_id: str, body: bytes, schedulers: Schedulers) -> None:
@@ -50,20 +64,49 @@ class ReplyTaker:
         reply = await self._reader.read(message_id, body)
         if reply is None:
             return
-        report = await self._record(reply)
-        if report.outcome is Outcome.STALE:
+        progress = await self._record(reply)
+        if progress is None:
             _log.info("task %s step %s: the reply counts for nothing", reply.task_id, reply.step)
             return
-        await schedulers.wake(reply.task_id, reply.epoch, reply.step, report.progress(reply.step))
+        await schedulers.wake(reply.task_id, reply.epoch, reply.step, progress)
 
-    async def _record(self, reply: AgentReply) -> StepReport:
-        stored = await self._ports.store.recall(reply.task_id, reply.epoch)
-        if stored is None or reply.epoch > stored.record.task.epoch:
-            return StepReport(Outcome.STALE)
-        if reply.step not in {step.name for step in stored.record.steps}:
-            return StepReport(Outcome.STALE)
-        attempt = StepAttempt.at(stored.record, reply.epoch, reply.step, self._registry)
-        if reply.outcome is Outcome.FAILED:
-            reason = reply.error or "refused without a reason"
-            return await self._outcomes.failed(attempt, stored, reason, reply.token)
-        return await self._outcomes.completed(attempt, stored, reply.result, reply.token)
+    async def _record(self, reply: AgentReply) -> Progress | None:
+        """Record what the reply says, and give how the task stands then; None when it counts for nothing."""
+        record = await self._record_of(reply)
+        if record is None or reply.step not in {step.name for step in record.steps}:
+            return None
+        workflow = self._registry.find(record.order.workflow)
+        if workflow is None:
+            raise LookupError(
+                f"task {reply.task_id}: its workflow '{record.order.workflow}' is not registered"
+            )
+        recorded = await self._change(reply, record, workflow)
+        if recorded is None:
+            return None
+        # Nothing follows within the change: what is ready is run where its Scheduler says.
+        ready = len(ready_steps(workflow, recorded))
+        return progress_of(recorded, reply.epoch, ready=ready, at_once=self._limits.at_once)
+
+    async def _record_of(self, reply: AgentReply) -> TaskRecord | None:
+        """Give the task's record, unless there is none, or none of the reply's epoch yet."""
+        record = await self._ports.store.known(reply.task_id)
+        if record is not None and record.task.epoch < reply.epoch:
+            stored = await self._ports.store.load(reply.task_id)
+            record = None if stored is None else stored.record
+        return None if record is None or record.task.epoch < reply.epoch else record
+
+    async def _change(self, reply: AgentReply, record: TaskRecord, workflow: Workflow) -> TaskRecord | None:
+        attempt = StepAttempt(reply.task_id, reply.epoch, workflow.step(reply.step), workflow)
+        start_by = self._ports.clock.now() + timedelta(seconds=self._limits.start_within)
+        if reply.outcome is Outcome.COMPLETED:
+            event = attempt.completed(reply.result, start_by, reply.token)
+        else:
+            event = attempt.failed(reply.error or "refused without a reason", start_by, reply.token)
+        step = record.step(reply.step)
+        until = step.complete_by if step.epoch == reply.epoch else None
+        change = partial(self._ports.store.change, reply.task_id, until=until)
+        try:
+            changed = await change(event)
+        except UnwritableError as error:
+            changed = await change(attempt.unwritable(error, start_by, reply.token))
+        return None if isinstance(changed, Refused) else changed.record

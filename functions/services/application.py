@@ -1,4 +1,4 @@
-"""The FastAPI application of the sample services, with their fault switches, behind one function."""
+"""The FastAPI application of the sample services, with their fault switches."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from collections.abc import Callable, Collection
 from http import HTTPStatus
 from typing import Annotated
 
-import azure.durable_functions as df
 from azure.data.tables.aio import TableClient
 from fastapi import APIRouter, FastAPI, Path
 
@@ -14,23 +13,13 @@ from functions.pattern.identity import TASK_ID_PATTERN
 from functions.pattern.ports import Clock
 from functions.services.faults import FAULTS_TABLE, Fault, Faults, FaultView
 from functions.services.faulty_calls import FaultyCalls
-from functions.services.service import SERVICES_PATH, Resources, SampleService
+from functions.services.resources import Resources
+from functions.services.service import SERVICES_PATH, SampleService
 from functions.web.application import bare_application
-from functions.web.blueprint import HttpRoute, http_blueprint
 from functions.web.problems import ProblemError, install_problems
 
 #: A resource's id, or `*` for every resource of the service.
 FaultyId = Annotated[str, Path(pattern=rf"^\*$|{TASK_ID_PATTERN}")]
-
-
-def service_tables(services: Collection[SampleService]) -> tuple[str, ...]:
-    """Name the tables that must exist for `services_application`."""
-    return (FAULTS_TABLE, *(service.table for service in services))
-
-
-def services_blueprint(application: FastAPI) -> df.Blueprint:
-    """Register the function in front of the sample services; it needs a function key, as `api` does."""
-    return http_blueprint(application, HttpRoute("services", "services/{*route}", ("GET", "PUT", "DELETE")))
 
 
 def services_application(

@@ -2,44 +2,78 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from types import TracebackType
+from typing import Any, Self
 
 from azure.core.exceptions import AzureError
 from azure.core.pipeline.transport import AioHttpTransport
 from azure.data.tables import TableServiceClient
+from azure.data.tables.aio import TableClient
 from azure.data.tables.aio import TableServiceClient as AsyncTableServiceClient
-from azure.identity import DefaultAzureCredential
-from azure.identity.aio import DefaultAzureCredential as AsyncDefaultAzureCredential
 
 from functions.pattern.errors import TransientError
 from functions.settings import Connection, connection_string_of
+from functions.store.entity_groups import EntityGroups
+from functions.store.group_pipeline import group_pipeline
 
 #: Seconds; a table request that takes longer is ended and repeated by the SDK's own policy.
-_LIMITS: dict[str, Any] = {"connection_timeout": 5, "read_timeout": 20, "retry_total": 3}
+_LIMITS: dict[str, Any] = {"connection_timeout": 5, "read_timeout": 20}
+_RETRIES = 3
 
 
-def connect(connection: Connection) -> AsyncTableServiceClient:
-    """Make the client that the application works with."""
+class TableStorage:
+    """An account's tables as the application works with them: by azure-data-tables, but for entity groups."""
+
+    def __init__(self, service: AsyncTableServiceClient, transport: AioHttpTransport) -> None:
+        self.service = service
+        self._pipeline = group_pipeline(transport, service.credential, retries=_RETRIES)
+
+    def table(self, name: str) -> TableClient:
+        """Give the client of one table."""
+        return self.service.get_table_client(name)
+
+    def groups(self, table: str) -> EntityGroups:
+        """Give what sends entity group transactions to one table."""
+        return EntityGroups(self._pipeline, self.service.url, table)
+
+    async def __aenter__(self) -> Self:
+        await self.service.__aenter__()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.service.__aexit__(kind, error, trace)
+
+
+def connect(connection: Connection) -> TableStorage:
+    """Make the client that the application works with; all that it does shares one HTTP session."""
     # The environment's proxy and .netrc would be looked up for every request.
-    transport = AioHttpTransport(use_env_settings=False)
-    return _client(AsyncTableServiceClient, AsyncDefaultAzureCredential, connection, transport=transport)
+    transport = AioHttpTransport(use_env_settings=False, **_LIMITS)
+    options: dict[str, Any] = {"retry_total": _RETRIES, "transport": transport}
+    if connection.connection_string:
+        with connection_string_of("StateStore"):
+            service = AsyncTableServiceClient.from_connection_string(connection.connection_string, **options)
+    else:
+        from azure.identity.aio import DefaultAzureCredential  # noqa: PLC0415 - it takes long to import
+
+        credential = DefaultAzureCredential(managed_identity_client_id=connection.client_id)
+        service = AsyncTableServiceClient(connection.address or "", credential=credential, **options)
+    return TableStorage(service, transport)
 
 
 def connect_at_start(connection: Connection) -> TableServiceClient:
     """Make the client that prepares the tables, before there is an event loop."""
-    return _client(TableServiceClient, DefaultAzureCredential, connection)
-
-
-def _client[ClientT: (TableServiceClient, AsyncTableServiceClient)](
-    kind: type[ClientT], identity: Callable[..., Any], connection: Connection, **options: Any
-) -> ClientT:
+    options: dict[str, Any] = {"retry_total": _RETRIES, **_LIMITS}
     if connection.connection_string:
         with connection_string_of("StateStore"):
-            return kind.from_connection_string(connection.connection_string, **_LIMITS, **options)
-    credential = identity(managed_identity_client_id=connection.client_id)
-    return kind(endpoint=connection.address or "", credential=credential, **_LIMITS, **options)
+            return TableServiceClient.from_connection_string(connection.connection_string, **options)
+    from azure.identity import DefaultAzureCredential  # noqa: PLC0415 - it takes long to import
+
+    credential = DefaultAzureCredential(managed_identity_client_id=connection.client_id)
+    return TableServiceClient(connection.address or "", credential=credential, **options)
 
 
 @contextmanager

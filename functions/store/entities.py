@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
@@ -19,17 +19,17 @@ from functions.pattern.records import (
     EpochRecord,
     LostMessage,
     Order,
-    SentAnnouncement,
     StepRecord,
     Task,
     TaskRecord,
 )
-from functions.store.keys import index_row, outbox_row, sent_row, task_row
+from functions.store.keys import index_row, outbox_row, task_row
 
 #: What the SDK takes and gives: property names and their values.
 Entity = dict[str, Any]
 
-#: Property by which a writer recognises its own write when the answer to it was lost.
+#: Property by which a writer recognises its own write when the answer to it was lost. On the row of a task it
+#: holds the ids of the latest writes, newest first, since others may have written after it.
 WRITE_ID = "WriteId"
 
 _ANNOUNCEMENT = TypeAdapter(Announcement)
@@ -47,7 +47,8 @@ class _ColumnType:
 class RowCodec[RecordT]:
     """Maps a dataclass to columns: the field `started_at` is `StartedAt`, unless `names` says otherwise.
 
-    Enums are stored as text, tuples of dataclasses as JSON; None is no column, as rows are replaced whole.
+    Enums are stored as text, tuples of dataclasses as JSON; None or an empty tuple is no column, as rows are
+    replaced whole.
     The field `in_key` is part of the row key and has no column.
     """
 
@@ -63,13 +64,14 @@ class RowCodec[RecordT]:
         self._types = [each.stored for each in types.values()]
         self._written = [(self._columns[name], each.write) for name, each in types.items() if each.write]
         self._read = [(name, each.read) for name, each in types.items() if each.read]
+        self._tuples = [name for name in self._columns if get_origin(hints[name]) is tuple]
         #: Types of whole rows that were checked: they are few, and a look-up is faster than the check.
         self._valid = set[tuple[type, ...]]()
 
     def encode(self, row_key: str, record: RecordT) -> Entity:
         """Make the row of a record."""
         columns = zip(self._columns.values(), self._values(record), strict=False)
-        entity: Entity = {name: value for name, value in columns if value is not None}
+        entity: Entity = {name: value for name, value in columns if value is not None and value != ()}
         for name, write in self._written:
             if name in entity:
                 entity[name] = write(entity[name])
@@ -87,6 +89,8 @@ class RowCodec[RecordT]:
         for name, read in self._read:
             if values[name] is not None:
                 values[name] = read(values[name])
+        for name in self._tuples:
+            values[name] = values[name] or ()
         if self._in_key is not None:
             values[self._in_key] = entity["RowKey"].partition("|")[0]
         return self._kind(**values)
@@ -106,7 +110,9 @@ def _column_type(hint: Any) -> _ColumnType:
         hint = hint.__supertype__
     if get_origin(hint) is tuple:
         adapter = TypeAdapter(hint)
-        return _ColumnType((bytes,), partial(adapter.dump_json, exclude_none=True), adapter.validate_json)
+        return _ColumnType(
+            (bytes, NoneType), partial(adapter.dump_json, exclude_none=True), adapter.validate_json
+        )
     if issubclass(hint, StrEnum):
         return _ColumnType((str,), str, hint)
     if hint in {str, int, bool, bytes, datetime}:
@@ -130,23 +136,25 @@ _PARTS: Mapping[str, type] = {
     "step": StepRecord,
     "epoch": EpochRecord,
     "lost": LostMessage,
-    "sent": SentAnnouncement,
 }
 _CODECS: Mapping[type, RowCodec[Any]] = {
     kind: RowCodec(kind, _NAMES, in_key="task" if kind is Order else None) for kind in _PARTS.values()
 }
 
 
-def entity(
-    row_key: str, record: Order | Task | StepRecord | EpochRecord | LostMessage | SentAnnouncement
-) -> Entity:
+def entity(row_key: str, record: Order | Task | StepRecord | EpochRecord | LostMessage) -> Entity:
     """Make the row of a part of a task's record."""
     return _CODECS[type(record)].encode(row_key, record)
 
 
-def task_entity(task: Task, write_id: str) -> Entity:
+def task_entity(task: Task, writes: Sequence[str]) -> Entity:
     """Make the row of the task, with the column names that the pattern gives them."""
-    return entity(task_row(task.order_id), task) | {WRITE_ID: write_id}
+    return entity(task_row(task.order_id), task) | {WRITE_ID: ",".join(writes)}
+
+
+def writes_of(row: Mapping[str, Any]) -> tuple[str, ...]:
+    """Read the ids of the latest writes from the row of a task."""
+    return tuple(row[WRITE_ID].split(","))
 
 
 def task_of(row: Mapping[str, Any]) -> Task:
@@ -175,12 +183,6 @@ def outbox_entity(announcement: Announcement) -> Entity:
     }
 
 
-def sent_entity(announcement: Announcement, at: datetime) -> Entity:
-    """Make the mark that an announcement was sent. It names no task in a column: it is no task's own row."""
-    mark = SentAnnouncement(kind=announcement.kind, epoch=announcement.epoch, sent_at=at)
-    return entity(sent_row(announcement), mark)
-
-
 def announcement_of(row: Mapping[str, Any]) -> Announcement:
     """Read an announcement from its row."""
     return _ANNOUNCEMENT.validate_json(row["Announcement"])
@@ -201,5 +203,4 @@ def record_of(rows: Iterable[Mapping[str, Any]]) -> TaskRecord:
         steps=tuple(parts["step"]),
         history=tuple(parts["epoch"]),
         lost=tuple(parts["lost"]),
-        sent=tuple(parts["sent"]),
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -23,9 +23,11 @@ from functions.pattern.store_ports import (
 )
 from functions.store.connect import table_faults
 from functions.store.entities import index_entity, task_entity, task_of
+from functions.store.entity_groups import EntityGroups
+from functions.store.group_format import Operation
 from functions.store.keys import index_range, index_row, index_time, shard_key, shard_of, task_row
 from functions.store.pages import KEYS_BETWEEN, Page, read_page
-from functions.store.transactions import Committed, Operation, ShardWriter, Transaction, delete_rows
+from functions.store.transactions import Committed, ShardWriter, Transaction
 
 #: All that is read of a row; of a task's own row, its id.
 _COLUMNS = ["RowKey", "OrderID", "Workflow", "ProcessState", "SubmittedAt"]
@@ -95,11 +97,11 @@ class TableIndexRows:
     """Reads rows of the table of the tasks as they lie there, and fixes the index rows."""
 
     def __init__(
-        self, table: TableClient, *, shards: int, new_id: Callable[[], str], figures: StoreFigures
+        self, table: TableClient, groups: EntityGroups, *, shards: int, figures: StoreFigures
     ) -> None:
         self._table = table
+        self._groups = groups
         self._shards = shards
-        self._new_id = new_id
         self._figures = figures
 
     async def page(self, shard: int, *, after: str | None, most: int) -> RowPage:
@@ -124,22 +126,24 @@ class TableIndexRows:
         missing = len(wrong) == len(seen)
         if not wrong and not missing:
             return IndexFix()
-        operations = [Operation("update", task_entity(task, self._new_id()), stored.version)]
+        operations = [Operation("update", task_entity(task, stored.writes), stored.version)]
         operations += [_removal(row) for row in wrong]
         if missing:
             operations.append(Operation("create", index_entity(stored.record)))
-        writer = ShardWriter(self._table, shard_of(task.order_id, self._shards), self._figures)
+        transaction = Transaction(task.order_id, tuple(operations))
         with table_faults():
-            [result] = await writer.commit([Transaction(task.order_id, tuple(operations))])
+            [result] = await self._writer(task.order_id).commit([transaction])
         fixed = IndexFix(created=int(missing), deleted=len(wrong))
         return fixed if isinstance(result, Committed) else IndexFix()
 
     async def remove(self, orphan: IndexRow) -> IndexFix:
         """Delete an index row without a task, if it is still as it was seen."""
-        shard = shard_of(orphan.task, self._shards)
         with table_faults():
-            deleted = await delete_rows(self._table, shard, self._figures, [_removal(orphan)])
+            deleted = await self._writer(orphan.task).delete(orphan.task, [_removal(orphan)])
         return IndexFix(deleted=int(deleted))
+
+    def _writer(self, task: TaskId) -> ShardWriter:
+        return ShardWriter(self._groups, shard_of(task, self._shards), self._figures)
 
 
 def _removal(row: IndexRow) -> Operation:

@@ -104,11 +104,6 @@ def outbox_row(announcement: Announcement) -> str:
     return f"{OUTBOX}|{order}|{sortable(announcement.at)}|{announcement.message_id}"
 
 
-def sent_row(announcement: Announcement) -> str:
-    """Give the row key of the mark that an announcement was sent."""
-    return f"{announcement.task}|sent|{announcement.epoch:06d}|{announcement.kind}"
-
-
 def breaker_row(service: str) -> str:
     """Give the row key of a remote service's circuit breaker."""
     return f"{BREAKERS}|{service}"

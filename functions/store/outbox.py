@@ -8,23 +8,20 @@ from datetime import datetime
 from azure.data.tables.aio import TableClient
 
 from functions.pattern.announcements import Announcement
-from functions.pattern.ports import Clock
 from functions.pattern.request_figures import StoreFigures
 from functions.store.connect import table_faults
-from functions.store.entities import announcement_of, sent_entity
-from functions.store.keys import OUTBOX, order_row, outbox_row, shard_key, shard_of
+from functions.store.entities import announcement_of
+from functions.store.keys import OUTBOX, outbox_row, shard_key, shard_of
 from functions.store.pages import KEYS_BETWEEN, read_page
-from functions.store.transactions import Conflicted, Operation, ShardWriter, Transaction
 
 
 class TableOutbox:
-    """Reads the outbox, and removes its rows; the state store writes them."""
+    """Reads the outbox, and gives up on rows; the state store writes them, and removes them once sent."""
 
-    def __init__(self, table: TableClient, *, shards: int, figures: StoreFigures, clock: Clock) -> None:
+    def __init__(self, table: TableClient, *, shards: int, figures: StoreFigures) -> None:
         self._table = table
         self._shards = shards
         self._figures = figures
-        self._clock = clock
 
     async def unsent(self, shard: int, before: datetime, most: int) -> Sequence[Announcement]:
         """Read announcements older than `before` in one request; alerts come first, and are never held up."""
@@ -32,23 +29,6 @@ class TableOutbox:
         page = await read_page(self._table, self._figures, KEYS_BETWEEN, keys, most=most)
         found = [announcement_of(row) for row in page.rows]
         return [announcement for announcement in found if announcement.at < before]
-
-    async def mark_sent(self, announcement: Announcement) -> None:
-        """Replace the row by a mark with the time now; harmless when another process has done so.
-
-        A task that was purged meanwhile gets no mark: it would be shown for another task under its id.
-        """
-        task = announcement.task
-        operations = (
-            Operation("touch", {"RowKey": order_row(task)}),
-            Operation("upsert", sent_entity(announcement, self._clock.now())),
-            Operation("delete", {"RowKey": outbox_row(announcement)}),
-        )
-        writer = ShardWriter(self._table, shard_of(task, self._shards), self._figures)
-        with table_faults():
-            [result] = await writer.commit([Transaction(task, operations)])
-        if isinstance(result, Conflicted):
-            await self.give_up(announcement)
 
     async def give_up(self, announcement: Announcement) -> None:
         """Delete the row; harmless when it is gone (the SDK takes 404 for done)."""

@@ -14,9 +14,11 @@ from functions.pattern.ports import Clock
 from functions.pattern.request_figures import StoreFigures
 from functions.pattern.store_ports import Stored
 from functions.store.connect import table_faults
+from functions.store.entity_groups import EntityGroups
+from functions.store.group_format import Operation
 from functions.store.keys import index_row, rows_of, shard_of, task_row
 from functions.store.pages import KEYS_BETWEEN
-from functions.store.transactions import MOST_OPERATIONS, Operation, delete_rows
+from functions.store.transactions import MOST_OPERATIONS, ShardWriter
 
 #: A property holds at most 64 KiB; the start of a message is enough to recognise it by.
 _MOST_BODY_BYTES = 32 * 1024
@@ -26,8 +28,11 @@ _MOST_REASON_CHARACTERS = 4_000
 class TableTaskRetention:
     """Deletes the rows of finished tasks, except announcements still to be sent: sending deletes those."""
 
-    def __init__(self, table: TableClient, *, shards: int, figures: StoreFigures) -> None:
+    def __init__(
+        self, table: TableClient, groups: EntityGroups, *, shards: int, figures: StoreFigures
+    ) -> None:
         self._table = table
+        self._groups = groups
         self._shards = shards
         self._figures = figures
 
@@ -39,26 +44,26 @@ class TableTaskRetention:
         """
         task = stored.record.task
         shard = shard_of(task.order_id, self._shards)
+        writer = ShardWriter(self._groups, shard, self._figures)
         with table_faults():
-            etags = await self._etags(shard, task.order_id)
-            past = [key for key in etags if key.split("|")[1] in {"epoch", "lost", "sent"}]
+            keys = await self._keys(shard, task.order_id)
+            past = [key for key in keys if key.split("|")[1] in {"epoch", "lost"}]
             for some in batched(past, MOST_OPERATIONS, strict=False):
                 deletions = [Operation("delete", {"RowKey": key}) for key in some]
-                if not await delete_rows(self._table, shard, self._figures, deletions):
+                if not await writer.delete(task.order_id, deletions):
                     return False
-            # The task as it was read, and the others as they are now: a mark that is added touches the order.
-            guards = {key: etags[key] for key in etags if key not in past}
-            guards[task_row(task.order_id)] = stored.version
-            deletions = [Operation("delete", {"RowKey": key}, etag) for key, etag in guards.items()]
-            deletions.append(Operation("delete", {"RowKey": index_row(task)}))
-            return await delete_rows(self._table, shard, self._figures, deletions)
+            own = task_row(task.order_id)
+            others = [*(key for key in keys if key not in past and key != own), index_row(task)]
+            deletions = [Operation("delete", {"RowKey": key}) for key in others]
+            deletions.append(Operation("delete", {"RowKey": own}, stored.version))
+            return await writer.delete(task.order_id, deletions)
 
-    async def _etags(self, shard: str, task: TaskId) -> dict[str, str]:
+    async def _keys(self, shard: str, task: TaskId) -> list[str]:
         first, end = rows_of(task)
         self._figures.reads += 1
-        keys = {"partition": shard, "first": first, "end": end}
-        rows = self._table.query_entities(KEYS_BETWEEN, parameters=keys, select=["RowKey"])
-        return {row["RowKey"]: str(row.metadata["etag"]) async for row in rows}
+        bounds = {"partition": shard, "first": first, "end": end}
+        rows = self._table.query_entities(KEYS_BETWEEN, parameters=bounds, select=["RowKey"])
+        return [row["RowKey"] async for row in rows]
 
 
 class TableRejectedMessages:

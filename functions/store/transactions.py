@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
 
-from azure.core import MatchConditions
-from azure.core.exceptions import HttpResponseError
-from azure.data.tables import TableTransactionError, UpdateMode
-from azure.data.tables.aio import TableClient
-
+from functions.pattern.errors import UnwritableError
 from functions.pattern.identity import TaskId
 from functions.pattern.request_figures import StoreFigures
-from functions.store.entities import Entity
+from functions.store.entity_groups import EntityGroups
+from functions.store.group_format import GroupRefused, GroupWritten, Operation
 
 #: Operations that an entity group transaction takes (Table Storage).
 MOST_OPERATIONS = 100
@@ -23,37 +19,10 @@ _MOST_BYTES = 1024 * 1024
 #: What a row takes on the wire beside the values that can be large.
 _ROW_BYTES = 4 * 1024
 
-#: How the service answers when a row is not as expected.
-_CONFLICTS = frozenset({404, 409, 412})
-
-#: By default the SDK repeats no POST after a lost connection, yet any load balancer cuts idle ones.
-#: Ours may be repeated: each transaction is conditional, and a conflict is read back.
-_REPEATED = frozenset({"POST"})
-
-
-@dataclass(frozen=True, slots=True)
-class Operation:
-    """One row's change. `etag` makes an update conditional."""
-
-    kind: Literal["create", "update", "upsert", "touch", "delete"]
-    entity: Entity
-    etag: str | None = None
-
-    def wire(self) -> tuple[str, Entity, Mapping[str, Any]]:
-        """Give the operation as the SDK takes it; `update` replaces the row, `touch` only needs it."""
-        if self.kind == "touch":
-            return "update", self.entity, {"mode": UpdateMode.MERGE}
-        options: dict[str, Any] = {}
-        if self.kind in {"update", "upsert"}:
-            options["mode"] = UpdateMode.REPLACE
-        if self.etag is not None:
-            options |= {"etag": self.etag, "match_condition": MatchConditions.IfNotModified}
-        return self.kind, self.entity, options
-
 
 @dataclass(frozen=True, slots=True)
 class Transaction:
-    """What must change together of one task. The first operation is the task's row."""
+    """What must change together of one task."""
 
     task: TaskId
     operations: tuple[Operation, ...]
@@ -78,7 +47,7 @@ class Transaction:
 
 @dataclass(frozen=True, slots=True)
 class Committed:
-    """The transaction holds; `etag` is the task row's."""
+    """The transaction holds; `etag` is the first row's (empty when that was deleted)."""
 
     etag: str
 
@@ -88,72 +57,80 @@ class Conflicted:
     """A row was not as expected. It may be our own write, whose answer was lost: read back."""
 
 
+#: What becomes of a transaction. A value, not raised, as one task's error is no other's.
+type Result = Committed | Conflicted | UnwritableError
+
+
 class ShardWriter:
     """Commits transactions of one shard."""
 
-    def __init__(self, table: TableClient, shard: str, figures: StoreFigures) -> None:
-        self._table = table
+    def __init__(self, groups: EntityGroups, shard: str, figures: StoreFigures) -> None:
+        self._groups = groups
         self._shard = shard
         self._figures = figures
 
-    async def commit(self, transactions: Sequence[Transaction]) -> list[Committed | Conflicted]:
+    async def commit(self, transactions: Sequence[Transaction]) -> list[Result]:
         """Commit each whole or not at all, and give the result of each in their order.
 
-        A refusal names one operation: the conflict is that task's, and the rest is sent again.
+        A refused group is taken apart: a conflict is the task's whose operation is named, and the rest is
+        sent again; after any other refusal each is sent alone. Raises `AzureError` when the service fails.
         """
-        results: dict[TaskId, Committed | Conflicted] = {}
+        results: dict[TaskId, Result] = {}
         remaining = list(transactions)
         while remaining:
-            try:
-                etags = await self._send(remaining)
-            except TableTransactionError as error:
-                if error.status_code not in _CONFLICTS:
-                    raise
-                refused = _owner(remaining, error.index)
-                results[refused.task] = Conflicted()
-                remaining.remove(refused)
-            else:
-                results |= dict(zip((each.task for each in remaining), etags, strict=True))
+            answer = await self._send(remaining)
+            if isinstance(answer, GroupWritten):
+                results |= _committed(remaining, answer)
                 break
+            refused = _to_blame(remaining, answer)
+            if refused is None:
+                for each in remaining:
+                    results[each.task] = await self._commit_alone(each)
+                break
+            results[refused.task] = _result(refused, answer)
+            remaining.remove(refused)
         return [results[each.task] for each in transactions]
 
-    async def _send(self, transactions: Sequence[Transaction]) -> list[Committed]:
+    async def delete(self, task: TaskId, deletions: Sequence[Operation]) -> bool:
+        """Delete rows in one transaction; tell whether they were there and as expected."""
+        [result] = await self.commit([Transaction(task, tuple(deletions))])
+        if isinstance(result, UnwritableError):
+            raise result
+        return isinstance(result, Committed)
+
+    async def _commit_alone(self, transaction: Transaction) -> Result:
+        [result] = await self.commit([transaction])
+        return result
+
+    async def _send(self, transactions: Sequence[Transaction]) -> GroupWritten | GroupRefused:
         operations = [operation for each in transactions for operation in each.operations]
-        for operation in operations:
-            operation.entity["PartitionKey"] = self._shard
         self._figures.transactions += 1
         self._figures.operations += len(operations)
-        answers = await self._table.submit_transaction(
-            (each.wire() for each in operations), retry_on_methods=_REPEATED
-        )
-        etags: list[Committed] = []
-        first = 0
-        for each in transactions:
-            etags.append(Committed(answers[first]["etag"]))
-            first += len(each.operations)
-        return etags
+        return await self._groups.send(self._shard, operations)
 
 
-async def delete_rows(
-    table: TableClient, shard: str, figures: StoreFigures, deletions: Sequence[Operation]
-) -> bool:
-    """Delete rows in one transaction; tell whether they were there and as expected."""
-    figures.transactions += 1
-    figures.operations += len(deletions)
-    for each in deletions:
-        each.entity["PartitionKey"] = shard
-    try:
-        await table.submit_transaction(each.wire() for each in deletions)
-    except TableTransactionError as error:
-        if error.status_code in _CONFLICTS:
-            return False
-        raise
-    return True
+def _committed(transactions: Sequence[Transaction], written: GroupWritten) -> dict[TaskId, Result]:
+    results: dict[TaskId, Result] = {}
+    first = 0
+    for each in transactions:
+        results[each.task] = Committed(written.etags[first])
+        first += len(each.operations)
+    return results
 
 
-def _owner(transactions: Sequence[Transaction], index: int) -> Transaction:
+def _to_blame(transactions: Sequence[Transaction], refused: GroupRefused) -> Transaction | None:
+    """Find the transaction that is refused, if it is known which."""
+    if len(transactions) == 1:
+        return transactions[0]
+    if not refused.conflict or refused.index is None:
+        return None
+    index = refused.index
     for each in transactions:
         if index < len(each.operations):
             return each
         index -= len(each.operations)
-    raise HttpResponseError("the service refused an operation that was not sent")
+    return None
+
+
+def _result(transaction: Transaction, refused: GroupRefused) -> Conflicted | UnwritableError:
+    return Conflicted() if refused.conflict else UnwritableError(transaction.task, refused.code)

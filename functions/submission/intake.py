@@ -10,7 +10,7 @@ from datetime import timedelta
 from pydantic import ValidationError
 
 from functions.pattern.definition import Registry
-from functions.pattern.errors import PayloadTooLargeError
+from functions.pattern.errors import PayloadTooLargeError, UnwritableError
 from functions.pattern.identity import FIRST_EPOCH
 from functions.pattern.messages import SUBMISSIONS_QUEUE, SubmissionMessage, order_of
 from functions.pattern.ports import Ports, Schedulers
@@ -55,11 +55,14 @@ class Intake:
         task = stored.record.task
         if task.process_state is ProcessState.PENDING and task.epoch == FIRST_EPOCH:
             # Later epochs are asked for by their own message.
-            await schedulers.start(task.order_id, task.epoch)
+            await schedulers.start(task.order_id, task.epoch, stored.record.queued)
 
     async def _record(self, body: bytes) -> Stored:
         record = self._task_record(body)
-        admitted = await self._ports.store.admit(record)
+        try:
+            admitted = await self._ports.store.admit(record)
+        except UnwritableError as error:
+            raise _RejectedError(str(error)) from None
         if admitted.admission is Admission.CONFLICT:
             raise _RejectedError(f"another order is known as {record.order.task}")
         return admitted.stored

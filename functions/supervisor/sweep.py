@@ -16,10 +16,17 @@ from typing import assert_never
 
 from functions.pattern.announcements import Announcement
 from functions.pattern.errors import TransientError
-from functions.pattern.events import GivenUp, Postponed, Recovered, Refused, SupervisorEvent
+from functions.pattern.events import (
+    AnnouncementSent,
+    GivenUp,
+    Postponed,
+    Recovered,
+    Refused,
+    SupervisorEvent,
+)
 from functions.pattern.ports import Ports
 from functions.pattern.states import AnnouncementKind
-from functions.pattern.store_ports import Index, IndexEntry, Stored
+from functions.pattern.store_ports import Changed, Index, IndexEntry, Stored
 from functions.pattern.supervision import SupervisionPolicy, judge
 from functions.supervisor.sweeping import SweepReport, for_each
 from functions.telemetry.instruments import OVERDUE, SWEEP_DURATION
@@ -124,12 +131,13 @@ class Sweep:
             case _:
                 assert_never(event)
 
-    async def _decide(self, stored: Stored, event: SupervisorEvent) -> Stored | Refused:
+    async def _decide(self, stored: Stored, event: SupervisorEvent) -> Changed | Refused:
         """Write the decision; what follows an intervention is linked to the span in which it was made."""
+        task, change = stored.record.order.task, self._ports.store.change
         if isinstance(event, Postponed):
-            return await self._ports.store.change(stored, event)
+            return await change(task, event, read=stored)
         with decision_span(stored.record, _NAMES[type(event)]):
-            return await self._ports.store.change(stored, replace(event, traceparent=current_traceparent()))
+            return await change(task, replace(event, traceparent=current_traceparent()), read=stored)
 
 
 class Leftovers:
@@ -159,10 +167,17 @@ class Leftovers:
     async def _send_one(self, report: SweepReport, announcement: Announcement) -> bool:
         with report.surviving(f"task {announcement.task}: {announcement.kind}"):
             await self._ports.announcements.send(announcement)
-            await self._ports.outbox.mark_sent(announcement)
+            await self._mark_sent(announcement)
             report.sent += 1
             return True
         return False
+
+    async def _mark_sent(self, announcement: Announcement) -> None:
+        """Record that it was sent; a row is left over if that is recorded already, or the task was purged."""
+        sent = AnnouncementSent(announcement=announcement, sent_at=self._ports.clock.now())
+        marked = await self._ports.store.change(announcement.task, sent)
+        if isinstance(marked, Refused) or not marked.events:
+            await self._ports.outbox.give_up(announcement)
 
     async def _drop_old(self, report: SweepReport, announcements: Sequence[Announcement]) -> None:
         oldest = self._ports.clock.now() - _DROPPED_AFTER

@@ -1,61 +1,48 @@
-"""Spans of HTTP requests: to this application, as ASGI middleware, and from it to remote services."""
+"""Spans of HTTP requests: to this application, and from it to remote services."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from fastapi import FastAPI
 from opentelemetry.trace import Span, SpanKind
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from functions.telemetry.fields import Field
 from functions.telemetry.messages import one_trace_each
 from functions.telemetry.spans import TRACEPARENT, context_of, current_traceparent, fail, span
 
-#: Where the ASGI adapter of azure-functions puts the trace of the host's own span, empty when it has none.
-_HOST_TRACE = "azure_functions.trace_context"
+if TYPE_CHECKING:
+    from starlette.types import Message, Scope, Send
+
+#: Where a request's scope holds the trace of the host's own span, empty when it has none.
+HOST_TRACE = "azure_functions.trace_context"
 
 
-def follow_requests(app: FastAPI, *, batches: Iterable[str] = ()) -> FastAPI:
-    """Make a span of every request to `app`; it is the outermost of its middleware."""
-    app.add_middleware(RequestSpans, batches=frozenset(batches))
-    return app
+@contextmanager
+def request_span(scope: Scope, send: Send, *, batches: Collection[str] = ()) -> Iterator[Send]:
+    """Follow a request to this application; give what its answer is to be sent by.
 
-
-class RequestSpans:
-    """Continues the caller's trace, or begins one; of a request it records method, route and status only.
-
-    Where the host made the server span, as in Azure, this one is a child of it. At the paths in `batches`
-    each order gets a trace of its own, linked to the request.
+    It continues the caller's trace, or begins one, and records method, route and status only. Where the host
+    made the server span, as in Azure, this one is a child of it. At the paths in `batches` each order gets a
+    trace of its own, linked to the request.
     """
+    hosts = getattr(scope.get(HOST_TRACE), "trace_parent", None)
+    kind = SpanKind.INTERNAL if hosts else SpanKind.SERVER
+    method: str = scope["method"]
+    separately = one_trace_each() if scope["path"] in batches else nullcontext()
+    parent = context_of(hosts or _header(scope, TRACEPARENT))
+    with span(method, {Field.METHOD: method}, kind=kind, parent=parent) as begun, separately:
 
-    def __init__(self, app: ASGIApp, *, batches: frozenset[str]) -> None:
-        self._app = app
-        self._batches = batches
+        async def answer(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                _set_status(begun, message["status"], fails_from=HTTPStatus.INTERNAL_SERVER_ERROR)
+            await send(message)
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on, inside a span."""
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
-        hosts = getattr(scope.get(_HOST_TRACE), "trace_parent", None)
-        kind = SpanKind.INTERNAL if hosts else SpanKind.SERVER
-        method: str = scope["method"]
-        separately = one_trace_each() if scope["path"] in self._batches else nullcontext()
-        parent = context_of(hosts or _header(scope, TRACEPARENT))
-        with span(method, {Field.METHOD: method}, kind=kind, parent=parent) as begun, separately:
-
-            async def answer(message: Message) -> None:
-                if message["type"] == "http.response.start":
-                    _set_status(begun, message["status"], fails_from=HTTPStatus.INTERNAL_SERVER_ERROR)
-                await send(message)
-
-            await self._app(scope, receive, answer)
-            _set_route(begun, method, getattr(scope.get("route"), "path", None))
+        yield answer
+        _set_route(begun, method, getattr(scope.get("route"), "path", None))
 
 
 def _header(scope: Scope, name: str) -> str | None:

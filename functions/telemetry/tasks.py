@@ -18,9 +18,9 @@ from functions.telemetry.fields import Facts, Field
 from functions.telemetry.spans import context_of, links_to, span
 
 
-def claim_span(record: TaskRecord, epoch: Epoch) -> AbstractContextManager[Span]:
-    """Follow the claim of the Scheduler of `epoch`."""
-    return _epoch_span("claim", record, epoch, {})
+def run_steps_span(record: TaskRecord, epoch: Epoch) -> AbstractContextManager[Span]:
+    """Follow a run of `run_steps` of the Scheduler of `epoch`."""
+    return _epoch_span("run_steps", record, epoch, {})
 
 
 def step_span(record: TaskRecord, step: Step, epoch: Epoch) -> AbstractContextManager[Span]:

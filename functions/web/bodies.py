@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import dataclass, field
 from http import HTTPStatus
 from math import isfinite
-from typing import NoReturn
+from typing import Any, NoReturn
 
+from fastapi import Request, Response
+from fastapi.routing import APIRoute
 from starlette.datastructures import Headers
-from starlette.requests import Request
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.requests import ClientDisconnect
+from starlette.types import Receive, Scope
 
 from functions.web.problems import ProblemError
 
@@ -29,64 +31,84 @@ class BodyLimit:
     most_depth: int = MOST_DEPTH
 
 
+@dataclass(frozen=True, slots=True)
 class BodyLimits:
-    """Refuses bodies over the limit with 413, other types than JSON with 415, and invalid JSON with 400.
+    """The limit of an application's bodies; `larger` are those of routes that take more, by method, path."""
 
-    `larger` are the limits of the routes that take more, by method and path.
-    """
+    usual: BodyLimit
+    larger: Mapping[tuple[str, str], BodyLimit] = field(default_factory=dict)
 
-    def __init__(
-        self, app: ASGIApp, *, limit: BodyLimit, larger: Mapping[tuple[str, str], BodyLimit] | None = None
-    ) -> None:
-        self._app = app
-        self._limit = limit
-        self._larger = larger or {}
+    async def read(self, scope: Scope, headers: Headers, receive: Receive) -> None:
+        """Read and parse the body, if the method has one, and keep both in the scope.
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Let the request through. Raises `ProblemError` 400, 413 and 415."""
-        if scope["type"] == "http" and scope["method"] in _WITH_BODY:
-            limit = self._larger.get((scope["method"], scope["path"]), self._limit)
-            body = await _read(Request(scope, receive), limit.most_bytes)
-            _check(scope, body, limit.most_depth)
-            receive = _replay(body)
-        await self._app(scope, receive, send)
+        Raises `ProblemError`: 413 over the limit, 415 for other types than JSON, 400 for invalid JSON.
+        """
+        if scope["method"] not in _WITH_BODY:
+            return
+        limit = self.larger.get((scope["method"], scope["path"]), self.usual)
+        scope["body"] = body = await _read(receive, limit.most_bytes)
+        if headers.get("content-type", "").split(";")[0].strip().lower() != "application/json":
+            raise ProblemError(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "The body must be application/json.")
+        if body:
+            scope["json"] = parse_json(body, limit.most_depth)
 
 
-async def _read(request: Request, most_bytes: int) -> bytes:
-    body = bytearray()
-    async for chunk in request.stream():
-        body += chunk
+class ReadRequest(Request):
+    """A request whose body `BodyLimits` has read and parsed already."""
+
+    async def body(self) -> bytes:
+        """Give the body as it came."""
+        body: bytes = self.scope["body"]
+        return body
+
+    async def json(self) -> Any:
+        """Give what the body holds."""
+        return self.scope["json"]
+
+
+class ReadRoute(APIRoute):
+    """A route that has FastAPI validate what was parsed, instead of parsing the body once more."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        """Hand over the request as one that was read."""
+        handle = super().get_route_handler()
+
+        async def handle_read(request: Request) -> Response:
+            return await handle(ReadRequest(request.scope))
+
+        return handle_read
+
+
+async def _read(receive: Receive, most_bytes: int) -> bytes:
+    body, more = b"", True
+    while more:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise ClientDisconnect
+        body += message.get("body", b"")
         if len(body) > most_bytes:
             text = f"A body holds at most {most_bytes} bytes here."
             raise ProblemError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, text)
-    return bytes(body)
+        more = message.get("more_body", False)
+    return body
 
 
-def _check(scope: Scope, body: bytes, most_depth: int) -> None:
-    content_type = Headers(scope=scope).get("content-type", "")
-    if content_type.split(";")[0].strip().lower() != "application/json":
-        raise ProblemError(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "The body must be application/json.")
-    if body and (fault := json_fault(body, most_depth)):
-        raise ProblemError(HTTPStatus.BAD_REQUEST, fault)
-
-
-def _replay(body: bytes) -> Receive:
-    async def receive() -> Message:
-        return {"type": "http.request", "body": body, "more_body": False}
-
-    return receive
-
-
-def json_fault(body: bytes, most_depth: int = MOST_DEPTH) -> str | None:
-    """Tell why a body is not UTF-8 JSON with finite numbers, nested no deeper than `most_depth`; or None."""
-    too_deep = f"The body is nested deeper than {most_depth} levels."
+def parse_json(body: bytes, most_depth: int = MOST_DEPTH) -> object:
+    """Parse UTF-8 JSON with finite numbers, nested no deeper than `most_depth`. Raises `ProblemError` 400."""
     try:
         content = json.loads(body.decode(), parse_constant=_refuse, parse_float=_finite)
     except ValueError:
-        return "The body is not JSON."
+        raise ProblemError(HTTPStatus.BAD_REQUEST, "The body is not JSON.") from None
     except RecursionError:
-        return too_deep
-    return too_deep if _is_deeper(content, most_depth) else None
+        raise _too_deep(most_depth) from None
+    # A body that opens fewer objects and lists can't be deeper; most need no closer look.
+    if body.count(b"{") + body.count(b"[") > most_depth and _is_deeper(content, most_depth):
+        raise _too_deep(most_depth)
+    return content
+
+
+def _too_deep(most_depth: int) -> ProblemError:
+    return ProblemError(HTTPStatus.BAD_REQUEST, f"The body is nested deeper than {most_depth} levels.")
 
 
 def _refuse(constant: str) -> NoReturn:

@@ -8,11 +8,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from http import HTTPStatus
-from typing import Annotated
 
-from fastapi import Depends, Request
+from fastapi import Request
 from pyrate_limiter import Duration, Rate, TokenBucket
-from starlette.types import ASGIApp, Receive, Scope, Send
 
 from functions.pattern.ports import Clock
 from functions.web.callers import Caller
@@ -80,29 +78,21 @@ class RunningTime:
 
 
 class CallerCaps:
-    """Refuses with 429 what exceeds a caller's caps, before the body is read.
+    """Refuses what exceeds a caller's caps.
 
     Instances count each for itself and forget when they end, so the caps of an application are those of
     one instance times the instances.
     """
 
-    def __init__(self, app: ASGIApp, *, caps: Caps, clock: Clock) -> None:
-        self._app = app
+    def __init__(self, caps: Caps, clock: Clock) -> None:
         self._caps = caps
         self._time = RunningTime(clock)
         self._allowances: dict[str, Allowance] = {}
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Let the request through. Raises `ProblemError` 429."""
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
-        caller: Caller = scope["caller"]
-        with self._admitted(self._allowance_of(caller.name)) as scope["allowance"]:
-            await self._app(scope, receive, send)
-
     @contextmanager
-    def _admitted(self, allowance: Allowance) -> Iterator[Allowance]:
+    def admitted(self, caller: Caller) -> Iterator[Allowance]:
+        """Count a request of the caller while it lasts; give what is left. Raises `ProblemError` 429."""
+        allowance = self._allowance_of(caller.name)
         if allowance.in_flight >= self._caps.in_flight:
             raise _too_many(f"At most {self._caps.in_flight} requests at a time.", seconds=1)
         if wait := allowance.wait():
@@ -128,10 +118,7 @@ def _too_many(detail: str, *, seconds: float) -> ProblemError:
     return ProblemError(HTTPStatus.TOO_MANY_REQUESTS, detail, headers=headers)
 
 
-async def _allowance_of(request: Request) -> Allowance:
+def allowance_of(request: Request) -> Allowance:
+    """Give what the caller may still ask for, to a route that costs more than one request."""
     allowance: Allowance = request.scope["allowance"]
     return allowance
-
-
-#: What the caller may still ask for, as a parameter of a route that costs more than one request.
-CallersAllowance = Annotated[Allowance, Depends(_allowance_of)]

@@ -10,8 +10,10 @@ from __future__ import annotations
 import logging
 import socket
 from contextlib import suppress
+from functools import cache
 from ipaddress import IPv4Address, IPv6Address, ip_address
 
+from aiohttp import ClientSession, TCPConnector
 from aiohttp.abc import AbstractResolver, ResolveResult
 from aiohttp.resolver import DefaultResolver
 from pydantic import HttpUrl
@@ -76,3 +78,19 @@ def _may_be_reached(address: Address, *, here: bool) -> bool:
     if plain == _PLATFORM:
         return False
     return not (plain.is_link_local or plain.is_multicast or plain.is_unspecified or plain.is_reserved)
+
+
+@cache
+def http_session() -> ClientSession:
+    """Open the HTTP client at its first use, when there is an event loop; it lives as long as the process."""
+    return ClientSession(connector=_connector())
+
+
+@cache
+def once_session() -> ClientSession:
+    """Open the HTTP client for what must be sent once: each request has a connection of its own."""
+    return ClientSession(connector=_connector(force_close=True))
+
+
+def _connector(*, force_close: bool = False) -> TCPConnector:
+    return TCPConnector(limit=0, limit_per_host=200, resolver=CheckedResolver(), force_close=force_close)

@@ -106,7 +106,12 @@ def documented_problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
 
 def install_problems(app: FastAPI) -> None:
     """Make every error of `app` a problem document; call it last, so that all other middleware is inside."""
+    handle_errors(app)
     app.add_middleware(LastResort)
+
+
+def handle_errors(app: FastAPI) -> None:
+    """Make the errors that routes of `app` are expected to raise problem documents."""
     for kind in (ProblemError, TransientError, PayloadTooLargeError, HTTPException, RequestValidationError):
         app.add_exception_handler(kind, _answer)
 
@@ -122,16 +127,16 @@ class LastResort:
         try:
             await self._app(scope, receive, send)
         except Exception as error:  # noqa: BLE001 - an unexpected error can be of any type
-            answer = _answer_to(error, doing=f"{scope['method']} {scope['path']}")
-            await answer(scope, receive, send)
+            await answer_to(error, scope)(scope, receive, send)
 
 
 async def _answer(request: Request, error: Exception) -> JSONResponse:
-    return _answer_to(error, doing=f"{request.method} {request.url.path}")
+    return answer_to(error, request.scope)
 
 
-def _answer_to(error: Exception, *, doing: str) -> JSONResponse:
-    document = problem_of(error, doing=doing)
+def answer_to(error: Exception, scope: Scope) -> JSONResponse:
+    """Make the answer to a request that ended with an error."""
+    document = problem_of(error, doing=f"{scope['method']} {scope['path']}")
     later = {"Retry-After": "5"} if document.status == HTTPStatus.SERVICE_UNAVAILABLE else {}
     further = error.headers if isinstance(error, ProblemError | HTTPException) else None
     return JSONResponse(

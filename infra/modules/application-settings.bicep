@@ -17,6 +17,16 @@ type ApplicationSettings = {
   @maxLength(1000)
   replyQueues: string?
 
+  @description('Steps of one task that one activity runs side by side.')
+  @minValue(1)
+  @maxValue(100)
+  stepsAtOnce: int?
+
+  @description('The time that the host lets a function run, as host.json says.')
+  @minValue(30)
+  @maxValue(86400)
+  functionTimeoutSeconds: int?
+
   @description('Complete-by limits to change, such as orders.payment=30,other.step=5.')
   @maxLength(1000)
   stepSeconds: string?
@@ -74,6 +84,8 @@ type ApplicationSettings = {
 func settingsOf(application ApplicationSettings) object => {
   STATE_SHARDS: string(application.?stateShards ?? 16)
   PICK_UP_SECONDS: string(application.?pickUpSeconds ?? 60)
+  STEPS_AT_ONCE: string(application.?stepsAtOnce ?? 16)
+  FUNCTION_TIMEOUT_SECONDS: string(application.?functionTimeoutSeconds ?? 300)
   REPLY_QUEUES: application.?replyQueues ?? ''
   STEP_SECONDS: application.?stepSeconds ?? ''
   AGENTS_ELSEWHERE: application.?agentsElsewhere ?? ''

@@ -36,8 +36,8 @@ param alertWebhookUrl string
 
 var packageContainer = 'app-package'
 
-// The application makes these too, when they are missing: functions/store/tables.py, functions/services/service.py.
-var stateTables = ['Tasks', 'Rejected']
+// The application makes these too, when they are missing: functions/store/, functions/services/service.py.
+var stateTables = ['Tasks', 'Rejected', 'AgentRequests']
 var sampleTables = ['Accounts', 'ServiceFaults', 'Payments', 'Packages', 'Transports', 'Drones', 'Deliveries']
 
 module identity 'identity.bicep' = {

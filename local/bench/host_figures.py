@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
 
 import aiohttp
 
 #: Seconds after which a phase counts as failed.
 _PATIENCE = 300.0
 _LOOK_EVERY = 0.05
+_INSTANCES = "/runtime/webhooks/durabletask/instances"
+#: History holds the start and the end of each episode, which no view of it shows.
+_EVENTS_AN_EPISODE = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,14 +29,8 @@ class Figures:
 
     def since(self, before: Figures) -> Figures:
         """Return the counts from `before` until this."""
-        return Figures(
-            transactions=self.transactions - before.transactions,
-            operations=self.operations - before.operations,
-            reads=self.reads - before.reads,
-            messages=self.messages - before.messages,
-            episodes=self.episodes - before.episodes,
-            activities=self.activities - before.activities,
-        )
+        names = (each.name for each in fields(self))
+        return Figures(**{name: getattr(self, name) - getattr(before, name) for name in names})
 
 
 async def completed_orchestrations(session: aiohttp.ClientSession) -> int:
@@ -40,11 +38,24 @@ async def completed_orchestrations(session: aiohttp.ClientSession) -> int:
     return (await _durable(session)).get("orchestrations_completed", 0)
 
 
-async def until_completed(session: aiohttp.ClientSession, count: int) -> None:
-    """Wait until the host has completed `count` orchestrations. Raises `TimeoutError`."""
-    async with asyncio.timeout(_PATIENCE):
-        while await completed_orchestrations(session) < count:  # noqa: ASYNC110 - another process counts
-            await asyncio.sleep(_LOOK_EVERY)
+async def until_completed(
+    session: aiohttp.ClientSession, count: int, show: Callable[[int], None] = lambda _: None
+) -> None:
+    """Wait until the host has completed `count` orchestrations, and `show` each count on the way.
+
+    Raises `TimeoutError`.
+    """
+    completed = 0
+    try:
+        async with asyncio.timeout(_PATIENCE):
+            while (completed := await completed_orchestrations(session)) < count:
+                show(completed)
+                await asyncio.sleep(_LOOK_EVERY)
+    except TimeoutError:
+        raise TimeoutError(
+            f"{count - completed} orchestrations were not completed within {_PATIENCE:g} s"
+        ) from None
+    show(completed)
 
 
 async def read_figures(session: aiohttp.ClientSession) -> Figures:
@@ -60,6 +71,27 @@ async def read_figures(session: aiohttp.ClientSession) -> Figures:
         episodes=durable.get("episodes_run", 0),
         activities=durable.get("activities_run", 0),
     )
+
+
+async def history_events(session: aiohttp.ClientSession, tasks: Sequence[str], figures: Figures) -> int:
+    """Count the events in the Durable history of tasks; `figures` are those of their orchestrations.
+
+    What is shown of history leaves out each episode's start and end, and that an activity was scheduled.
+    """
+    shown = await asyncio.gather(*(_shown_events(session, task) for task in tasks))
+    return sum(shown) + figures.episodes * _EVENTS_AN_EPISODE + figures.activities
+
+
+async def _shown_events(session: aiohttp.ClientSession, task: str) -> int:
+    found = {"instanceIdPrefix": f"{task}.", "showInput": "false"}
+    async with session.get(_INSTANCES, params=found, raise_for_status=True) as answer:
+        instances = [each["instanceId"] for each in await answer.json()]
+    count = 0
+    for instance in instances:
+        shown = {"showHistory": "true", "showInput": "false"}
+        async with session.get(f"{_INSTANCES}/{instance}", params=shown, raise_for_status=True) as answer:
+            count += len((await answer.json())["historyEvents"])
+    return count
 
 
 async def _durable(session: aiohttp.ClientSession) -> dict[str, int]:

@@ -8,8 +8,16 @@ from dataclasses import dataclass
 
 import aiohttp
 
-from local.bench.host_figures import Figures, completed_orchestrations, read_figures, until_completed
-from local.callers.client import SAMPLE_ORDER, OrderStatus
+from local.bench.host_figures import (
+    Figures,
+    completed_orchestrations,
+    history_events,
+    read_figures,
+    until_completed,
+)
+from local.bench.progress import Phase
+from local.bench.workloads import Workload
+from local.callers.client import OrderStatus
 
 _CONNECTIONS = 50
 
@@ -25,8 +33,9 @@ class OrdersMeasured:
     finished_rate: float
     end_to_end_seconds: list[float]
     figures: Figures
+    history_events: int
 
-    def per_order(self, counted: int) -> float:
+    def per_order(self, counted: float) -> float:
         """Return a count per order."""
         return counted / self.count
 
@@ -36,42 +45,46 @@ def connect(url: str) -> aiohttp.ClientSession:
     return aiohttp.ClientSession(url, connector=aiohttp.TCPConnector(limit=_CONNECTIONS))
 
 
-async def one_at_a_time(session: aiohttp.ClientSession, count: int) -> OrdersMeasured:
+async def one_at_a_time(session: aiohttp.ClientSession, workload: Workload, phase: Phase) -> OrdersMeasured:
     """Submit each order when the one before is finished."""
-    return await _measure(session, count, at_once=1)
+    return await _measure(session, workload, phase, at_once=1)
 
 
-async def all_at_once(session: aiohttp.ClientSession, count: int) -> OrdersMeasured:
+async def all_at_once(session: aiohttp.ClientSession, workload: Workload, phase: Phase) -> OrdersMeasured:
     """Submit all orders as fast as they are accepted."""
-    return await _measure(session, count, at_once=count)
+    return await _measure(session, workload, phase, at_once=phase.total)
 
 
-async def _measure(session: aiohttp.ClientSession, count: int, *, at_once: int) -> OrdersMeasured:
+async def _measure(
+    session: aiohttp.ClientSession, workload: Workload, phase: Phase, *, at_once: int
+) -> OrdersMeasured:
     before = await read_figures(session)
     done = await completed_orchestrations(session)
     submitted: list[tuple[str, float]] = []
     start = time.perf_counter()
-    for first in range(0, count, at_once):
-        submitted += await asyncio.gather(*(_submit(session) for _ in range(at_once)))
+    for first in range(0, phase.total, at_once):
+        submitted += await asyncio.gather(*(_submit(session, workload) for _ in range(at_once)))
         accepted_at = time.perf_counter()
-        await until_completed(session, done + first + at_once)
+        await until_completed(session, done + first + at_once, lambda completed: phase.show(completed - done))
     finished_at = time.perf_counter()
     figures = (await read_figures(session)).since(before)
-    orders = [await _look_at(session, location) for location, _ in submitted]
+    orders = await asyncio.gather(*(_look_at(session, location) for location, _ in submitted))
     return OrdersMeasured(
-        count=count,
+        count=phase.total,
         processed=sum(order.state == "Processed" for order in orders),
-        accepted_rate=count / (accepted_at - start),
+        accepted_rate=phase.total / (accepted_at - start),
         submit_seconds=[seconds for _, seconds in submitted],
-        finished_rate=count / (finished_at - start),
+        finished_rate=phase.total / (finished_at - start),
         end_to_end_seconds=[order.seconds for order in orders if order.seconds is not None],
         figures=figures,
+        history_events=await history_events(session, [order.id for order in orders], figures),
     )
 
 
-async def _submit(session: aiohttp.ClientSession) -> tuple[str, float]:
+async def _submit(session: aiohttp.ClientSession, workload: Workload) -> tuple[str, float]:
     start = time.perf_counter()
-    async with session.post("/api/orders", json=SAMPLE_ORDER, raise_for_status=True) as answer:
+    path = f"/api/{workload.resource}"
+    async with session.post(path, json=workload.body, raise_for_status=True) as answer:
         return answer.headers["Location"], time.perf_counter() - start
 
 

@@ -3,62 +3,86 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib.metadata import version
 
 import psutil
 from rich.table import Table
 
 from local.bench.orders import OrdersMeasured
-from local.bench.run import BenchResult
+from local.bench.run import BenchResult, WorkloadMeasured
 from local.callers.summary import percentile
+from local.platform import PartName
 
 _GIBIBYTE = 1024**3
 _PACKAGES = ("azure-functions-durable", "azure-data-tables", "azure-servicebus", "fastapi")
 
+type _Cell = Callable[[WorkloadMeasured], str]
+type _Phase = Callable[[WorkloadMeasured], OrdersMeasured]
+
 
 def report(measured: BenchResult) -> Table:
-    """Return the table to print."""
-    many = measured.many
-    table = Table("measure", "value", title=f"{many.count} orders at once on {_machine()}")
-    table.add_row("requests accepted", f"{many.accepted_rate:.0f}/s")
-    table.add_row("submit p50 / p99", _percentiles(many.submit_seconds))
-    table.add_row("end to end", f"{many.finished_rate:.1f} orders/s")
-    table.add_row("end to end p50 / p99", _percentiles(many.end_to_end_seconds))
-    table.add_row("end to end p50 / p99, one at a time", _percentiles(measured.single.end_to_end_seconds))
+    """Return the table to print: a column for each workload."""
+    workloads = measured.workloads
+    table = Table("measure", *(each.name for each in workloads), title=f"Orders on {_machine()}")
+
+    def add(what: str, cell: _Cell) -> None:
+        table.add_row(what, *map(cell, workloads))
+
+    table.add_row("[bold]one at a time")
+    _add_phase(add, lambda each: each.alone)
     table.add_section()
-    _add_engine(table, "2 activities, as an order has", measured.engine_two_activities, many.finished_rate)
-    _add_engine(table, "5 activities", measured.engine_five_activities, many.finished_rate)
+    table.add_row(f"[bold]{workloads[0].at_once.count} at once")
+    add("accepted", lambda each: f"{each.at_once.accepted_rate:.0f}/s")
+    add("submit p50 / p99", lambda each: _percentiles(each.at_once.submit_seconds))
+    add("processed", lambda each: f"{each.at_once.finished_rate:.1f} orders/s")
+    _add_phase(add, lambda each: each.at_once)
+    for part in workloads[0].usage.cpu_seconds:
+        table.add_row(
+            f"CPU an order, {part}", *(_milliseconds(_cpu_seconds(each, part)) for each in workloads)
+        )
+    [*_, five_steps] = workloads
+    host = _cpu_seconds(five_steps, PartName.HOST)
+    for within, share in measured.host_shares.items():
+        table.add_row(f"  of it {within}", "", _milliseconds(share * host))
+    for part in workloads[0].usage.peak_mebibytes:
+        peaks = (f"{each.usage.peak_mebibytes[part]:.0f} MiB" for each in workloads)
+        table.add_row(f"peak memory, {part}", *peaks)
     table.add_section()
-    _add_cost(table, "one at a time", measured.single)
-    _add_cost(table, f"{measured.in_flight.count} in flight", measured.in_flight)
-    table.add_section()
-    for process, mebibytes in measured.peak_memory.items():
-        table.add_row(f"peak memory, {process}", f"{mebibytes:.0f} MiB")
+    table.add_row("import of function_app", f"{measured.start.import_seconds:.2f} s")
+    table.add_row("platform's start until ready", f"{measured.start.ready_seconds:.2f} s")
+    table.add_row("Durable engine alone, one activity", f"{measured.engine_one_activity:.0f}/s")
+    table.add_row("Durable engine alone, five activities", f"{measured.engine_five_activities:.0f}/s")
     table.caption = ", ".join(f"{name} {version(name)}" for name in _PACKAGES)
     return table
 
 
-def _add_engine(table: Table, what: str, engine: float, end_to_end: float) -> None:
-    ratio = f"end to end is {end_to_end / engine:.2f} of it"
-    table.add_row(f"Durable engine alone, {what}", f"{engine:.0f} orchestrations/s; {ratio}")
+def _add_phase(add: Callable[[str, _Cell], None], phase: _Phase) -> None:
+    """Add what is known of each phase: how long an order took, and what it cost."""
+    add("end to end p50 / p99", lambda each: _percentiles(phase(each).end_to_end_seconds))
+    add("table transactions an order", _per_order(phase, lambda each: each.figures.transactions))
+    add("rows written an order", _per_order(phase, lambda each: each.figures.operations))
+    add("table reads an order", _per_order(phase, lambda each: each.figures.reads))
+    add("messages sent an order", _per_order(phase, lambda each: each.figures.messages))
+    add("Durable history events an order", _per_order(phase, lambda each: each.history_events))
+    add("activities an order", _per_order(phase, lambda each: each.figures.activities))
 
 
-def _add_cost(table: Table, what: str, measured: OrdersMeasured) -> None:
-    figures = measured.figures
-    counts = {
-        "table write transactions": figures.transactions,
-        "table entity operations": figures.operations,
-        "table reads": figures.reads,
-        "messages sent": figures.messages,
-        "orchestrator episodes": figures.episodes,
-        "activities": figures.activities,
-    }
-    for name, counted in counts.items():
-        table.add_row(f"an order's {name}, {what}", f"{measured.per_order(counted):.2f}")
+def _per_order(phase: _Phase, count: Callable[[OrdersMeasured], int]) -> _Cell:
+    return lambda each: f"{phase(each).per_order(count(phase(each))):.2f}"
+
+
+def _cpu_seconds(measured: WorkloadMeasured, part: str) -> float:
+    return measured.at_once.per_order(measured.usage.cpu_seconds[part])
+
+
+def _milliseconds(seconds: float) -> str:
+    return f"{seconds * 1000:.1f} ms"
 
 
 def _percentiles(seconds: Sequence[float]) -> str:
+    if not seconds:
+        return "-"
     return f"{percentile(seconds, 50) * 1000:.0f} / {percentile(seconds, 99) * 1000:.0f} ms"
 
 

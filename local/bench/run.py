@@ -1,83 +1,140 @@
-"""One run of the benchmark: the engine alone, then orders on the whole platform."""
+"""One run of the benchmark: each workload on a platform of its own, then the Durable engine alone."""
 
 from __future__ import annotations
 
 import asyncio
+import os
 import tempfile
+import time
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-import psutil
-from rich.console import Console
+import aiohttp
 
-from local.bench.engine import engine_rate
+from local.bench.cpu_by_part import HostPart, cpu_shares
+from local.bench.engine import engine_rate, host_alone
+from local.bench.flame_graph import flame_graph
 from local.bench.orders import OrdersMeasured, all_at_once, connect, one_at_a_time
-from local.platform import ANY_PORTS, PartName, Platform, PlatformOptions
+from local.bench.processes import Usage, usage_of
+from local.bench.progress import Phases
+from local.bench.start_times import StartTimes, import_seconds
+from local.bench.workloads import FIVE_STEPS, ORDERS, Workload
+from local.platform import ANY_PORTS, ROOT, PartName, Platform, PlatformOptions
+from local.platform.blueprint import Blueprint, whole_platform
+from local.platform.settings import application_settings
 
-#: The number of orders in flight for which the cost in transactions is promised.
-IN_FLIGHT = 200
 _ONE_AT_A_TIME = 20
 _WARM_UP = 50
-#: Seconds between two readings of the memory.
-_LOOK_EVERY = 0.2
-_MEBIBYTE = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class WorkloadMeasured:
+    """The measurements of one workload; `usage` is that of the orders at once."""
+
+    name: str
+    alone: OrdersMeasured
+    at_once: OrdersMeasured
+    usage: Usage
 
 
 @dataclass(frozen=True, slots=True)
 class BenchResult:
-    """Everything that one run measured; rates are per second, memory is in MiB."""
+    """Everything that one run measured; the engine's rates are orchestrations per second."""
 
-    engine_two_activities: float
+    workloads: tuple[WorkloadMeasured, ...]
+    start: StartTimes
+    engine_one_activity: float
     engine_five_activities: float
-    single: OrdersMeasured
-    in_flight: OrdersMeasured
-    many: OrdersMeasured
-    peak_memory: dict[str, float]
+    #: Of five steps' CPU time in the host; empty without a flame graph.
+    host_shares: Mapping[HostPart, float]
 
     @property
     def all_processed(self) -> bool:
         """Whether every order of the run was processed."""
-        return all(each.processed == each.count for each in (self.single, self.in_flight, self.many))
+        phases = [phase for each in self.workloads for phase in (each.alone, each.at_once)]
+        return all(phase.processed == phase.count for phase in phases)
 
 
-async def measure(orders: int, console: Console) -> BenchResult:
-    """Measure, and print the progress; all state is in a temporary folder."""
-    with tempfile.TemporaryDirectory() as folder:
-        data = Path(folder)
-        console.print(f"the Durable engine alone, {orders} orchestrations …")
-        two = await engine_rate("two_activities", orders, data / "two")
-        five = await engine_rate("five_activities", orders, data / "five")
-        async with Platform(PlatformOptions(ports=ANY_PORTS, data=data / "whole")) as platform:
-            processes = {str(name): platform.pid(name) for name in PartName}
-            async with _peak_memory(processes) as peaks, connect(platform.addresses.host) as session:
-                await all_at_once(session, _WARM_UP)
-                console.print(f"{_ONE_AT_A_TIME} orders, one at a time …")
-                single = await one_at_a_time(session, _ONE_AT_A_TIME)
-                console.print(f"{IN_FLIGHT} orders in flight …")
-                in_flight = await all_at_once(session, IN_FLIGHT)
-                console.print(f"{orders} orders at once …")
-                many = await all_at_once(session, orders)
-        return BenchResult(two, five, single, in_flight, many, peaks)
+class BenchRun:
+    """Measures so many orders at once; with a `profile`, draws there what the host does with five steps.
 
+    The flame graph has a phase of its own, because sampling slows the host down.
+    """
 
-@asynccontextmanager
-async def _peak_memory(processes: Mapping[str, int]) -> AsyncIterator[dict[str, float]]:
-    """Yield a mapping that holds, at the end of the block, each process's peak resident memory in MiB."""
-    peaks = dict.fromkeys(processes, 0.0)
-    watched = {name: psutil.Process(pid) for name, pid in processes.items()}
+    def __init__(self, orders: int, phases: Phases, profile: Path | None = None) -> None:
+        self._orders = orders
+        self._phases = phases
+        self._profile = profile
+        self._running: Platform | None = None
 
-    async def look() -> None:
-        while True:
-            for name, process in watched.items():
-                peaks[name] = max(peaks[name], process.memory_info().rss / _MEBIBYTE)
-            await asyncio.sleep(_LOOK_EVERY)
+    def kill_all_now(self) -> None:
+        """End every part with SIGKILL without waiting."""
+        if self._running is not None:
+            self._running.kill_all_now()
 
-    looking = asyncio.create_task(look())
-    try:
-        yield peaks
-    finally:
-        looking.cancel()
-        with suppress(asyncio.CancelledError, psutil.Error):
-            await looking
+    async def measure(self) -> BenchResult:
+        """Measure everything; all state is in a temporary folder. Raises `PlatformError`, `TimeoutError`."""
+        with tempfile.TemporaryDirectory(prefix="bench-") as name:
+            folder = Path(name)
+            five_steps, shares = await self._five_steps(folder / "five-steps")
+            orders, start = await self._sample_orders(folder / "orders")
+            one, five = await self._engine_alone(folder / "engine")
+        return BenchResult((orders, five_steps), start, one, five, shares)
+
+    async def _five_steps(self, folder: Path) -> tuple[WorkloadMeasured, Mapping[HostPart, float]]:
+        async with self._platform(FIVE_STEPS.options(folder)) as (platform, session):
+            measured = await self._workload(FIVE_STEPS, platform, session)
+            if self._profile is None:
+                return measured, {}
+            await platform.unless_a_part_fails(self._draw(platform, session, self._profile))
+            return measured, cpu_shares(await asyncio.to_thread(self._profile.read_text, encoding="utf-8"))
+
+    async def _draw(self, platform: Platform, session: aiohttp.ClientSession, file: Path) -> None:
+        phase = self._phases.begin("five steps, sampled", self._orders)
+        title = f"Functions host, {self._orders} orders of five steps at once: what holds the interpreter"
+        async with flame_graph(platform.pid(PartName.HOST), file, title):
+            await all_at_once(session, FIVE_STEPS, phase)
+
+    async def _sample_orders(self, folder: Path) -> tuple[WorkloadMeasured, StartTimes]:
+        options, begun = ORDERS.options(folder), time.perf_counter()
+        async with self._platform(options) as (platform, session):
+            ready = time.perf_counter() - begun
+            settings = application_settings(ROOT, os.environ, platform.addresses, options.settings)
+            start = StartTimes(await import_seconds(settings), ready)
+            return await self._workload(ORDERS, platform, session), start
+
+    async def _workload(
+        self, workload: Workload, platform: Platform, session: aiohttp.ClientSession
+    ) -> WorkloadMeasured:
+        return await platform.unless_a_part_fails(self._phases_of(workload, platform, session))
+
+    async def _phases_of(
+        self, workload: Workload, platform: Platform, session: aiohttp.ClientSession
+    ) -> WorkloadMeasured:
+        begin, name = self._phases.begin, workload.name
+        await all_at_once(session, workload, begin(f"{name}, to warm up", _WARM_UP))
+        alone = await one_at_a_time(session, workload, begin(f"{name}, one at a time", _ONE_AT_A_TIME))
+        processes = {str(part): platform.pid(part) for part in PartName}
+        async with usage_of(processes) as usage:
+            at_once = await all_at_once(session, workload, begin(f"{name}, at once", self._orders))
+        return WorkloadMeasured(name, alone, at_once, usage)
+
+    async def _engine_alone(self, folder: Path) -> tuple[float, float]:
+        options, begin = PlatformOptions(ports=ANY_PORTS, data=folder), self._phases.begin
+        async with self._platform(options, host_alone) as (_, session):
+            one = await engine_rate(session, "one_activity", begin("engine, one activity", self._orders))
+            five = await engine_rate(
+                session, "five_activities", begin("engine, five activities", self._orders)
+            )
+            return one, five
+
+    @asynccontextmanager
+    async def _platform(
+        self, options: PlatformOptions, blueprint: Blueprint = whole_platform
+    ) -> AsyncIterator[tuple[Platform, aiohttp.ClientSession]]:
+        """Run a platform, and a session with its host."""
+        self._running = Platform(options, blueprint)
+        async with self._running as platform, connect(platform.addresses.host) as session:
+            yield platform, session

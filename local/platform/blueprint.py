@@ -1,4 +1,4 @@
-"""The three parts of the real platform, and the order in which they start."""
+"""The three parts of the real platform, which of them waits for which, and the order in which they stop."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from local.platform.errors import StartRefusedError
+from local.platform.imports import imported_modules
 from local.platform.options import Addresses, PlatformOptions
 from local.platform.parts import Part, PartName, Readiness
 from local.platform.process import ROOT
@@ -15,7 +16,7 @@ from local.platform.queues import declared_queues, write_bound_queues
 from local.platform.readiness import until_answered
 from local.platform.settings import application_settings
 
-#: Groups of parts that start together, in the order of the groups; they stop in the opposite order.
+#: Groups of parts. All start at once; the last group stops first, and the parts of a group stop together.
 type Stages = Sequence[Sequence[Part]]
 #: Makes the parts from the options and the ports in use.
 type Blueprint = Callable[[PlatformOptions, Addresses], Stages]
@@ -24,7 +25,7 @@ _AZURITE = ROOT / "node_modules" / ".bin" / "azurite"
 
 
 def whole_platform(options: PlatformOptions, addresses: Addresses) -> Stages:
-    """Return Azurite and the broker, then the host, which needs both.
+    """Return Azurite and the broker, and the host, which needs both and stops before them.
 
     Raises `StartRefusedError` when Azurite is not installed, or a settings file cannot be read.
     """
@@ -93,7 +94,13 @@ def _host(addresses: Addresses, folder: Path, app: Path, settings: Mapping[str, 
         command=(
             *(sys.executable, "-m", "functions_local", "--app", str(app), "--data", str(folder)),
             *("--port", str(addresses.ports.host)),
+            *(f"--preload={module}" for module in imported_modules(app)),
         ),
+        # An app may use its tables as soon as it is loaded; a listener that finds no broker tries again late.
+        after={
+            PartName.AZURITE: ("--after", addresses.table),
+            PartName.BROKER: ("--after", f"127.0.0.1:{addresses.ports.service_bus}"),
+        },
         environment=settings,
         ready=Readiness(addresses.host_status),
         stop_within=1.5,

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Awaitable
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import Awaitable
+from contextlib import AsyncExitStack
+from dataclasses import replace
 from types import TracebackType
 from typing import NoReturn, Self
 
@@ -53,7 +54,8 @@ class Platform:
             self._parts = {part.name: part for stage in stages for part in stage}
             self._watchdog = await resources.enter_async_context(Watchdog.running())
             for stage in stages:
-                await resources.enter_async_context(self._stage([part.name for part in stage]))
+                resources.push_async_callback(self._stop_together, [part.name for part in stage])
+            await self.unless_a_part_fails(self._start_together())
             self._resources = resources.pop_all()
         return self
 
@@ -75,15 +77,15 @@ class Platform:
         """Start a part that is not running, on its ports and data, and wait until it is ready."""
         if name in self._running:
             raise ValueError(f"{name} is running already.")
-        part = self._parts[name]
+        part = self._with_its_waits(self._parts[name])
         if part.prepare is not None:
             await part.prepare()
         process = await PartProcess.start(part, self._watchdog, self._lock)
         self._running[name] = process
+        await until_ready(process)
         watcher = asyncio.create_task(self._watch(process), name=f"watch {name}")
         self._watchers.add(watcher)
         watcher.add_done_callback(self._watchers.discard)
-        await until_ready(process)
 
     async def stop(self, name: PartName) -> None:
         """Stop a part gently."""
@@ -128,19 +130,18 @@ class Platform:
         for process in self._running.values():
             process.kill_now()
 
-    @asynccontextmanager
-    async def _stage(self, names: list[PartName]) -> AsyncIterator[None]:
-        """Run parts that start and stop together."""
-        try:
-            await self._start_together(names)
-            yield
-        finally:
-            await asyncio.gather(*(self.stop(name) for name in names if name in self._running))
+    def _with_its_waits(self, part: Part) -> Part:
+        """Let the part wait for those it needs; one that this platform does not have runs elsewhere."""
+        waits = [option for name, options in part.after.items() if name in self._parts for option in options]
+        return replace(part, command=(*part.command, *waits))
 
-    async def _start_together(self, names: list[PartName]) -> None:
+    async def _stop_together(self, names: list[PartName]) -> None:
+        await asyncio.gather(*(self.stop(name) for name in names if name in self._running))
+
+    async def _start_together(self) -> None:
         try:
             async with asyncio.TaskGroup() as group:
-                for name in names:
+                for name in self._parts:
                     group.create_task(self.start(name), name=f"start {name}")
         except ExceptionGroup as failures:
             raise failures.exceptions[0] from None

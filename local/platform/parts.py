@@ -33,7 +33,9 @@ class Readiness:
 class Part:
     """One process of the platform.
 
-    `environment` is added to the platform's own. `prepare` is awaited before each start. `stop_within` is
+    `environment` is added to the platform's own. All parts start at once; `after` names those that this one
+    itself waits for, if the platform has them, each with the options of its command that make it wait.
+    `prepare` is awaited before each start. `stop_within` is
     the time, in seconds, between SIGTERM and SIGKILL. A part that is not `crash_safe` loses accepted data
     when it is killed, so it is killed only if it does not stop.
     """
@@ -42,6 +44,7 @@ class Part:
     command: tuple[str, ...]
     ready: Readiness
     environment: Mapping[str, str] = field(default_factory=dict)
+    after: Mapping[PartName, tuple[str, ...]] = field(default_factory=dict)
     prepare: Callable[[], Awaitable[None]] | None = None
     stop_within: float = 2.0
     crash_safe: bool = True

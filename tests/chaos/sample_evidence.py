@@ -47,7 +47,7 @@ def step(state: str, epoch: int, *, started: float, finished: float | None = Non
 
 def task(state: str, epoch: int, **changed: Any) -> RawTask:
     """Make a task's row."""
-    row = RawTask(state=state, epoch=epoch, failure_count=0, direction="do", write_id=f"{state}-{epoch}")
+    row = RawTask(state=state, epoch=epoch, failure_count=0, direction="do", updated_at=START)
     return row.model_copy(update=changed)
 
 

@@ -95,7 +95,7 @@ def test_what_spoils_a_processed_order_is_found(invariant: Invariant, changed: d
         (Invariant.MUTUAL_EXCLUSION, [task("Processing", 2), task("Processed", 1)]),
         (Invariant.MUTUAL_EXCLUSION, [task("Processing", 1, locked_by="order-1.2")]),
         (Invariant.MONOTONE, [task("Processing", 1), task("Pending", 1)]),
-        (Invariant.MONOTONE, [task("Error", 1), task("Error", 1, write_id="another")]),
+        (Invariant.MONOTONE, [task("Error", 1), task("Error", 1, updated_at=after(1))]),
         (Invariant.MONOTONE, [task("Processed", 1), task("Pending", 2)]),
         (Invariant.FAILURE_COUNT, [task("Pending", 1, failure_count=7)]),
     ],

@@ -7,7 +7,7 @@ from typing import Any
 
 from functions.pattern.announcements import announcements
 from functions.pattern.events import Claimed, Recovered, Refused, StepStarted
-from functions.pattern.identity import Epoch, SchedulerId, TaskId
+from functions.pattern.identity import Epoch, SchedulerId, StartId, TaskId
 from functions.pattern.records import Order, TaskRecord
 from functions.pattern.transitions import admit, apply
 from functions.store.entities import (
@@ -63,7 +63,17 @@ def _recovered() -> TaskRecord:
     scheduler = SchedulerId("order-1.1")
     for event, at in (
         (Claimed(epoch=Epoch(1), scheduler=scheduler, start_by=_LATER), _NOW),
-        (StepStarted(epoch=Epoch(1), scheduler=scheduler, step=PAYMENT, complete_by=_LATER), _NOW),
+        (
+            StepStarted(
+                epoch=Epoch(1),
+                scheduler=scheduler,
+                step=PAYMENT,
+                complete_by=_LATER,
+                activity=1,
+                start_id=StartId("s"),
+            ),
+            _NOW,
+        ),
         (Recovered(epoch=Epoch(1), start_by=_LATER), _LATER),
     ):
         changed = apply(record, event, at)
@@ -74,7 +84,7 @@ def _recovered() -> TaskRecord:
 
 def _rows(record: TaskRecord) -> list[dict[str, Any]]:
     rows = [
-        task_entity(record.task, "a write"),
+        task_entity(record.task, ("a write",)),
         entity(order_row(record.order.task), record.order),
         *(entity(step_row(_TASK, number), step) for number, step in enumerate(record.steps)),
         *(entity(epoch_row(_TASK, closed.epoch), closed) for closed in record.history),

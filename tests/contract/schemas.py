@@ -32,7 +32,7 @@ def schema_files() -> Mapping[str, str]:
 
 
 def _schema(name: str, model: type[AgentRequest | AgentReply], mode: JsonSchemaMode, shown: list[Any]) -> str:
-    identity = {"$schema": _DIALECT, "$id": f"urn:scheduler-agent-supervisor:{name}:1"}
+    identity = {"$schema": _DIALECT, "$id": f"urn:scheduler-agent-supervisor:{name}:2"}
     schema = identity | model.model_json_schema(mode=mode) | {"examples": shown}
     return json.dumps(schema, indent=2, ensure_ascii=False) + "\n"
 

@@ -44,6 +44,10 @@ class Bench:
             "complete_by": _in(60),
             **changes,
         }
+        return self.send(request)
+
+    def send(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Send a request as it is."""
         self.requests.send_messages(ServiceBusMessage(json.dumps(request)))
         return request
 
@@ -52,7 +56,7 @@ class Bench:
         [message] = self.replies.receive_messages(max_wait_time=_PATIENCE)
         self.replies.complete_message(message)
         reply = AgentReply.model_validate_json(str(message))
-        for name in ("task_id", "step", "epoch", "token"):
+        for name in ("schema_version", "task_id", "step", "epoch", "token"):
             assert getattr(reply, name) == request[name]
         return reply
 
@@ -116,10 +120,27 @@ def test_late_request_is_not_answered(bench: Bench) -> None:
     assert "late/payment" not in bench.agent.payments()
 
 
+def test_known_outcome_of_what_is_sent_once_is_replied_late(bench: Bench) -> None:
+    """Again, with the token of each request; what was not begun by then is not begun."""
+    first = bench.hear(bench.ask("once", idempotent=False))
+    late = bench.ask("once", idempotent=False, complete_by=_in(-1))
+    assert bench.hear(late).result == first.result
+    bench.ask("never-begun", idempotent=False, complete_by=_in(-1))
+    assert bench.hear(bench.ask("next")).outcome is Outcome.COMPLETED
+    assert "never-begun/payment" not in bench.agent.payments()
+
+
+def test_request_of_the_schema_before_is_answered_in_it(bench: Bench) -> None:
+    """It lacks `idempotent`."""
+    request: dict[str, Any] = examples()[0][0] | {"task_id": "before", "effect_key": "before/payment/do"}
+    del request["idempotent"]
+    assert bench.hear(bench.send(request | {"schema_version": 1, "complete_by": _in(60)})).schema_version == 1
+
+
 def test_invalid_request_is_dead_lettered(bench: Bench) -> None:
     """It does not delay other requests."""
     bench.requests.send_messages(ServiceBusMessage("{"))
-    bench.ask("newer", schema_version=2)
+    bench.ask("newer", schema_version=3)
     assert bench.hear(bench.ask("after-them")).outcome is Outcome.COMPLETED
     dead = [message for _ in range(2) for message in bench.dead.receive_messages(max_wait_time=_PATIENCE)]
     assert [message.dead_letter_reason for message in dead] == ["not a request"] * 2

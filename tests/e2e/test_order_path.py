@@ -86,15 +86,15 @@ async def test_poison_message_is_rejected_and_others_are_processed(
 
 
 async def test_one_order_costs_few_requests(caller: Caller) -> None:
-    """One order at a time: at most 5 write transactions and 6 reads."""
+    """One order at a time: three write transactions (submission, start, reply) of ten rows, and no read."""
     before = await caller.figures()
     async with caller.session.post("/api/orders", json=ORDER) as answer:
         order_id = (await answer.json())["id"]
-    await _until_finished_without_reading(caller, before["transactions"] + 4)
+    await _until_finished_without_reading(caller, before["transactions"] + 3)
     after = await caller.figures()
     assert (await caller.until_state(order_id, "Processed"))["last_error"] is None
-    assert after["transactions"] - before["transactions"] <= 5
-    assert after["reads"] - before["reads"] <= 6
+    cost = {name: after[name] - before[name] for name in ("transactions", "operations", "reads")}
+    assert cost == {"transactions": 3, "operations": 10, "reads": 0}
 
 
 async def test_many_orders_share_transactions(caller: Caller) -> None:

@@ -35,6 +35,6 @@ async def test_other_number_of_shards_is_refused(tmp_path: Path) -> None:
     """Tasks would be looked up in the wrong shards, so the application does not start."""
     async with running(tmp_path, in_memory=False):
         pass
-    with pytest.raises(PartFailedError, match="setting STATE_SHARDS is 8, but the table has 16"):
+    with pytest.raises(PartFailedError, match="setting STATE_SHARDS is 8, but the table has 4"):
         async with running(tmp_path, {"STATE_SHARDS": "8"}, in_memory=False):
             pass

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -33,12 +33,14 @@ class RecordedSchedulers:
 
     def __init__(self) -> None:
         self.started: list[tuple[TaskId, Epoch]] = []
+        self.queued: list[tuple[StepName, ...]] = []
         self.woken: list[tuple[TaskId, Epoch, StepName, Mapping[str, Any]]] = []
         self.failing = False
 
-    async def start(self, task: TaskId, epoch: Epoch) -> None:
+    async def start(self, task: TaskId, epoch: Epoch, queued: Sequence[StepName]) -> None:
         """Record the start."""
         self.started.append((task, epoch))
+        self.queued.append(tuple(queued))
 
     async def wake(self, task: TaskId, epoch: Epoch, step: StepName, progress: Mapping[str, Any]) -> None:
         """Record the event sent to the instance, or raise as Durable Functions does."""

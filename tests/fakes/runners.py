@@ -1,4 +1,4 @@
-"""A runner of steps, with its recorder of outcomes, and the requests that it would send."""
+"""The activity `run_steps` for tests, and the messages to and from queue Agents that it would send."""
 
 from __future__ import annotations
 
@@ -7,25 +7,28 @@ from dataclasses import dataclass, field
 from itertools import count
 
 from functions.pattern.definition import Registry
-from functions.pattern.errors import TransientError
+from functions.pattern.errors import PermanentError, TransientError
 from functions.pattern.messages import AgentReply, AgentRequest
 from functions.pattern.ports import Agent, Clock
 from functions.pattern.store_ports import StateStore
-from functions.scheduler.outcomes import Outcomes
-from functions.scheduler.step_runner import StepRunner
+from functions.scheduler.run_steps import RunLimits, RunSteps
 from tests.fakes.ports import fake_ports
 
 
 @dataclass(slots=True)
 class RecordedRequests:
-    """Records what is sent to queue Agents; fails while `failing`."""
+    """Records what is sent to queue Agents; fails `faults` times before, and for good with a `refusal`."""
 
     sent: list[tuple[str, AgentRequest]] = field(default_factory=list)
-    failing: bool = False
+    faults: int = 0
+    refusal: str | None = None
 
     async def ask(self, agent: str, request: AgentRequest) -> None:
         """Keep it."""
-        if self.failing:
+        if self.refusal is not None:
+            raise PermanentError(self.refusal)
+        if self.faults > 0:
+            self.faults -= 1
             raise TransientError("no queue")
         self.sent.append((agent, request))
 
@@ -44,19 +47,26 @@ class RecordedReplies:
         self.sent.append(reply)
 
 
-def make_runner(
+def limits(*, at_once: int = 16, seconds: float = 300) -> RunLimits:
+    """Give a run's limits; what is ready has 30 seconds to start."""
+    return RunLimits(at_once=at_once, seconds=seconds, start_within=30)
+
+
+def make_runs(
     store: StateStore,
     agents: Mapping[str, Agent],
     registry: Registry,
     clock: Clock,
+    *,
     requests: RecordedRequests | None = None,
-) -> StepRunner:
-    """Create a runner with tokens `token-0000000001` and so on; the next step has 30 seconds to start."""
+    bounds: RunLimits | None = None,
+) -> RunSteps:
+    """Create the activity; its start ids and tokens are `id-0000000000001` and so on."""
     numbers = count(1)
     ports = fake_ports(
         store=store,
         clock=clock,
         agent_messages=requests or RecordedRequests(),
-        new_id=lambda: f"token-{next(numbers):010}",
+        new_id=lambda: f"id-{next(numbers):013}",
     )
-    return StepRunner(ports, Outcomes(ports, 30), agents, registry)
+    return RunSteps(ports, agents, registry, bounds or limits())

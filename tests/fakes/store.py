@@ -1,13 +1,15 @@
-"""A state store in memory, with the real transitions and a real compare-and-swap."""
+"""A state store in memory, with the real transitions and folds and a real compare-and-swap."""
 
 from __future__ import annotations
 
-from functions.pattern.events import Event, Refused
-from functions.pattern.identity import Epoch, TaskId
+from datetime import datetime
+
+from functions.pattern.events import Event, RefusalReason, Refused
+from functions.pattern.folding import Follow, Told, fold
+from functions.pattern.identity import TaskId
 from functions.pattern.ports import Clock
 from functions.pattern.records import TaskRecord
-from functions.pattern.store_ports import Admission, Admitted, Stored
-from functions.pattern.transitions import apply
+from functions.pattern.store_ports import Admission, Admitted, Changed, KnownOrder, Stored
 
 
 class MemoryStateStore:
@@ -18,6 +20,8 @@ class MemoryStateStore:
         self._tasks: dict[TaskId, Stored] = {}
         self.writes = 0
         self.failure: Exception | None = None
+        #: Until when each change was to be tried.
+        self.limits: list[datetime | None] = []
 
     async def admit(self, record: TaskRecord) -> Admitted:
         """Record a new task."""
@@ -33,22 +37,49 @@ class MemoryStateStore:
         self._fail_if_set()
         return self._tasks.get(task)
 
-    async def recall(self, task: TaskId, epoch: Epoch) -> Stored | None:  # noqa: ARG002 - the port's signature
+    async def known(self, task: TaskId) -> TaskRecord | None:
         """Return the current record: there is no other process."""
-        return await self.load(task)
+        stored = await self.load(task)
+        return None if stored is None else stored.record
+
+    async def order(self, task: TaskId) -> KnownOrder | None:
+        """Give which order is recorded under an id."""
+        stored = await self.load(task)
+        if stored is None:
+            return None
+        return KnownOrder(digest=stored.record.order.digest, submitter=stored.record.order.submitter)
 
     async def check(self) -> None:
         """Answer."""
         self._fail_if_set()
 
-    async def change(self, stored: Stored, event: Event) -> Stored | Refused:
-        """Apply `event` to the current record, which has the effect of a compare-and-swap."""
+    async def change(
+        self,
+        task: TaskId,
+        event: Event,
+        *,
+        until: datetime | None = None,
+        follow: Follow | None = None,
+        read: Stored | None = None,  # noqa: ARG002 - the port's signature
+    ) -> Changed | Refused:
+        """Fold `event` and what follows into the current record: the effect of a compare-and-swap."""
+        self.limits.append(until)
         self._fail_if_set()
-        now = self._tasks[stored.record.order.task]
-        outcome = apply(now.record, event, self._clock.now())
-        if isinstance(outcome, Refused):
-            return outcome
-        return now if outcome is now.record else self.put(outcome)
+        if task not in self._tasks:
+            return Refused(RefusalReason.NO_SUCH_TASK)
+        folded = fold(self.record(task), [Told(event, follow)], self._clock.now())
+        [answer] = folded.answers
+        if isinstance(answer.fault, Refused):
+            return answer.fault
+        if answer.fault is not None:
+            raise answer.fault
+        if answer.changes:
+            self.put(folded.record)
+        return Changed(answer.record, answer.events)
+
+    async def note(self, task: TaskId, event: Event) -> None:
+        """Take the event at once."""
+        await self.change(task, event)
 
     def put(self, record: TaskRecord) -> Stored:
         """Store `record`, whatever was stored before."""

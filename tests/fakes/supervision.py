@@ -8,7 +8,8 @@ from typing import Any
 
 from functions.pattern.announcements import Announcement
 from functions.pattern.errors import TransientError
-from functions.pattern.identity import Epoch, TaskId
+from functions.pattern.identity import Epoch, StepName, TaskId
+from functions.pattern.records import Task
 from functions.pattern.supervision import SupervisionPolicy
 
 #: Two immediate recoveries, one after a minute; clock skew of at most five seconds.
@@ -25,17 +26,11 @@ class MemoryOutbox:
 
     def __init__(self, *waiting: Announcement) -> None:
         self.waiting = list(waiting)
-        self.sent: list[Announcement] = []
 
     async def unsent(self, shard: int, before: datetime, most: int) -> Sequence[Announcement]:
         """Read the oldest."""
         waiting = self.waiting if shard == 0 else []
         return sorted((each for each in waiting if each.at < before), key=lambda each: each.at)[:most]
-
-    async def mark_sent(self, announcement: Announcement) -> None:
-        """Remove one, and record that it was sent."""
-        self.sent.append(announcement)
-        await self.give_up(announcement)
 
     async def give_up(self, announcement: Announcement) -> None:
         """Remove one."""
@@ -65,9 +60,9 @@ class RecordedRequests:
     def __init__(self) -> None:
         self.asked: list[tuple[TaskId, Epoch]] = []
 
-    async def request(self, task: TaskId, epoch: Epoch, not_before: datetime | None) -> None:  # noqa: ARG002 - the port's
+    async def request(self, task: Task, queued: Sequence[StepName]) -> None:  # noqa: ARG002 - the port's
         """Record the request."""
-        self.asked.append((task, epoch))
+        self.asked.append((task.order_id, task.epoch))
 
 
 class RecordedHeartbeat:

@@ -7,8 +7,11 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+import pytest
+
 from functions.messages.blueprint import PATIENCE_SECONDS
-from functions.wiring import http_session
+from functions.settings import Settings
+from functions.web.destinations import http_session, once_session
 from tests.house.documents import ROOT
 
 _DOCUMENT = (ROOT / "docs/load-levelling.md").read_text(encoding="utf-8")
@@ -35,21 +38,32 @@ def test_every_name_in_the_text_is_a_value_of_host_json() -> None:
 def test_times_in_the_text_are_those_of_the_code() -> None:
     """Messages are abandoned while they are still locked."""
     assert f"{PATIENCE_SECONDS:g} s (`functions/messages/`)" in " ".join(_DOCUMENT.split())
-    assert {queue["properties"]["lockDuration"] for queue in _QUEUES} == {"PT1M"}
+    locks = {queue["name"]: queue["properties"]["lockDuration"] for queue in _QUEUES}
+    of_agents = {name for name in locks if name.startswith("agent-") and name.endswith("-requests")}
+    assert {locks[name] for name in of_agents} == {"PT15S"}
+    assert {locks[name] for name in locks.keys() - of_agents} == {"PT1M"}
+    assert "locked for 15 s (requests to Agents) or a minute" in _DOCUMENT
     assert PATIENCE_SECONDS < 60
     assert (
         _HOST_JSON["extensions"]["serviceBus"]["maxAutoLockRenewalDuration"] == _HOST_JSON["functionTimeout"]
     )
 
 
-async def test_every_call_finds_a_connection() -> None:
+@pytest.mark.parametrize("opened", [http_session, once_session])
+async def test_every_call_finds_a_connection(opened: Any) -> None:
     """No limit on calls is higher than the limit on connections."""
-    async with http_session.__wrapped__() as session:
-        assert session.connector is not None
+    async with opened.__wrapped__() as session:
         connections = session.connector.limit_per_host
     assert f"{connections} connections" in _DOCUMENT
     assert _HOST_JSON["extensions"]["serviceBus"]["maxConcurrentCalls"] <= connections
     assert _HOST_JSON["extensions"]["durableTask"]["maxConcurrentActivityFunctions"] <= connections
+
+
+def test_a_run_of_steps_knows_the_hosts_time_limit() -> None:
+    """It leaves a step that would outlast it to another run."""
+    hours, minutes, seconds = map(int, _HOST_JSON["functionTimeout"].split(":"))
+    limit = Settings.model_fields["function_timeout_seconds"].default
+    assert limit == 3600 * hours + 60 * minutes + seconds
 
 
 def test_an_expired_payment_request_is_dropped() -> None:

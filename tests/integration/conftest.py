@@ -11,6 +11,7 @@ from azure.data.tables.aio import TableClient, TableServiceClient
 
 from functions.settings import Connection
 from functions.store import connect
+from functions.store.entity_groups import EntityGroups
 from tests.integration.azurite import running_azurite
 from tests.integration.processes import Process
 
@@ -25,10 +26,16 @@ async def connection(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[
 
 
 @pytest.fixture
-async def service(connection: Connection) -> AsyncIterator[TableServiceClient]:
+async def storage(connection: Connection) -> AsyncIterator[connect.TableStorage]:
     """Connect as the application does."""
-    async with connect.connect(connection) as service:
-        yield service
+    async with connect.connect(connection) as storage:
+        yield storage
+
+
+@pytest.fixture
+def service(storage: connect.TableStorage) -> TableServiceClient:
+    """Return the client of all tables."""
+    return storage.service
 
 
 @pytest.fixture
@@ -38,9 +45,15 @@ async def table(service: TableServiceClient) -> TableClient:
 
 
 @pytest.fixture
-def make_process(table: TableClient) -> MakeProcess:
+def groups(storage: connect.TableStorage, table: TableClient) -> EntityGroups:
+    """Send entity groups to the test's table."""
+    return storage.groups(table.table_name)
+
+
+@pytest.fixture
+def make_process(table: TableClient, groups: EntityGroups) -> MakeProcess:
     """Return a factory of processes that share the test's table."""
-    return lambda: Process(table)
+    return lambda: Process(table, groups)
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable
+from collections.abc import Sequence
 from enum import Enum
 from typing import Any
 
@@ -14,66 +14,63 @@ from functions.pattern.definition import Registry
 from functions.pattern.events import Event
 from functions.pattern.identity import TaskId
 from functions.pattern.request_figures import StoreFigures
-from functions.pattern.store_ports import Stored
+from functions.pattern.store_ports import Changed, Stored
+from functions.store.entity_groups import EntityGroups
+from functions.store.group_format import GroupRefused, GroupWritten, Operation
 from functions.store.keys import OUTBOX
 from functions.store.state_store import TableStateStore
+from functions.store.task_table import TaskTable
+from functions.store.task_writer import TaskWriter
 from tests.fakes.announcer import RecordingAnnouncer
 from tests.fakes.clock import FakeClock
 from tests.fakes.workflows import DIAMOND, LINE
 
 
 class Loss(Enum):
-    """What the SDK does when a response is lost."""
+    """What the client does when a response is lost."""
 
     #: It retries the write, as its retry policy says.
     REPEATED = "repeated"
     #: It was the last attempt: it raises.
     GIVEN_UP = "given up"
+    #: Nothing was written; it raises.
+    UNSENT = "unsent"
 
 
-class LossyTable:
-    """A table whose writes can be made to succeed while their response is lost."""
+class LossyGroups(EntityGroups):
+    """Entity groups that can be made to succeed while their response is lost."""
 
-    def __init__(self, table: TableClient) -> None:
-        self._table = table
-        self._lose_next: Loss | None = None
+    def __init__(self, groups: EntityGroups) -> None:
+        self._groups = groups
+        self._lose_next: list[Loss] = []
 
-    def lose_next_answer(self, loss: Loss) -> None:
-        """Let the next write succeed, and lose its response."""
-        self._lose_next = loss
+    def lose_next_answer(self, *losses: Loss) -> None:
+        """Let the next writes go wrong like this."""
+        self._lose_next = list(losses)
 
-    async def submit_transaction(self, operations: Iterable[Any], **options: Any) -> Any:
-        """Write as the SDK does."""
-        wire = list(operations)
-        loss, self._lose_next = self._lose_next, None
-        if loss is not None:
-            await self._table.submit_transaction(wire, **options)
-        if loss is Loss.GIVEN_UP:
+    async def send(self, partition: str, operations: Sequence[Operation]) -> GroupWritten | GroupRefused:
+        """Write as `EntityGroups` does."""
+        loss = self._lose_next.pop(0) if self._lose_next else None
+        if loss in {Loss.REPEATED, Loss.GIVEN_UP}:
+            await self._groups.send(partition, operations)
+        if loss in {Loss.UNSENT, Loss.GIVEN_UP}:
             raise ServiceResponseError("no answer")
-        return await self._table.submit_transaction(wire, **options)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._table, name)
+        return await self._groups.send(partition, operations)
 
 
 class Process:
     """A state store with its own clock, figures and cache."""
 
-    def __init__(self, table: TableClient) -> None:
+    def __init__(self, table: TableClient, groups: EntityGroups) -> None:
         self.table = table
         self.clock = FakeClock()
         self.figures = StoreFigures()
-        self.lossy = LossyTable(table)
+        self.lossy = LossyGroups(groups)
         self.announcer = RecordingAnnouncer()
         self.registry = Registry((LINE, DIAMOND), {})
-        self.store = TableStateStore(
-            self.lossy,  # type: ignore[arg-type]  # it has the calls that are used
-            shards=1,
-            clock=self.clock,
-            new_id=lambda: uuid.uuid4().hex,
-            figures=self.figures,
-            announcer=self.announcer,
-        )
+        rows = TaskTable(table, self.lossy, shards=1, figures=self.figures)
+        self.writer = TaskWriter(rows, clock=self.clock, new_id=lambda: uuid.uuid4().hex)
+        self.store = TableStateStore(rows, self.writer, self.announcer)
 
     async def read(self, task: TaskId) -> Stored:
         """Read a task that must exist."""
@@ -89,13 +86,11 @@ class Process:
         }
 
     async def told(self, task: TaskId, *events: Event) -> Stored:
-        """Apply events to an existing task; none of them may be refused."""
-        stored = await self.read(task)
+        """Apply events to an existing task, and read it; none of them may be refused."""
         for event in events:
-            outcome = await self.store.change(stored, event)
-            assert isinstance(outcome, Stored), f"{event} was refused: {outcome.reason}"
-            stored = outcome
-        return stored
+            outcome = await self.store.change(task, event)
+            assert isinstance(outcome, Changed), f"{event} was refused: {outcome.reason}"
+        return await self.read(task)
 
     async def index(self) -> list[str]:
         """List the index rows."""

@@ -11,7 +11,8 @@ from azure.data.tables.aio import TableClient, TableServiceClient
 from pydantic import BaseModel, ConfigDict, Field
 
 from functions.pattern.definition import Json
-from functions.services.application import service_tables, services_application
+from functions.services.application import services_application
+from functions.services.blueprint import service_tables
 from functions.services.service import SampleService, booking_service
 from tests.fakes.asgi import AsgiClient
 from tests.fakes.clock import FakeClock

@@ -6,15 +6,17 @@ import uuid
 
 from azure.data.tables.aio import TableClient
 
-from functions.bus.messages import Announcer
 from functions.pattern.identity import TaskId
 from functions.pattern.records import TaskRecord
 from functions.pattern.request_figures import StoreFigures
-from functions.pattern.store_ports import ChangeAnnouncer
+from functions.store.announcing import Announcer
 from functions.store.conditional_rows import ConditionalRows, TableHeartbeat
+from functions.store.entity_groups import EntityGroups
 from functions.store.indexes import TableIndexRows, TableTaskIndex
 from functions.store.outbox import TableOutbox
 from functions.store.state_store import TableStateStore
+from functions.store.task_table import TaskTable
+from functions.store.task_writer import TaskWriter
 from functions.supervisor.full_sweep import FullSweep
 from functions.supervisor.sweep import Sweep
 from tests.fakes.clock import FakeClock
@@ -42,32 +44,34 @@ class Supervisor:
     """
 
     def __init__(
-        self, table: TableClient, *, shards: int = 1, instance: str = "one", crashes: bool = False
+        self,
+        table: TableClient,
+        groups: EntityGroups,
+        *,
+        shards: int = 1,
+        instance: str = "one",
+        crashes: bool = False,
     ) -> None:
         self.clock = FakeClock()
         self.figures = StoreFigures()
         self.queues = Queues()
         self.requests = RecordedRequests()
-        outbox = TableOutbox(table, shards=shards, figures=self.figures, clock=self.clock)
-        announcer = Announcer(outbox=outbox, announcements=self.queues, requests=self.requests)
-        self.store = self._store(table, shards, CrashingAnnouncer() if crashes else announcer)
+        rows = TaskTable(table, groups, shards=shards, figures=self.figures)
+        writer = TaskWriter(rows, clock=self.clock, new_id=_new_id)
+        announcer = Announcer(writer, announcements=self.queues, requests=self.requests, clock=self.clock)
+        self.store = TableStateStore(rows, writer, CrashingAnnouncer() if crashes else announcer)
         ports = fake_ports(
             clock=self.clock,
             store=self.store,
             index=TableTaskIndex(table, shards=shards, figures=self.figures),
-            index_rows=TableIndexRows(table, shards=shards, new_id=_new_id, figures=self.figures),
-            outbox=outbox,
+            index_rows=TableIndexRows(table, groups, shards=shards, figures=self.figures),
+            outbox=TableOutbox(table, shards=shards, figures=self.figures),
             announcements=self.queues,
             heartbeat=TableHeartbeat(ConditionalRows(table, new_id=_new_id, figures=self.figures)),
         )
         self.index_rows = ports.index_rows
         self.full_sweep = FullSweep(ports)
         self.sweep = Sweep(ports, POLICY, instance).run
-
-    def _store(self, table: TableClient, shards: int, announcer: ChangeAnnouncer) -> TableStateStore:
-        return TableStateStore(
-            table, shards=shards, clock=self.clock, new_id=_new_id, figures=self.figures, announcer=announcer
-        )
 
     async def record(self, task: TaskId) -> TaskRecord:
         """Read a task that must exist."""

@@ -1,70 +1,117 @@
-"""What one order costs: at most five write transactions and six reads, and what makes them up."""
+"""What one order costs the state store, without and with notices: transactions, rows and reads."""
 
 from __future__ import annotations
 
-import pytest
+import asyncio
+import uuid
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
 
-from functions.pattern.definition import Json, Registry
-from functions.pattern.ports import AgentCall
-from functions.pattern.states import Outcome, ProcessState
-from functions.scheduler.claim import Claimer
-from functions.submission.intake import Intake
-from tests.fakes.ports import fake_ports
-from tests.fakes.queues import RecordedRejections, RecordedSchedulers
-from tests.fakes.runners import make_runner
-from tests.fakes.tasks import FIRST
-from tests.fakes.workflows import TASK, step, submission, workflow
+import pytest
+from azure.data.tables.aio import TableClient
+
+from functions.pattern.definition import Workflow
+from functions.pattern.events import Event, StepStarted
+from functions.pattern.identity import StepName, scheduler_id
+from functions.pattern.planning import Runner, plan
+from functions.pattern.records import TaskRecord
+from functions.pattern.states import ProcessState, Way
+from functions.pattern.store_ports import Changed
+from functions.store.announcing import Announcer
+from functions.store.entity_groups import EntityGroups
+from functions.store.state_store import TableStateStore
+from functions.store.task_table import TaskTable
+from functions.store.task_writer import TaskWriter
+from tests.fakes.supervision import Queues, RecordedRequests
+from tests.fakes.tasks import FIRST, after, claimed, completed, pending
+from tests.fakes.workflows import TASK, step, workflow
 from tests.integration.conftest import MakeProcess
 from tests.integration.processes import Process
 
 pytestmark = pytest.mark.process
 
-ONE_STEP = workflow(step("pay"))
-REGISTRY = Registry((ONE_STEP,), {})
+#: Steps that may take longer than a Scheduler has to start: the due row of such a task never moves.
+FIVE = workflow(
+    *(step(f"s{number}", *[f"s{number - 1}"][:number], complete_within=60) for number in range(5))
+)
+#: As the workflow `orders`: one step, behind a queue pair.
+ONE = workflow(step("pay", complete_within=60, via=Way.QUEUE))
+RUNNER = Runner(
+    epoch=FIRST,
+    scheduler=scheduler_id(TASK, FIRST),
+    activity=1,
+    at_once=16,
+    ends_at=after(300),
+    start_within=timedelta(seconds=30),
+    new_id=lambda: uuid.uuid4().hex,
+)
 
 
-class Agent:
-    """Does what it is asked to do."""
+class Run:
+    """Runs a task as `run_steps` does, with Agents that do their work in no time."""
 
-    async def do(self, call: AgentCall) -> Json:  # noqa: ARG002 - an Agent's interface
-        """Do it."""
-        return {}
+    def __init__(self, store: TableStateStore, workflow: Workflow) -> None:
+        self._store = store
+        self._workflow = workflow
 
-    async def undo(self, call: AgentCall) -> None:
-        """Undo it."""
+    def follow(self, record: TaskRecord, now: datetime) -> Sequence[Event]:
+        """Plan what is ready."""
+        return plan(
+            self._workflow, record, RUNNER, now, is_needed=_always, is_first=True, may_share=False
+        ).events
 
-
-async def _submit(process: Process) -> None:
-    intake = Intake(
-        fake_ports(store=process.store, rejected=RecordedRejections(), clock=process.clock), REGISTRY, (), 30
-    )
-    await intake.take("m-1", submission(ONE_STEP).model_dump_json().encode(), RecordedSchedulers())
-
-
-async def _claim(process: Process) -> None:
-    claimer = Claimer(fake_ports(store=process.store, clock=process.clock), REGISTRY, 30)
-    assert (await claimer.claim(TASK, FIRST)).taken
+    async def tell(self, event: Event) -> None:
+        """Tell the event, then the outcomes of what it has started."""
+        changed = await self._store.change(TASK, event, follow=self.follow)
+        assert isinstance(changed, Changed)
+        started = [each for each in changed.events if isinstance(each, StepStarted)]
+        await asyncio.gather(*(self.tell(completed(each.step, token=each.token)) for each in started))
 
 
-async def _pay(process: Process) -> None:
-    runner = make_runner(process.store, {"pay": Agent()}, REGISTRY, process.clock)
-    assert (await runner.run(TASK, FIRST, ONE_STEP.steps[0].name)).outcome is Outcome.COMPLETED
+def _always(_: StepName) -> bool:
+    return True
 
 
-async def test_order_in_one_process_costs_four_writes_and_no_read(process: Process) -> None:
-    """Submission, claim, start and outcome; the process has what it wrote in its cache."""
-    await _submit(process)
-    await _claim(process)
-    await _pay(process)
-    assert (process.figures.transactions, process.figures.reads) == (4, 0)
+@pytest.mark.parametrize(
+    ("definition", "transactions", "rows"),
+    [(FIVE, 7, 26), (ONE, 3, 10)],
+    ids=["five steps", "one behind a queue"],
+)
+async def test_order_costs_its_transactions_and_rows_and_no_read(
+    process: Process, definition: Workflow, transactions: int, rows: int
+) -> None:
+    """An outcome and the start that follows are one transaction; the process knows what it wrote."""
+    await process.store.admit(pending(definition))
+    await Run(process.store, definition).tell(claimed())
+    figures = process.figures
+    assert (figures.transactions, figures.operations, figures.reads) == (transactions, rows, 0)
     assert (await process.read(TASK)).record.task.process_state is ProcessState.PROCESSED
 
 
-async def test_order_that_changes_processes_stays_within_its_bound(make_process: MakeProcess) -> None:
-    """Each activity runs on another machine, and reads the task once."""
-    processes = [make_process() for _ in range(3)]
-    for act, process in zip((_submit, _claim, _pay), processes, strict=True):
-        await act(process)
-    assert sum(each.figures.transactions for each in processes) <= 5
-    assert sum(each.figures.reads for each in processes) <= 6
-    assert [each.figures.reads for each in processes] == [0, 1, 1]
+async def test_notices_add_one_transaction_and_five_rows(
+    process: Process, table: TableClient, groups: EntityGroups
+) -> None:
+    """The mark of the first goes with a change of the task; that of the last needs one of its own."""
+    rows = TaskTable(table, groups, shards=1, figures=process.figures)
+    writer = TaskWriter(rows, clock=process.clock, new_id=lambda: uuid.uuid4().hex)
+    announcer = Announcer(writer, announcements=Queues(), requests=RecordedRequests(), clock=process.clock)
+    store = TableStateStore(rows, writer, announcer)
+    record = pending(FIVE)
+    await store.admit(replace(record, order=replace(record.order, reply_to="notices-demo")))
+    await Run(store, FIVE).tell(claimed())
+    await announcer.settle()
+    await writer.settle()
+    figures = process.figures
+    assert (figures.transactions, figures.operations, figures.reads) == (8, 31, 0)
+    assert len((await process.read(TASK)).record.task.sent) == 2
+    assert not any(key.startswith("!send") for key in await process.rows())
+
+
+async def test_order_that_changes_processes_costs_a_read_in_each(make_process: MakeProcess) -> None:
+    """Another machine runs the task than the one that recorded it."""
+    one, other = make_process(), make_process()
+    await one.store.admit(pending(FIVE))
+    await Run(other.store, FIVE).tell(claimed())
+    assert (one.figures.transactions, one.figures.reads) == (1, 0)
+    assert (other.figures.transactions, other.figures.reads) == (6, 1)

@@ -7,10 +7,11 @@ from dataclasses import replace
 
 import pytest
 
-from functions.pattern.errors import TransientError
+from functions.pattern.errors import TransientError, UnwritableError
+from functions.pattern.events import Event, MessageLost
 from functions.pattern.identity import TaskId
 from functions.pattern.records import TaskRecord
-from functions.pattern.store_ports import Admission, Stored
+from functions.pattern.store_ports import Admission, Changed
 from tests.fakes.tasks import claimed, completed, pending, started
 from tests.fakes.workflows import LINE, TASK, order, step, workflow
 from tests.integration.conftest import MakeProcess
@@ -45,14 +46,15 @@ async def test_changes_are_also_written_together(process: Process) -> None:
     tasks = _tasks(20)
     await _admit(process, [pending(LINE, task) for task in tasks])
     process.figures.transactions = 0
-    for events in (
+    rounds: list[list[Event]] = [
         [claimed(task=task) for task in tasks],
         [started("pick", task=task) for task in tasks],
         [completed("pick", task=task) for task in tasks],
-    ):
-        stored = [await process.read(task) for task in tasks]
-        changed = await asyncio.gather(*map(process.store.change, stored, events))
-        assert changed == [await process.read(task) for task in tasks]
+    ]
+    for events in rounds:
+        changed = await asyncio.gather(*map(process.store.change, tasks, events))
+        read = [await process.read(task) for task in tasks]
+        assert changed == [Changed(each.record, (event,)) for each, event in zip(read, events, strict=True)]
     assert process.figures.transactions <= 6
 
 
@@ -73,13 +75,16 @@ async def test_each_of_several_conflicts_is_reported(make_process: MakeProcess) 
     one, other = make_process(), make_process()
     tasks = _tasks(9)
     await _admit(one, [pending(LINE, task) for task in tasks])
-    read = [await one.read(task) for task in tasks]
+    lost = MessageLost(queue="q", message_id="m-1", reason="TTL")
     for task in tasks[::3]:
-        await other.told(task, claimed(task=task))
+        await other.told(task, lost)
     events = [claimed(task=task) for task in tasks]
-    changed = await asyncio.gather(*map(one.store.change, read, events))
-    assert all(isinstance(each, Stored) for each in changed)
-    assert changed == [await one.read(task) for task in tasks]
+    one.figures.reads = 0
+    changed = await asyncio.gather(*map(one.store.change, tasks, events))
+    assert one.figures.reads == 3
+    read = [await one.read(task) for task in tasks]
+    assert changed == [Changed(each.record, (event,)) for each, event in zip(read, events, strict=True)]
+    assert [len(each.record.lost) for each in read] == [1, 0, 0] * 3
 
 
 async def test_large_tasks_are_not_grouped_beyond_the_limits(process: Process) -> None:
@@ -99,6 +104,19 @@ async def test_heavy_payloads_stay_within_four_mebibytes(process: Process) -> No
     assert await _admit(process, records) == [Admission.RECORDED] * 40
 
 
+async def test_row_that_the_service_refuses_fails_its_own_task_only(process: Process) -> None:
+    """Its payload is larger than a property may be; the others in its group are recorded."""
+    tasks = _tasks(8)
+    records = [pending(LINE, task) for task in tasks]
+    records[5] = replace(records[5], order=replace(records[5].order, payload=b"x" * 65 * 1024))
+    outcomes = await asyncio.gather(*map(process.store.admit, records), return_exceptions=True)
+    [refused] = [each for each in outcomes if isinstance(each, BaseException)]
+    assert isinstance(refused, UnwritableError)
+    assert (refused.task, refused.code) == (tasks[5], "PropertyValueTooLarge")
+    for task in tasks:
+        assert (await process.store.load(task) is None) == (task == tasks[5])
+
+
 async def test_failure_of_the_service_is_reported_to_every_caller(
     process: Process, make_process: MakeProcess
 ) -> None:
@@ -111,10 +129,10 @@ async def test_failure_of_the_service_is_reported_to_every_caller(
 
 
 async def test_two_changes_of_one_task_are_both_made(process: Process) -> None:
-    """They never share a transaction; the second is applied to the result of the first."""
+    """They are folded: the second is applied to the result of the first."""
     wide = workflow(step("left"), step("right"), name="line", resource="lines")
     await process.store.admit(pending(wide))
-    stored = await process.told(TASK, claimed())
-    await asyncio.gather(*(process.store.change(stored, started(name)) for name in ("left", "right")))
+    await process.told(TASK, claimed())
+    await asyncio.gather(*(process.store.change(TASK, started(name)) for name in ("left", "right")))
     states = [each.state for each in (await process.read(TASK)).record.steps]
     assert states == ["Running", "Running"]

@@ -12,11 +12,12 @@ from functions.pattern.errors import TransientError
 from functions.pattern.events import Event
 from functions.pattern.identity import TaskId
 from functions.pattern.states import ProcessState, StepState
-from functions.pattern.store_ports import Admission, Stored
+from functions.pattern.store_ports import Admission, Changed
 from functions.settings import Connection
 from functions.store import connect
 from tests.chaos.injection.proxy import Proxy, ProxyMode
-from tests.fakes.tasks import claimed, completed, failed, pending, started
+from tests.fakes.clock import START
+from tests.fakes.tasks import after, claimed, completed, failed, pending, started
 from tests.fakes.workflows import LINE, TASK
 from tests.integration.processes import Loss, Process
 
@@ -50,35 +51,46 @@ async def test_retried_change_is_recognised_as_our_own(process: Process, number:
     events = [*BEFORE, last]
     await process.told(TASK, *events[:number])
     process.lossy.lose_next_answer(Loss.REPEATED)
-    changed = await process.store.change(await process.read(TASK), events[number])
-    assert changed == await process.read(TASK)
+    changed = await process.store.change(TASK, events[number])
+    read = (await process.read(TASK)).record
+    assert changed == Changed(read, (events[number],))
     if number == 2:
         state = StepState.COMPLETED if last is LAST[0] else StepState.FAILED
-        assert isinstance(changed, Stored)
-        assert changed.record.steps[0].state is state
+        assert read.steps[0].state is state
 
 
-async def test_change_that_was_given_up_is_recognised_when_sent_again(process: Process) -> None:
-    """The activity runs again: the outcome is already recorded, and is not refused."""
+@pytest.mark.parametrize("loss", list(Loss))
+async def test_change_outlives_what_becomes_of_it(process: Process, loss: Loss) -> None:
+    """A caller that waits learns that it was recorded, and it is announced once."""
     await process.store.admit(pending(LINE))
-    running = await process.told(TASK, *BEFORE)
-    process.lossy.lose_next_answer(Loss.GIVEN_UP)
-    with pytest.raises(TransientError):
-        await process.store.change(running, completed("pick"))
-    again = await process.store.change(running, completed("pick"))
-    assert again == await process.read(TASK)
+    await process.told(TASK, *BEFORE)
+    process.announcer.changes.clear()
+    process.lossy.lose_next_answer(loss)
+    changed = await process.store.change(TASK, completed("pick"))
+    assert changed == Changed((await process.read(TASK)).record, (completed("pick"),))
+    assert len(process.announcer.changes) == 1
 
 
-async def test_last_outcome_that_was_given_up_is_recognised_when_sent_again(process: Process) -> None:
+async def test_outage_is_outlived_until_the_event_is_too_late(process: Process) -> None:
+    """The store fails a dozen times; nobody counts tries."""
+    await process.store.admit(pending(LINE))
+    process.lossy.lose_next_answer(*[Loss.UNSENT] * 12)
+    assert isinstance(await process.store.change(TASK, claimed(), until=after(60)), Changed)
+    process.lossy.lose_next_answer(*[Loss.UNSENT] * 1000)
+    with pytest.raises(TransientError, match="StepStarted could not be recorded in time"):
+        await process.store.change(TASK, started("pick"), until=START)
+
+
+@pytest.mark.parametrize("loss", [Loss.GIVEN_UP, Loss.REPEATED])
+async def test_last_outcome_is_recognised_as_our_own(process: Process, loss: Loss) -> None:
     """Also when it finishes the task."""
     await process.store.admit(pending(LINE))
-    running = await process.told(TASK, *BEFORE, completed("pick"), started("send"))
-    process.lossy.lose_next_answer(Loss.GIVEN_UP)
-    with pytest.raises(TransientError):
-        await process.store.change(running, completed("send"))
-    again = await process.store.change(running, completed("send"))
-    assert isinstance(again, Stored)
-    assert again.record.task.process_state is ProcessState.PROCESSED
+    await process.told(TASK, *BEFORE, completed("pick"), started("send"))
+    process.lossy.lose_next_answer(loss)
+    changed = await process.store.change(TASK, completed("send"))
+    assert isinstance(changed, Changed)
+    assert changed.record.task.process_state is ProcessState.PROCESSED
+    assert await process.store.change(TASK, completed("send")) == Changed(changed.record)
 
 
 async def test_retried_group_is_recognised_task_by_task(process: Process) -> None:
@@ -88,13 +100,8 @@ async def test_retried_group_is_recognised_task_by_task(process: Process) -> Non
     admitted = await asyncio.gather(*(process.store.admit(pending(LINE, task)) for task in tasks))
     assert {each.admission for each in admitted} == {Admission.RECORDED}
     process.lossy.lose_next_answer(Loss.REPEATED)
-    changed = await asyncio.gather(
-        *(
-            process.store.change(each.stored, claimed(task=task))
-            for task, each in zip(tasks, admitted, strict=True)
-        )
-    )
-    assert changed == [await process.read(task) for task in tasks]
+    changed = await asyncio.gather(*(process.store.change(task, claimed(task=task)) for task in tasks))
+    assert changed == [Changed((await process.read(task)).record, (claimed(task=task),)) for task in tasks]
 
 
 async def test_write_on_a_lost_connection_is_retried_by_the_sdk(
@@ -108,8 +115,8 @@ async def test_write_on_a_lost_connection_is_retried_by_the_sdk(
     proxy.forward_to(port)
     async with proxy.serving():
         by_proxy = connection.connection_string.replace(f":{port}/", f":{proxy.port}/")
-        async with connect.connect(Connection(by_proxy, None, None)) as service:
-            process = Process(service.get_table_client(table.table_name))
+        async with connect.connect(Connection(by_proxy, None, None)) as storage:
+            process = Process(storage.table(table.table_name), storage.groups(table.table_name))
             async with proxy.mode(ProxyMode.DROPPING_ANSWERS):
                 admission = asyncio.create_task(process.store.admit(pending(LINE)))
                 async with asyncio.timeout(60):

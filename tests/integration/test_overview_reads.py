@@ -13,13 +13,14 @@ from functions.pattern.identity import TaskId
 from functions.pattern.ports import QueueDepth
 from functions.pattern.request_figures import StoreFigures
 from functions.pattern.store_ports import Index
-from functions.settings import Connection
 from functions.store.conditional_rows import ConditionalRows, TableBreakerRows, TableHeartbeat
+from functions.store.entity_groups import EntityGroups
+from functions.store.group_format import Row
 from functions.store.indexes import TableTaskIndex
 from functions.store.keys import index_key, shard_key
 from tests.fakes.clock import FakeClock
 from tests.fakes.ports import fake_ports
-from tests.integration.bulk_rows import Row, create_rows
+from tests.integration.bulk_rows import create_rows
 
 pytestmark = pytest.mark.process
 
@@ -55,9 +56,9 @@ def _rows(shard: int) -> list[Row]:
     return [_row(shard, number) for number in range(shard, TASKS, SHARDS)]
 
 
-async def test_overview_of_a_large_table_takes_few_reads(table: TableClient, connection: Connection) -> None:
+async def test_overview_of_a_large_table_takes_few_reads(table: TableClient, groups: EntityGroups) -> None:
     """Three requests for each shard and two more; the count says how far back it reaches."""
-    await create_rows(table, map(_rows, range(SHARDS)), connection)
+    await create_rows(groups, map(_rows, range(SHARDS)))
     figures, clock = StoreFigures(), FakeClock(NOW)
     rows = ConditionalRows(table, new_id=str, figures=figures)
     ports = fake_ports(

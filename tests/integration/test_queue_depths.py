@@ -42,7 +42,7 @@ async def test_messages_are_counted_and_the_age_of_the_oldest_is_given(client: S
         await sender.schedule_messages(ServiceBusMessage("later"), datetime.now(UTC) + timedelta(hours=1))
         [first] = await receiver.receive_messages(1, 5)
         await receiver.dead_letter_message(first, reason="bad")
-    queues = PeekedQueues(client, ["orders", "solo"])
+    queues = PeekedQueues(lambda: client, ["orders", "solo"])
     for _ in range(2):
         orders, solo = await queues.depths()
         assert orders.waiting is not None
@@ -57,7 +57,7 @@ async def test_messages_are_counted_and_the_age_of_the_oldest_is_given(client: S
 async def test_long_queue_is_not_counted_to_its_end(client: ServiceBusClient) -> None:
     """The result says that there are more."""
     await _put(client, "solo", 101)
-    [solo] = await PeekedQueues(client, ["solo"]).depths()
+    [solo] = await PeekedQueues(lambda: client, ["solo"]).depths()
     assert solo.waiting is not None
     assert (solo.waiting.count, solo.waiting.more) == (100, True)
 
@@ -66,7 +66,7 @@ async def test_queue_that_cannot_be_read_hides_no_other(
     client: ServiceBusClient, caplog: pytest.LogCaptureFixture
 ) -> None:
     """It is logged, and the others are still read."""
-    missing, solo = await PeekedQueues(client, ["missing", "solo"]).depths()
+    missing, solo = await PeekedQueues(lambda: client, ["missing", "solo"]).depths()
     assert missing == QueueDepth("missing", None, None)
     assert solo == QueueDepth("solo", _NOTHING, _NOTHING)
     ours = [each.getMessage() for each in caplog.records if each.name == "functions.bus.queue_depths"]

@@ -10,6 +10,7 @@ from azure.data.tables.aio import TableClient
 from functions.pattern.identity import TaskId
 from functions.pattern.request_figures import StoreFigures
 from functions.pattern.store_ports import Stored
+from functions.store.entity_groups import EntityGroups
 from functions.store.retention import TableRejectedMessages, TableTaskRetention
 from tests.fakes.clock import START, FakeClock
 from tests.fakes.interventions import done, resubmission
@@ -21,9 +22,9 @@ pytestmark = pytest.mark.process
 
 
 @pytest.fixture
-def retention(table: TableClient) -> TableTaskRetention:
+def retention(table: TableClient, groups: EntityGroups) -> TableTaskRetention:
     """Create the deletion of tasks for the test's table."""
-    return TableTaskRetention(table, shards=1, figures=StoreFigures())
+    return TableTaskRetention(table, groups, shards=1, figures=StoreFigures())
 
 
 async def _processed(process: Process) -> Stored:

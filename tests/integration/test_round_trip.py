@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 
 from functions.pattern.events import MessageLost
-from functions.pattern.identity import Epoch, SchedulerId, StepName, TaskId
-from functions.pattern.records import Order, StepRecord, Task, TaskRecord
-from functions.pattern.states import Direction, ProcessState, StepState
-from functions.pattern.store_ports import Admission
+from functions.pattern.identity import Epoch, SchedulerId, StartId, StepName, TaskId
+from functions.pattern.records import Order, SentAnnouncement, StepRecord, Task, TaskRecord
+from functions.pattern.states import AnnouncementKind, Direction, ProcessState, StepState, Way
+from functions.pattern.store_ports import Admission, Changed
 from tests.fakes.clock import START
 from tests.fakes.interventions import resubmission
 from tests.fakes.tasks import after, claimed, completed, pending, started, told
@@ -43,6 +43,7 @@ FULL = TaskRecord(
         updated_at=after(0.25),
         finished_at=after(99),
         last_error="pick: no 'money'\nat all",
+        sent=(SentAnnouncement(kind=AnnouncementKind.RECEIVED, epoch=Epoch(1), sent_at=after(3.000001)),),
     ),
     steps=(
         StepRecord(
@@ -54,6 +55,10 @@ FULL = TaskRecord(
             epoch=Epoch(6),
             result=b"\x00\xff",
             error="no",
+            token="secret",
+            via=Way.QUEUE,
+            activity=3,
+            start_id=StartId("5f"),
         ),
         StepRecord(name=StepName("send")),
     ),
@@ -84,25 +89,27 @@ async def test_largest_payload_fits(process: Process) -> None:
 
 
 async def test_change_is_read_back_as_it_was_returned(process: Process) -> None:
-    """`change` returns what is in the table, with the version that guards the next change."""
-    stored = (await process.store.admit(pending(LINE))).stored
-    for event in (claimed(), started("pick"), completed("pick", result=b'{"bin":7}')):
-        changed = await process.store.change(stored, event)
-        assert changed == await process.read(TASK)
-        stored = await process.read(TASK)
-    assert stored.record == told(
-        pending(LINE), claimed(), started("pick"), completed("pick", result=b'{"bin":7}')
-    )
+    """`change` returns what is in the table, and its version guards the next change."""
+    admitted = await process.store.admit(pending(LINE))
+    assert admitted.stored == await process.read(TASK)
+    events = (claimed(), started("pick"), completed("pick", result=b'{"bin":7}'))
+    for event in events:
+        changed = await process.store.change(TASK, event)
+        read = await process.read(TASK)
+        assert changed == Changed(read.record, (event,))
+        assert process.writer.remembered(TASK) == read
+    assert read.record == told(pending(LINE), *events)
 
 
 async def test_history_is_read_back(process: Process) -> None:
     """A lost message, whatever its id, and the error that ended an epoch."""
     in_error = replace(FULL, task=replace(FULL.task, process_state=ProcessState.ERROR))
-    stored = (await process.store.admit(in_error)).stored
+    await process.store.admit(in_error)
     for event in (LOST, LOST, resubmission(Epoch(7))):
-        changed = await process.store.change(stored, event)
-        assert changed == await process.read(TASK)
+        changed = await process.store.change(TASK, event)
         stored = await process.read(TASK)
+        assert isinstance(changed, Changed)
+        assert changed.record == stored.record
     assert [each.message_id for each in stored.record.lost] == [LOST.message_id]
     assert [each.last_error for each in stored.record.history] == [FULL.task.last_error]
 

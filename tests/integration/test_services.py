@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from azure.data.tables.aio import TableServiceClient
 
-from functions.services.service import Resources
+from functions.services.resources import Resources
 from tests.fakes.asgi import AsgiClient
 from tests.fakes.clock import FakeClock
 from tests.integration.sample_services import CONFIRMED, ORDER, PARCEL, make_tables, serve

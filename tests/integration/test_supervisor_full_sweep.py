@@ -9,6 +9,7 @@ from azure.data.tables.aio import TableClient
 
 from functions.pattern.identity import TaskId
 from functions.pattern.store_ports import IndexFix, IndexRow
+from functions.store.entity_groups import EntityGroups
 from tests.fakes.tasks import claimed, completed, pending, started, told
 from tests.fakes.workflows import LINE
 from tests.integration.supervisors import Supervisor
@@ -20,9 +21,9 @@ WRONG = "!due|20261121T100031.123456Z|{}"
 
 
 @pytest.fixture
-def supervisor(table: TableClient) -> Supervisor:
+def supervisor(table: TableClient, groups: EntityGroups) -> Supervisor:
     """Create a Supervisor on an empty table."""
-    return Supervisor(table)
+    return Supervisor(table, groups)
 
 
 async def _rows(table: TableClient) -> dict[str, dict[str, Any]]:
@@ -78,7 +79,7 @@ async def test_task_that_changed_during_the_sweep_is_not_touched(
     assert read is not None
     seen = (await rows.page(0, after=None, most=1000)).index_rows
     assert [row.key for row in seen] == [RIGHT.format(task), WRONG.format(task)]
-    await supervisor.store.change(read, claimed(task=task))
+    await supervisor.store.change(task, claimed(task=task))
     before = await _rows(table)
     assert await rows.fix(read, seen) == IndexFix()
     assert await _rows(table) == before

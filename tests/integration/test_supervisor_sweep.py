@@ -12,12 +12,13 @@ from azure.data.tables.aio import TableClient
 from functions.pattern.identity import Epoch, TaskId
 from functions.pattern.records import TaskRecord
 from functions.pattern.states import AnnouncementKind, ProcessState
-from functions.settings import Connection
 from functions.store.entities import index_entity, task_entity
+from functions.store.entity_groups import EntityGroups
+from functions.store.group_format import Row
 from functions.store.keys import shard_key, shard_of
 from tests.fakes.tasks import SECOND, claimed, completed, pending, started, told
 from tests.fakes.workflows import TASK, step, workflow
-from tests.integration.bulk_rows import Row, create_rows
+from tests.integration.bulk_rows import create_rows
 from tests.integration.supervisors import Supervisor
 
 pytestmark = pytest.mark.process
@@ -28,10 +29,10 @@ FINISHED = told(pending(PARCEL), claimed(), started("send"), completed("send"))
 SHARDS = 16
 
 
-async def test_cost_of_a_sweep_follows_the_overdue_tasks(table: TableClient, connection: Connection) -> None:
+async def test_cost_of_a_sweep_follows_the_overdue_tasks(table: TableClient, groups: EntityGroups) -> None:
     """10,000 finished tasks, 20 overdue: at most shards + 2 reads for each of the 20, outbox included."""
-    supervisor = Supervisor(table, shards=SHARDS)
-    await create_rows(table, map(_finished, range(SHARDS)), connection)
+    supervisor = Supervisor(table, groups, shards=SHARDS)
+    await create_rows(groups, map(_finished, range(SHARDS)))
     await _admit(supervisor, [pending(PARCEL, TaskId(f"overdue-{number}")) for number in range(20)])
     supervisor.clock.advance(36)
     supervisor.figures.reads = 0
@@ -41,9 +42,9 @@ async def test_cost_of_a_sweep_follows_the_overdue_tasks(table: TableClient, con
     assert len(supervisor.requests.asked) == 20
 
 
-async def test_two_supervisors_at_once_recover_once(table: TableClient) -> None:
+async def test_two_supervisors_at_once_recover_once(table: TableClient, groups: EntityGroups) -> None:
     """On the same tasks at the same moment: one recovery and one request each."""
-    one, two = Supervisor(table, instance="one"), Supervisor(table, instance="two")
+    one, two = Supervisor(table, groups, instance="one"), Supervisor(table, groups, instance="two")
     tasks = [TaskId(f"task-{number}") for number in range(10)]
     await _admit(one, [pending(PARCEL, task) for task in tasks])
     for each in (one, two):
@@ -57,9 +58,14 @@ async def test_two_supervisors_at_once_recover_once(table: TableClient) -> None:
         assert (record.task.failure_count, record.task.epoch, len(record.history)) == (1, SECOND, 1)
 
 
-async def test_request_lost_in_a_crash_is_sent_by_the_next_recovery(table: TableClient) -> None:
+async def test_request_lost_in_a_crash_is_sent_by_the_next_recovery(
+    table: TableClient, groups: EntityGroups
+) -> None:
     """Killed between write and message: the task becomes overdue again, and the next sweep finds it."""
-    dying, living = Supervisor(table, instance="dying", crashes=True), Supervisor(table, instance="living")
+    dying, living = (
+        Supervisor(table, groups, instance="dying", crashes=True),
+        Supervisor(table, groups, instance="living"),
+    )
     await _admit(dying, [pending(PARCEL)])
     dying.clock.advance(36)
     assert (await dying.sweep()).failures == 1
@@ -70,9 +76,12 @@ async def test_request_lost_in_a_crash_is_sent_by_the_next_recovery(table: Table
     assert (await living.record(TASK)).task.failure_count == 2
 
 
-async def test_alert_lost_in_a_crash_is_sent(table: TableClient) -> None:
+async def test_alert_lost_in_a_crash_is_sent(table: TableClient, groups: EntityGroups) -> None:
     """It was recorded with the change; the next sweep, by any Supervisor, sends it once."""
-    dying, living = Supervisor(table, instance="dying", crashes=True), Supervisor(table, instance="living")
+    dying, living = (
+        Supervisor(table, groups, instance="dying", crashes=True),
+        Supervisor(table, groups, instance="living"),
+    )
     exhausted = pending(PARCEL)
     await _admit(dying, [replace(exhausted, task=replace(exhausted.task, failure_count=3))])
     dying.clock.advance(36)
@@ -95,7 +104,7 @@ def _finished(shard: int) -> Iterator[Row]:
         key = shard_of(task, SHARDS)
         if key == shard_key(shard):
             record = _named(FINISHED, task)
-            yield task_entity(record.task, "test") | {"PartitionKey": key}
+            yield task_entity(record.task, ("test",)) | {"PartitionKey": key}
             yield index_entity(record) | {"PartitionKey": key}
 
 

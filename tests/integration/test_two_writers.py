@@ -11,11 +11,9 @@ from azure.data.tables import UpdateMode
 from functions.pattern.events import RefusalReason, Refused
 from functions.pattern.identity import SchedulerId
 from functions.pattern.records import TaskRecord
-from functions.pattern.store_ports import Admission, Stored
-from functions.scheduler.claim import Claim, Claimer
+from functions.pattern.store_ports import Admission, Changed
 from functions.store.entities import task_entity
 from tests.fakes.interventions import recovered
-from tests.fakes.ports import fake_ports
 from tests.fakes.tasks import FIRST, SECOND, claimed, completed, pending, started
 from tests.fakes.workflows import LINE, TASK, order
 from tests.integration.conftest import MakeProcess
@@ -47,16 +45,15 @@ async def test_of_two_schedulers_at_the_same_moment_one_wins(make_process: MakeP
     """Both have read the task as `Pending`; the loser writes nothing, and is refused."""
     one, other = make_process(), make_process()
     await one.store.admit(pending(LINE))
-    both_read = [await process.read(TASK) for process in (one, other)]
+    read = await other.read(TASK)
     events = [replace(claimed(), scheduler=SchedulerId(f"task-1.{name}")) for name in ("one", "other")]
     outcomes = await asyncio.gather(
-        one.store.change(both_read[0], events[0]), other.store.change(both_read[1], events[1])
+        one.store.change(TASK, events[0]), other.store.change(TASK, events[1], read=read)
     )
-    [winner] = [event for event, outcome in zip(events, outcomes, strict=True) if isinstance(outcome, Stored)]
-    [stored] = [outcome for outcome in outcomes if isinstance(outcome, Stored)]
+    [winner] = [outcome for outcome in outcomes if isinstance(outcome, Changed)]
     assert Refused(RefusalReason.NOT_HOLDER) in outcomes
-    assert await one.read(TASK) == stored
-    assert stored.record.task.locked_by == winner.scheduler
+    assert (await one.read(TASK)).record == winner.record
+    assert [each.scheduler for each in events if each in winner.events] == [winner.record.task.locked_by]
 
 
 async def test_scheduler_that_comes_second_leaves_every_row_as_it_is(make_process: MakeProcess) -> None:
@@ -64,21 +61,23 @@ async def test_scheduler_that_comes_second_leaves_every_row_as_it_is(make_proces
     one, other = make_process(), make_process()
     await one.store.admit(pending(LINE))
     late_read = await other.read(TASK)
-    await one.store.change(await one.read(TASK), claimed())
+    await one.store.change(TASK, claimed())
     before = await one.rows()
     stranger = replace(claimed(), scheduler=SchedulerId("task-1.stranger"))
-    assert await other.store.change(late_read, stranger) == Refused(RefusalReason.NOT_HOLDER)
+    refused = await other.store.change(TASK, stranger, read=late_read)
+    assert refused == Refused(RefusalReason.NOT_HOLDER)
     assert await one.rows() == before
 
 
 async def test_superseded_scheduler_claims_nothing(make_process: MakeProcess) -> None:
-    """Two Claimers, of two epochs: only that of the current epoch gets the task, whichever is first."""
+    """Two Schedulers, of two epochs: only that of the current epoch gets the task, whichever is first."""
     process = make_process()
     await process.store.admit(recovered(pending(LINE)))
     old, new = await asyncio.gather(
-        *(_claimer(make_process()).claim(TASK, epoch) for epoch in (FIRST, SECOND))
+        *(make_process().store.change(TASK, claimed(epoch)) for epoch in (FIRST, SECOND))
     )
-    assert (old, new.taken) == (Claim(taken=False), True)
+    assert old == Refused(RefusalReason.STALE_EPOCH)
+    assert isinstance(new, Changed)
     assert (await process.read(TASK)).record.task.locked_by == "task-1.2"
 
 
@@ -90,9 +89,8 @@ async def test_outcome_with_an_older_epoch_is_refused(make_process: MakeProcess)
     await _overwrite(supervisor, recovered(running.record))
     again = await supervisor.told(TASK, claimed(SECOND))
     before = await supervisor.rows()
-    remembered = await agent.store.recall(TASK, FIRST)
-    assert remembered == running
-    assert await agent.store.change(remembered, completed("pick")) == Refused(RefusalReason.STALE_EPOCH)
+    assert await agent.store.known(TASK) == running.record
+    assert await agent.store.change(TASK, completed("pick")) == Refused(RefusalReason.STALE_EPOCH)
     assert await supervisor.rows() == before
     assert await supervisor.read(TASK) == again
 
@@ -104,19 +102,13 @@ async def test_cached_task_is_not_trusted_when_nothing_is_written(
     agent, other = make_process(), make_process()
     await agent.store.admit(pending(LINE))
     await _overwrite(other, recovered(pending(LINE)))
-    remembered = await agent.store.recall(TASK, FIRST)
-    assert remembered is not None
-    assert remembered.record.task.epoch == FIRST
-    claim = await agent.store.change(remembered, claimed(SECOND))
-    assert isinstance(claim, Stored)
+    assert await agent.store.known(TASK) == pending(LINE)
+    claim = await agent.store.change(TASK, claimed(SECOND))
+    assert isinstance(claim, Changed)
     assert claim.record.task.locked_by == "task-1.2"
-
-
-def _claimer(process: Process) -> Claimer:
-    return Claimer(fake_ports(store=process.store, clock=process.clock), process.registry, 30)
 
 
 async def _overwrite(process: Process, record: TaskRecord) -> None:
     """Recover the task as the Supervisor does: its row gets the next epoch."""
-    row = task_entity(record.task, "recovery") | {"PartitionKey": "000"}
+    row = task_entity(record.task, ("recovery",)) | {"PartitionKey": "000"}
     await process.table.update_entity(row, mode=UpdateMode.REPLACE)

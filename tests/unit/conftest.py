@@ -37,7 +37,8 @@ def clock() -> FakeClock:
 @pytest.fixture
 async def make_remote(service: RemoteServiceFake, clock: FakeClock) -> AsyncIterator[MakeRemote]:
     """Give a maker of callers of the service, with the breaker's limits as its arguments."""
-    async with aiohttp.ClientSession() as session:
+    once = aiohttp.TCPConnector(force_close=True)
+    async with aiohttp.ClientSession() as session, aiohttp.ClientSession(connector=once) as once_session:
 
         def make(
             *,
@@ -45,6 +46,7 @@ async def make_remote(service: RemoteServiceFake, clock: FakeClock) -> AsyncIter
             open_seconds: float = 60,
             address: str = "",
             credential: Credential | None = None,
+            once: aiohttp.ClientSession = once_session,
         ) -> RemoteService:
             policy = BreakerPolicy(failures=threshold, open_for=timedelta(seconds=open_seconds))
             ports = fake_ports(clock=clock, breakers=MemoryBreakerRows())
@@ -54,6 +56,7 @@ async def make_remote(service: RemoteServiceFake, clock: FakeClock) -> AsyncIter
                 ports,
                 credential=credential,
                 session=lambda: session,
+                once_session=lambda: once,
                 breaker=Breaker("payment", ports, policy),
                 random=Least(),
             )

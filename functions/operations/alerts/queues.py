@@ -11,10 +11,10 @@ from typing import Annotated, Any
 from pydantic import AliasChoices, BaseModel, Field, ValidationError
 
 from functions.operations.alerts.alerts import Alerts, lost_alert
-from functions.pattern.events import MessageLost
+from functions.pattern.events import MessageLost, Refused
+from functions.pattern.identity import TaskId
 from functions.pattern.messages import OPERATOR_ALERTS_QUEUE, TaskIdField
 from functions.pattern.ports import Ports
-from functions.pattern.store_ports import Stored
 
 #: The queues whose dead letters are read: all that `infra/queues.json` defines.
 QUEUES = (
@@ -56,24 +56,16 @@ class DeadLetters:
         message can't be recorded, so that it stays where it is.
         """
         reason = _reason(properties)
-        task = await self._task(body)
-        await self.ports.rejected.reject(dead_letter_queue(queue), message_id, body, reason)
+        task = _task(body)
         if task is not None:
-            await self.ports.store.change(
-                task, MessageLost(queue=queue, message_id=message_id, reason=reason)
-            )
-        loss = lost_alert(queue, message_id, None if task is None else task.record.order.task, reason)
+            lost = MessageLost(queue=queue, message_id=message_id, reason=reason)
+            if isinstance(await self.ports.store.change(task, lost), Refused):
+                task = None  # there is no such task
+        await self.ports.rejected.reject(dead_letter_queue(queue), message_id, body, reason)
+        loss = lost_alert(queue, message_id, task, reason)
         _log.error(loss.line())
         if queue != OPERATOR_ALERTS_QUEUE:
             await self.alerts.alert_lost(loss)
-
-    async def _task(self, body: bytes) -> Stored | None:
-        """Read the task that the message was about, when there is one."""
-        try:
-            task = _NamesTask.model_validate_json(body).task
-        except ValidationError:
-            return None
-        return await self.ports.store.load(task)
 
 
 async def log_ages(ports: Ports) -> None:
@@ -92,6 +84,14 @@ async def log_ages(ports: Ports) -> None:
 def dead_letter_queue(queue: str) -> str:
     """Name the dead-letter queue of a queue, as Service Bus does."""
     return f"{queue}/$DeadLetterQueue"
+
+
+def _task(body: bytes) -> TaskId | None:
+    """Read the id of the task that a message was about, when it names one."""
+    try:
+        return _NamesTask.model_validate_json(body).task
+    except ValidationError:
+        return None
 
 
 def _reason(properties: Mapping[str, Any]) -> str:

@@ -43,7 +43,7 @@ class Actions:
             event = action(
                 epoch=epoch, who=who, reason=reason, start_by=start_by, traceparent=current_traceparent()
             )
-            outcome = await self._store.change(stored, event)
+            outcome = await self._store.change(task, event, read=stored)
         if isinstance(outcome, Refused):
             text = f"The task is not in Error, or another operator was faster ({outcome.reason})."
             raise ProblemError(HTTPStatus.CONFLICT, text)

@@ -136,7 +136,7 @@ class TaskView(TaskDetails):
             **dict(TaskDetails.model_validate(record)),
             needs=None if workflow is None else {step.name: sorted(step.needs) for step in workflow.steps},
             history=[TransitionView.submitted(order), *map(TransitionView.model_validate, record.history)],
-            notices=sorted(record.sent, key=lambda notice: notice.sent_at),
+            notices=sorted(record.task.sent, key=lambda notice: notice.sent_at),
             lost_messages=list(record.lost),
             prospects=prospects(record, now),
             trace_id=trace_id,

@@ -52,7 +52,7 @@ class BookingAgent:
 
     async def do(self, call: AgentCall) -> Json:
         """Book, and give the confirmation."""
-        await self._service.put(call.task, call.request, call.effect_key, call.complete_by)
+        await self._service.put(call.task, call.request, call)
         answer = await self._service.get(call.task, call.complete_by)
         return read_answer(self._confirmation, answer).model_dump(mode="json")
 
@@ -62,7 +62,7 @@ class CancellableBookingAgent(BookingAgent):
 
     async def undo(self, call: AgentCall) -> None:
         """Cancel the booking, or prevent it: `DELETE` leaves a tombstone."""
-        await self._service.delete(call.task, call.effect_key, call.complete_by)
+        await self._service.delete(call.task, call)
 
 
 class Label(BaseModel):

@@ -5,15 +5,18 @@ from __future__ import annotations
 from datetime import timedelta
 from decimal import Decimal
 from hashlib import sha256
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 from zlib import crc32
 
-from fastapi import APIRouter, Response
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 
 from functions.pattern.definition import Json
-from functions.services.service import ResourceId, Resources, SampleService, booking_service
+from functions.services.resources import Resources
+from functions.services.service import SampleService, booking_service
 from functions.workflows.deliveries.models import Location, Package, Text
+
+if TYPE_CHECKING:
+    from fastapi import APIRouter
 
 _CARRIERS = ("Harbour Freight Lines", "Northway Couriers", "Valley Express")
 _BASE_PRICE = Decimal("7.50")
@@ -27,18 +30,6 @@ _EXPEDITED_TIME = timedelta(minutes=40)
 
 class _Request(BaseModel):
     model_config = ConfigDict(extra="forbid")
-
-
-class Standing(_Request):
-    """The state of an account."""
-
-    suspended: bool
-
-
-class AccountView(Standing):
-    """An account."""
-
-    id: str
 
 
 class Transport(_Request):
@@ -70,18 +61,9 @@ class Flight(_Request):
 
 
 def _add_account_routes(router: APIRouter, accounts: Resources) -> None:
-    """Serve the accounts. An account that nobody has created exists and is active."""
+    from functions.workflows.deliveries.accounts import add_account_routes  # noqa: PLC0415 - with its first request
 
-    @router.put("/{account_id}")
-    async def put(account_id: ResourceId, standing: Standing) -> Response:
-        """Suspend the account, or make it active again."""
-        return Response(status_code=await accounts.put(account_id, standing.model_dump()))
-
-    @router.get("/{account_id}")
-    async def get(account_id: ResourceId) -> AccountView:
-        """Show the account."""
-        found = await accounts.find(account_id)
-        return AccountView(id=account_id, suspended=found is not None and found["suspended"])
+    add_account_routes(router, accounts)
 
 
 def _label(package_id: str, _package: Package) -> Json:

@@ -7,17 +7,15 @@ from typing import Any
 
 import azure.durable_functions as df
 
-from functions.scheduler.orchestrator import CLAIM_ACTIVITY, RUN_STEP_ACTIVITY, run_task
-
 _CHAIN = 5
 
 app = df.DFApp()
 
 
 @app.orchestration_trigger(context_name="context")
-def two_activities(context: df.DurableOrchestrationContext) -> Generator[Any, Any, str]:
-    """Run the application's own orchestrator, whose activities do nothing here."""
-    return run_task(context)
+def one_activity(context: df.DurableOrchestrationContext) -> Generator[Any, Any]:
+    """Run one activity."""
+    yield context.call_activity("nothing", 0)
 
 
 @app.orchestration_trigger(context_name="context")
@@ -25,20 +23,6 @@ def five_activities(context: df.DurableOrchestrationContext) -> Generator[Any, A
     """Run five activities, one after the other."""
     for number in range(_CHAIN):
         yield context.call_activity("nothing", number)
-
-
-@app.function_name(CLAIM_ACTIVITY)
-@app.activity_trigger(input_name="attempt")
-async def claim(attempt: object) -> dict[str, Any]:  # noqa: ARG001 - the signature of the real one
-    """Claim nothing, and report one step as ready."""
-    return {"outcome": "claimed", "ready": ["step"]}
-
-
-@app.function_name(RUN_STEP_ACTIVITY)
-@app.activity_trigger(input_name="step")
-async def run_step(step: object) -> dict[str, Any]:  # noqa: ARG001 - the signature of the real one
-    """Run nothing, and report no further step."""
-    return {"outcome": "completed", "ready": []}
 
 
 @app.activity_trigger(input_name="number")

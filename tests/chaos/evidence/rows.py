@@ -33,7 +33,7 @@ class RawTask(_Row):
     direction: str = Field(alias="Direction")
     finished_at: datetime | None = Field(None, alias="FinishedAt")
     last_error: str | None = Field(None, alias="LastError")
-    write_id: str = Field(alias="WriteId")
+    updated_at: datetime = Field(alias="UpdatedAt")
 
 
 class RawStep(_Row):

@@ -71,7 +71,7 @@ def _wrong_steps(seen: Sequence[RawTask]) -> Iterator[str]:
         same_epoch = before.epoch == after.epoch
         if same_epoch and _PROGRESS[after.state] < _PROGRESS[before.state]:
             yield f"went from {before.state} back to {after.state} in epoch {after.epoch}"
-        if same_epoch and before.state in FINAL and after.write_id != before.write_id:
+        if same_epoch and before.state in FINAL and after.updated_at != before.updated_at:
             yield f"was changed after its end in epoch {after.epoch}"
         if not same_epoch and before.state in FINAL and before.state != "Error":
             yield f"left {before.state} for epoch {after.epoch}"

@@ -26,7 +26,7 @@ from functions.pattern.events import (
     StepSkipped,
     StepStarted,
 )
-from functions.pattern.identity import Epoch, SchedulerId, StepName, TaskId, scheduler_id
+from functions.pattern.identity import Epoch, SchedulerId, StartId, StepName, TaskId, scheduler_id
 from functions.pattern.records import Order, TaskRecord
 from functions.pattern.transitions import admit, apply
 from functions.store.entities import entity, index_entity, outbox_entity, task_entity
@@ -89,7 +89,14 @@ class Story:
     async def begun(self, step: str, at: float, *, within: float = 20) -> None:
         """Start a step."""
         complete_by = self._at(at + within)
-        await self._apply(at, StepStarted(**self._ours(), step=StepName(step), complete_by=complete_by))
+        started = StepStarted(
+            **self._ours(),
+            step=StepName(step),
+            complete_by=complete_by,
+            activity=1,
+            start_id=StartId(f"{step}.{at}"),
+        )
+        await self._apply(at, started)
 
     async def done(self, step: str, at: float) -> None:
         """Complete a step."""

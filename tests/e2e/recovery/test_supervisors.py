@@ -49,7 +49,7 @@ async def test_reply_of_an_old_epoch_is_refused(bench: Bench) -> None:
     assert (await sweep(bench.settings, *_AHEAD)).recovered == 1
     await until(lambda: bench.remote.waiting(effect) == 2)
     bench.remote.release(effect, 0)
-    assert await _outcome(bench, "stale.1") == "stale"
+    assert await _outcome(bench, "stale.1") == "stale epoch"
     task = await bench.until("stale", lambda _: True)
     assert (task["state"], task["epoch"], step(task, "b")["state"]) == ("Processing", 2, "Running")
     bench.remote.release(effect, 1)

@@ -33,7 +33,7 @@ async def test_pending_telemetry_is_exported_when_the_host_stops(tmp_path: Path)
             # Not by the platform, which kills a host that is slow on a busy machine.
             os.kill(bench.platform.pid(PartName.HOST), signal.SIGTERM)
             await until(lambda: bool(receiver.spans and receiver.records and receiver.metrics))
-    assert {"submit", "claim", "step delivery"} <= {span.name for span in receiver.of_task("last")}
+    assert {"submit", "run_steps", "step delivery"} <= {span.name for span in receiver.of_task("last")}
     assert any(record.text.startswith("supervisor sweep") for record in receiver.records)
     assert "tasks.processed" in receiver.metrics
 

@@ -30,7 +30,7 @@ async def test_delivery_is_one_trace(bench: Bench, receiver: Receiver) -> None:
     assert (root.kind, root.name) == (_SERVER, "PUT /api/deliveries/{order_id}")
     assert {call.facts["peer.service"] for call in _calls(spans)} == set(STEPS)
     names = {span.name for span in spans.values()}
-    assert {"submit", "process submissions", "claim", *(f"step {step}" for step in STEPS)} <= names
+    assert {"submit", "process submissions", "run_steps", *(f"step {step}" for step in STEPS)} <= names
 
 
 async def test_callers_trace_goes_on(bench: Bench, receiver: Receiver) -> None:
@@ -58,7 +58,7 @@ async def test_recovery_is_linked_to_what_it_recovers(bench: Bench, receiver: Re
     assert receiver.in_trace(recovery.trace)[recovery.parent].name == "supervisor sweep"
     assert {trace for trace, _ in recovery.links} == {root.trace}
     again = [span for span in spans.values() if span.facts.get("task.epoch") == 2]
-    assert {span.name for span in again} == {"claim", "step drone", "step delivery"}
+    assert {span.name for span in again} == {"run_steps", "step drone", "step delivery"}
     assert all(span.links == {(recovery.trace, recovery.id)} for span in again)
 
 
@@ -118,7 +118,7 @@ async def test_no_library_adds_telemetry_of_its_own(bench: Bench, receiver: Rece
 
 
 async def _trace_of(
-    receiver: Receiver, task: str, *, calls: int, also: str = "claim"
+    receiver: Receiver, task: str, *, calls: int, also: str = "run_steps"
 ) -> Mapping[str, SeenSpan]:
     """Wait for at least `calls` calls, and return the trace in which a task was submitted, by span id."""
 

@@ -1,15 +1,17 @@
 """A small stand-in for a part: answers every GET with its process id, and misbehaves on request.
 
-Run as a program: `fake_part.py PORT [ignore-sigterm] [with-child] [die-at-start]`; a GET of `/die` ends it
-with code 3.
+Run as a program: `fake_part.py PORT [ignore-sigterm] [with-child] [die-at-start] [die-after-answer]
+[after=PORT]`; a GET of `/die` ends it with code 3.
 """
 
 from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 import sys
+import time
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
 
@@ -22,6 +24,9 @@ class _Answer(BaseHTTPRequestHandler):
         self.send_response(200)
         self.end_headers()
         self.wfile.write(str(os.getpid()).encode())
+        if "die-after-answer" in sys.argv:
+            self.wfile.flush()
+            os._exit(3)
 
     def log_message(self, format: str, *arguments: object) -> None:  # noqa: A002 - the base class names it so
         """Print nothing for each request."""
@@ -41,6 +46,16 @@ def _ignore(*_: object) -> None:
     _say("fake part ignores SIGTERM")
 
 
+def _wait_for(port: int) -> None:
+    while True:
+        try:
+            socket.create_connection(("127.0.0.1", port)).close()
+        except OSError:
+            time.sleep(0.02)
+        else:
+            return
+
+
 def main(port: int, behaviour: set[str]) -> None:
     """Serve until SIGTERM."""
     signal.signal(signal.SIGTERM, _stop)
@@ -51,6 +66,8 @@ def main(port: int, behaviour: set[str]) -> None:
     _say(f"fake part on {port}")
     if "die-at-start" in behaviour:
         sys.exit("fatal: a setting is missing")
+    for other in (each.removeprefix("after=") for each in behaviour if each.startswith("after=")):
+        _wait_for(int(other))
     HTTPServer(("127.0.0.1", port), _Answer).serve_forever()
 
 

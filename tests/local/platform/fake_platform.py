@@ -23,8 +23,8 @@ def fakes(*behaviour: str, stop_within: float = PATIENCE) -> Blueprint:
 
     def blueprint(_: PlatformOptions, addresses: Addresses) -> Stages:
         return [
-            [_fake(PartName.BROKER, addresses.ports.admin, stop_within=stop_within)],
-            [_fake(PartName.HOST, addresses.ports.host, *behaviour, stop_within=stop_within)],
+            [fake(PartName.BROKER, addresses.ports.admin, stop_within=stop_within)],
+            [fake(PartName.HOST, addresses.ports.host, *behaviour, stop_within=stop_within)],
         ]
 
     return blueprint
@@ -35,7 +35,8 @@ def options(data: Path) -> PlatformOptions:
     return PlatformOptions(ports=ANY_PORTS, data=data)
 
 
-def _fake(name: PartName, port: int, *behaviour: str, stop_within: float) -> Part:
+def fake(name: PartName, port: int, *behaviour: str, stop_within: float) -> Part:
+    """Return a fake part that listens on this port."""
     return Part(
         name=name,
         command=(sys.executable, str(_FAKE_PART), str(port), *behaviour),

@@ -1,4 +1,4 @@
-"""The real platform's parts: the order in which they start, and their options."""
+"""The real platform's parts: which waits for which, the order in which they stop, and their options."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from local.platform import (
     blueprint,
 )
 from local.platform.blueprint import whole_platform
+from local.platform.imports import imported_modules
 from local.platform.parts import Part
 
 ADDRESSES = Addresses(PlatformPorts(host=1, service_bus=2, admin=3, blob=4, queue=5, table=6))
@@ -32,13 +33,35 @@ def _part(name: PartName, options: PlatformOptions | None = None) -> Part:
     return next(part for stage in stages for part in stage if part.name is name)
 
 
-def test_the_host_starts_when_azurite_and_the_broker_answer() -> None:
-    """Those two start side by side, and stop after it."""
+def test_azurite_and_the_broker_stop_after_the_host() -> None:
+    """It settles its messages and writes its last rows."""
     stages = whole_platform(PlatformOptions(), ADDRESSES)
     assert [[part.name for part in stage] for stage in stages] == [
         [PartName.AZURITE, PartName.BROKER],
         [PartName.HOST],
     ]
+
+
+def test_the_host_loads_the_app_when_azurite_and_the_broker_answer() -> None:
+    """It starts beside them, and waits by itself."""
+    assert _part(PartName.HOST).after == {
+        PartName.AZURITE: ("--after", ADDRESSES.table),
+        PartName.BROKER: ("--after", "127.0.0.1:2"),
+    }
+
+
+def test_the_host_imports_early_what_the_app_imports(tmp_path: Path) -> None:
+    """In the app's order; a file that cannot be read is the host's to report."""
+    app = (
+        "from __future__ import annotations\nimport a.b, c as d\nfrom . import e\nfrom f import g\nimport c\n"
+    )
+    (tmp_path / "function_app.py").write_text(f"{app}def later():\n    import h\n")
+    host = _part(PartName.HOST, PlatformOptions(app=tmp_path))
+    preloaded = [each for each in host.command if each.startswith("--preload")]
+    assert preloaded == ["--preload=a.b", "--preload=c", "--preload=f"]
+    assert imported_modules(tmp_path / "missing") == []
+    (tmp_path / "function_app.py").write_text("no Python")
+    assert imported_modules(tmp_path) == []
 
 
 def test_each_part_keeps_its_state_in_its_own_folder(tmp_path: Path) -> None:

@@ -1,11 +1,11 @@
-"""Parts start in order, are watched, and can be killed, paused and started again on the same ports."""
+"""Parts start at once, are watched, and can be killed, paused and started again on the same ports."""
 
 from __future__ import annotations
 
 import asyncio
 import socket
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -24,9 +24,10 @@ from local.platform import (
     PortTakenError,
     StartRefusedError,
 )
+from local.platform.blueprint import Blueprint
 from local.platform.parts import Part, Readiness
-from tests.local.platform.fake_platform import fakes, options
-from tests.local.platform.processes import PATIENCE, left_running
+from tests.local.platform.fake_platform import fake, fakes, options
+from tests.local.platform.processes import PATIENCE, descendants, left_running
 
 pytestmark = pytest.mark.process
 
@@ -55,6 +56,51 @@ async def test_parts_answer_inside_the_block_and_are_gone_after_it(tmp_path: Pat
         processes = started()
     assert len(processes) >= 4, "two parts, a child of one, and the watchdog"
     assert left_running(processes) == []
+
+
+def _broker_and_host(
+    broker: Callable[[Addresses], Sequence[str]], host: Callable[[Addresses], Sequence[str]]
+) -> Blueprint:
+    """Return a blueprint of a fake broker and a fake host whose behaviours depend on the ports."""
+
+    def blueprint(_: PlatformOptions, addresses: Addresses) -> list[list[Part]]:
+        return [
+            [fake(PartName.BROKER, addresses.ports.admin, *broker(addresses), stop_within=PATIENCE)],
+            [fake(PartName.HOST, addresses.ports.host, *host(addresses), stop_within=PATIENCE)],
+        ]
+
+    return blueprint
+
+
+async def test_all_parts_start_at_once(tmp_path: Path) -> None:
+    """Even the first listed may wait for the last."""
+    waiting = _broker_and_host(lambda addresses: [f"after={addresses.ports.host}"], lambda _: [])
+    async with Platform(options(tmp_path), waiting) as platform:
+        assert await _process_id(platform.addresses.admin) == platform.pid(PartName.BROKER)
+
+
+async def test_a_part_waits_only_for_parts_that_its_platform_has(tmp_path: Path) -> None:
+    """A second host uses the broker of another platform, which runs already."""
+
+    def blueprint(_: PlatformOptions, addresses: Addresses) -> list[list[Part]]:
+        host = fake(PartName.HOST, addresses.ports.host, stop_within=PATIENCE)
+        waits = {PartName.BROKER: (f"after={addresses.ports.admin}",), PartName.HOST: ("with-child",)}
+        return [[replace(host, after=waits)]]
+
+    async with Platform(options(tmp_path), blueprint) as platform:
+        assert len(descendants(platform.pid(PartName.HOST))) == 2, (
+            "it has the option for a part that is there"
+        )
+
+
+async def test_a_part_that_dies_while_another_still_starts_is_named(tmp_path: Path) -> None:
+    """Nobody waits for a part that waits for one that is gone."""
+    dying = _broker_and_host(
+        lambda _: ["die-after-answer"], lambda addresses: [f"after={addresses.ports.blob}"]
+    )
+    with pytest.raises(PartFailedError, match="broker ended with exit code 3"):
+        async with asyncio.timeout(PATIENCE / 2), Platform(options(tmp_path), dying):
+            pass
 
 
 async def test_parts_stop_in_the_opposite_order(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -10,7 +10,7 @@ import pytest
 from functions.agents.breaker import CircuitOpenError
 from functions.agents.remote import RemoteService
 from functions.pattern.errors import PermanentError, TransientError
-from functions.pattern.identity import EffectKey
+from tests.fakes.agent_requests import agent_call
 from tests.fakes.clock import FakeClock
 from tests.fakes.remote_service import Answer, RemoteServiceFake
 from tests.fakes.tasks import after
@@ -19,7 +19,7 @@ from tests.unit.conftest import MakeRemote
 
 async def _put(remote: RemoteService, clock: FakeClock, *, within: float = 60) -> None:
     async with asyncio.timeout(60):
-        await remote.put("task-1", {}, EffectKey("key"), clock.now() + timedelta(seconds=within))
+        await remote.put("task-1", {}, agent_call(clock.now() + timedelta(seconds=within)))
 
 
 async def _fails_fast(remote: RemoteService, clock: FakeClock) -> None:
@@ -98,6 +98,6 @@ async def test_what_is_too_late_to_be_called_is_not_held_against_the_service(
     await _put(remote, clock)
     for _ in range(3):
         with pytest.raises(TransientError, match="payment did not do it by complete-by"):
-            await remote.put("task-1", {}, EffectKey("key"), after(0))
+            await remote.put("task-1", {}, agent_call(after(0)))
     await _put(remote, clock)
     assert len(service.received) == 2

@@ -20,7 +20,15 @@ def test_agents_without_a_maker_are_rest_agents() -> None:
 
     endpoints = {name: Endpoint("https://services.example.com") for name in ("payment", "hotel")}
     makers = {"hotel": OwnAgent}
-    agents = make_agents(endpoints, makers, fake_ports(), POLICY, session=_no_session, issuer=Issuer())
+    agents = make_agents(
+        endpoints,
+        makers,
+        fake_ports(),
+        POLICY,
+        session=_no_session,
+        once_session=_no_session,
+        issuer=Issuer(),
+    )
     assert {name: type(agent) for name, agent in agents.items()} == {"payment": RestAgent, "hotel": OwnAgent}
 
 

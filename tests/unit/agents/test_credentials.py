@@ -11,7 +11,7 @@ from pydantic import SecretStr
 
 from functions.agents.credentials import BearerToken, Token, credential_of
 from functions.agents.endpoints import Endpoint
-from functions.pattern.errors import TransientError
+from functions.pattern.errors import NotSentError, TransientError
 from tests.fakes.clock import FakeClock
 
 SCOPE = "api://payments/.default"
@@ -95,7 +95,7 @@ async def test_token_serves_while_it_cannot_be_renewed(
     clock.advance(299)
     assert await _shown(token) == "Bearer canary-1"
     clock.advance(1)
-    with pytest.raises(TransientError, match=rf"^no token for {SCOPE} \(ClientAuthenticationError\)$"):
+    with pytest.raises(NotSentError, match=rf"^no token for {SCOPE} \(ClientAuthenticationError\)$"):
         await _shown(token)
     issuer.failing = False
     assert await _shown(token) == f"Bearer canary-{len(issuer.scopes)}"

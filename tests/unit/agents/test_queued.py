@@ -13,15 +13,16 @@ from functions.pattern.errors import PermanentError, TransientError
 from functions.pattern.identity import EffectKey, TaskId
 from functions.pattern.messages import AgentReply
 from functions.pattern.ports import AgentCall
+from tests.fakes.agent_requests import MemoryAgentRequests, OneWayAgent
+from tests.fakes.agents import ScriptedAgent, raising
 from tests.fakes.clock import FakeClock
 from tests.fakes.ports import fake_ports
 from tests.fakes.queues import RecordedRejections
 from tests.fakes.runners import RecordedReplies
 from tests.fakes.tasks import after
-from tests.unit.scheduler.test_step_runner import ScriptedAgent
 
 REQUEST: dict[str, Any] = {
-    "schema_version": 1,
+    "schema_version": 2,
     "task_id": "task-1",
     "step": "payment",
     "epoch": 2,
@@ -29,17 +30,13 @@ REQUEST: dict[str, Any] = {
     "direction": "do",
     "effect_key": "task-1/payment/do",
     "complete_by": after(10).isoformat(),
+    "idempotent": True,
     "request": {"amount": "9.80"},
 }
-ECHO = {name: REQUEST[name] for name in ("task_id", "step", "epoch", "token")}
+ECHO = {name: REQUEST[name] for name in ("schema_version", "task_id", "step", "epoch", "token")}
 
 
-class OneWayAgent:
-    """Can't undo."""
-
-    async def do(self, call: AgentCall) -> Json:  # noqa: ARG002 - an Agent's interface
-        """Do it."""
-        return {}
+DONE = {"done": True}
 
 
 class Bench:
@@ -50,7 +47,13 @@ class Bench:
         self.script = ScriptedAgent()
         self.replies = RecordedReplies()
         self.rejections = RecordedRejections()
-        ports = fake_ports(clock=self.clock, agent_messages=self.replies, rejected=self.rejections)
+        self.requests = MemoryAgentRequests()
+        ports = fake_ports(
+            clock=self.clock,
+            agent_messages=self.replies,
+            agent_requests=self.requests,
+            rejected=self.rejections,
+        )
         self.agent = QueuedAgent("payment", agent or self.script, ports)
 
     async def take(self, **changes: Any) -> None:
@@ -89,9 +92,18 @@ async def test_undo_is_carried_out(bench: Bench) -> None:
     assert bench.replies.sent == [AgentReply(**ECHO, outcome="completed")]
 
 
+async def test_request_of_the_schema_before_is_read(bench: Bench) -> None:
+    """It is idempotent, and its reply is of that schema too."""
+    first = {name: value for name, value in REQUEST.items() if name != "idempotent"} | {"schema_version": 1}
+    await bench.agent.take("m-1", _json(first))
+    assert [call.idempotent for call in bench.script.calls] == [True]
+    [reply] = bench.replies.sent
+    assert reply == AgentReply(**{**ECHO, "schema_version": 1}, outcome="completed", result=DONE)
+
+
 async def test_refusal_is_replied_with_its_reason(bench: Bench) -> None:
     """However long the reason is."""
-    bench.script.behaviour = _raising(PermanentError("no money " * 500))
+    bench.script.behaviour = raising(PermanentError("no money " * 500))
     await bench.take()
     [reply] = bench.replies.sent
     assert (reply.outcome, len(reply.error)) == ("failed", 1_000)
@@ -106,7 +118,7 @@ async def test_undo_by_an_agent_that_cannot_is_refused() -> None:
 
 async def test_transient_fault_gets_no_reply(bench: Bench) -> None:
     """Late work is silent: the Supervisor finds the step by its complete-by."""
-    bench.script.behaviour = _raising(TransientError("no answer"))
+    bench.script.behaviour = raising(TransientError("no answer"))
     await bench.take()
     assert bench.replies.sent == []
 
@@ -139,8 +151,14 @@ async def test_reply_that_cannot_be_sent_brings_the_request_again(bench: Bench) 
 
 @pytest.mark.parametrize(
     "changes",
-    [{"token": "short"}, {"complete_by": "2026-11-21T10:00:00"}, {"direction": "sideways"}, {"more": 1}],
-    ids=["token", "time without a zone", "direction", "unknown field"],
+    [
+        {"token": "short"},
+        {"complete_by": "2026-11-21T10:00:00"},
+        {"direction": "sideways"},
+        {"more": 1},
+        {"schema_version": 3},
+    ],
+    ids=["token", "time without a zone", "direction", "unknown field", "newer schema"],
 )
 async def test_message_that_is_no_request_is_rejected(bench: Bench, changes: dict[str, Any]) -> None:
     """Nothing is done, and nothing else is lost."""
@@ -148,10 +166,3 @@ async def test_message_that_is_no_request_is_rejected(bench: Bench, changes: dic
     [rejection] = bench.rejections.all
     assert (rejection.queue, rejection.reason) == ("agent-payment-requests", "not a request")
     assert bench.script.calls == []
-
-
-def _raising(error: Exception) -> Any:
-    def behave() -> Json:
-        raise error
-
-    return behave

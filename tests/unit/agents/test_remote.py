@@ -13,20 +13,19 @@ from functions.agents.remote import RemoteService
 from functions.agents.rest import RestAgent
 from functions.pattern.definition import Json
 from functions.pattern.errors import PermanentError, TransientError
-from functions.pattern.identity import EffectKey, TaskId
-from functions.pattern.ports import AgentCall
+from tests.fakes.agent_requests import KEY, agent_call
 from tests.fakes.clock import FakeClock
 from tests.fakes.remote_service import Answer, RemoteServiceFake
 from tests.fakes.tasks import after
 from tests.unit.agents.test_credentials import Issuer
 from tests.unit.conftest import MakeRemote
 
-KEY = EffectKey("task-1/payment/do")
 MOST = 24 * 1024
 
 
-async def _put(remote: RemoteService, *, within: float = 10) -> Json:
-    return await remote.put("task-1", {"amount": "4.90"}, KEY, after(within))
+async def _put(remote: RemoteService, *, within: float = 10, idempotent: bool = True) -> Json:
+    call = agent_call(after(within), idempotent=idempotent)
+    return await remote.put("task-1", call.request, call)
 
 
 async def test_request_says_what_under_which_key(service: RemoteServiceFake, make_remote: MakeRemote) -> None:
@@ -53,15 +52,19 @@ async def test_service_is_shown_what_it_asks_for(
     assert shown == [("canary", None), ("canary", None), (None, "Bearer canary-1"), (None, None)]
 
 
+@pytest.mark.parametrize("idempotent", [True, False])
 async def test_token_that_does_not_come_harms_no_circuit(
-    service: RemoteServiceFake, make_remote: MakeRemote, clock: FakeClock
+    idempotent: bool,  # noqa: FBT001 - a parameter of the test
+    service: RemoteServiceFake,
+    make_remote: MakeRemote,
+    clock: FakeClock,
 ) -> None:
-    """It is asked for again until complete-by, and the service is not called without."""
+    """It is asked for again until complete-by, also for what is sent once; no call goes without."""
     issuer = Issuer(clock)
     issuer.failing = True
     remote = make_remote(threshold=1, credential=BearerToken("api://pay/.default", issuer, clock))
     with pytest.raises(TransientError):
-        await _put(remote, within=0.3)
+        await _put(remote, within=0.3, idempotent=idempotent)
     assert len(issuer.scopes) > 1
     assert service.received == []
     issuer.failing = False
@@ -73,9 +76,8 @@ async def test_rest_agent_puts_under_the_tasks_id(
 ) -> None:
     """A repeated call is the same payment."""
     agent = RestAgent(make_remote())
-    call = AgentCall(task=TaskId("t-9"), effect_key=KEY, request={"amount": "1"}, complete_by=after(5))
-    assert await agent.do(call) == {"paid": True}
-    assert service.received[0].path == "/payments/t-9"
+    assert await agent.do(agent_call(after(5))) == {"paid": True}
+    assert service.received[0].path == "/payments/task-1"
 
 
 async def test_service_that_fails_twice_is_tried_a_third_time(
@@ -233,6 +235,6 @@ async def test_request_that_cannot_be_sent_is_refused_for_good(
     """The service is not called, and its circuit counts no failure."""
     remote = make_remote(threshold=1)
     with pytest.raises(PermanentError, match=f"^{reason}$"):
-        await remote.put("task-1", body, KEY, after(10))
+        await remote.put("task-1", body, agent_call(after(10)))
     assert service.received == []
     assert await _put(remote) == {"paid": True}

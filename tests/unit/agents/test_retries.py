@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from functions.agents.remote import backoff_seconds, retry_after_seconds
+from functions.agents.waits import backoff_seconds, retry_after_seconds
 from tests.fakes.clock import START
 
 

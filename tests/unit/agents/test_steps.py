@@ -7,26 +7,13 @@ from collections.abc import Mapping
 import pytest
 
 from functions.agents.steps import check_agents
-from functions.pattern.definition import Json, Step
+from functions.pattern.definition import Step
 from functions.pattern.errors import DefinitionError
-from functions.pattern.ports import Agent, AgentCall
+from functions.pattern.ports import Agent
 from functions.pattern.states import Way
+from tests.fakes.agent_requests import OneWayAgent
+from tests.fakes.agents import ScriptedAgent
 from tests.fakes.workflows import step, workflow
-
-
-class OneWayAgent:
-    """Can't undo."""
-
-    async def do(self, _call: AgentCall) -> Json:
-        """Do it."""
-        return {}
-
-
-class TwoWayAgent(OneWayAgent):
-    """Can undo."""
-
-    async def undo(self, _call: AgentCall) -> None:
-        """Undo it."""
 
 
 def _check(*steps: Step, agents: Mapping[str, Agent] | None = None) -> None:
@@ -58,7 +45,7 @@ def test_agent_behind_a_queue_may_be_served_elsewhere() -> None:
 
 def test_agents_that_can_are_taken() -> None:
     """With undo and without."""
-    agents = {"fly": TwoWayAgent(), "sleep": OneWayAgent()}
+    agents: dict[str, Agent] = {"fly": ScriptedAgent(), "sleep": OneWayAgent()}
     _check(step("fly", undo=True), step("sleep"), agents=agents)
 
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 from itertools import count
 
 import pytest
+from fastapi import FastAPI
 
 from functions.api.acceptance import Acceptance
 from functions.api.application import callers_application
-from functions.pattern.definition import Registry
-from functions.web.access import Guard
+from functions.pattern.definition import Registry, Workflow
+from functions.web.entrance import Guard
 from tests.fakes.asgi import AsgiClient
 from tests.fakes.clock import FakeClock
 from tests.fakes.guards import KEYS
@@ -34,10 +35,17 @@ class Api:
             new_id=lambda: f"new-{next(ids)}",
         )
         self.acceptance = Acceptance(ports, {"notices-demo"})
-        self.application = callers_application(
-            Registry((ORDERS, DIAMOND), {}), self.acceptance, self._check_store, guard=guard or KEYS
-        )
+        self._guard = guard or KEYS
+        self.application = self._application(ORDERS, DIAMOND)
         self.client = AsgiClient(self.application)
+
+    def serving(self, *workflows: Workflow) -> AsgiClient:
+        """Ask an application for other workflows, over the same store."""
+        return AsgiClient(self._application(*workflows))
+
+    def _application(self, *workflows: Workflow) -> FastAPI:
+        registry = Registry(workflows, {})
+        return callers_application(registry, self.acceptance, self._check_store, guard=self._guard)
 
     async def _check_store(self) -> None:
         if self.store.failure is not None:

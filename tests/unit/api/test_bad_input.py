@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
+from pydantic import BaseModel
 
+from tests.fakes.workflows import DIAMOND
 from tests.unit.api.conftest import Api
 from tests.unit.api.samples import ITEM, ORDER, problem, wrong_fields
 
@@ -79,6 +82,19 @@ async def test_body_that_is_no_object_is_422(api: Api, body: object) -> None:
 async def test_unknown_field_with_a_name_that_is_no_text_is_422(api: Api) -> None:
     """A lone surrogate is JSON, but can't be written back."""
     problem(await api.client.post("/api/orders", ORDER | {"\ud800": 1}), 422)
+
+
+async def test_text_that_is_none_is_422_in_any_field(api: Api) -> None:
+    """Also where the workflow asks for nothing but a string; in a batch it is refused alone."""
+
+    class Note(BaseModel):
+        text: str
+
+    notes = replace(DIAMOND, resource="notes", payload=Note)
+    client = api.serving(notes)
+    problem(await client.post("/api/notes", {"text": "\ud800"}), 422)
+    answer = await client.post("/api/notes/batch", {"orders": [{"text": "\ud800"}, {"text": "ä"}]})
+    assert [result["status"] for result in answer.json["results"]] == [422, 202]
 
 
 async def test_body_over_48_kib_is_413(api: Api) -> None:

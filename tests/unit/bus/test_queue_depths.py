@@ -76,7 +76,7 @@ class Client:
 
 
 def _queues(client: Client) -> PeekedQueues:
-    return PeekedQueues(cast("ServiceBusClient", client), ["orders"])
+    return PeekedQueues(lambda: cast("ServiceBusClient", client), ["orders"])
 
 
 async def test_messages_are_counted_and_the_oldest_is_named() -> None:

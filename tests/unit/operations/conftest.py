@@ -13,8 +13,8 @@ from functions.pattern.identity import TaskId
 from functions.pattern.ports import Pile, QueueDepth
 from functions.pattern.records import TaskRecord
 from functions.pattern.request_figures import BusFigures, StoreFigures
-from functions.web.access import Guard
 from functions.web.callers import key_holder
+from functions.web.entrance import Guard
 from tests.fakes.asgi import AsgiClient, HttpAnswer
 from tests.fakes.breaker_rows import MemoryBreakerRows
 from tests.fakes.clock import START, FakeClock

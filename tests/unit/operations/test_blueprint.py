@@ -30,7 +30,7 @@ class Operations:
         ports = fake_ports(rejected=self.rejections, queues=self.queues)
         app = df.DFApp()
         alerts, housekeeping = cast("Alerts", self), Housekeeping(ports, 30)
-        app.register_functions(operations_blueprint(FastAPI(), alerts, ports, housekeeping))
+        app.register_functions(operations_blueprint(FastAPI, alerts, ports, housekeeping))
         self.functions: dict[str, Any] = {each.get_function_name(): each for each in app.get_functions()}
 
     async def alert_task(self, body: bytes) -> None:

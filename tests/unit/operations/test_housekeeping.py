@@ -11,6 +11,7 @@ from functions.operations.housekeeping import Housekeeping
 from functions.pattern.identity import SchedulerId
 from functions.pattern.states import ProcessState
 from functions.pattern.store_ports import Index, IndexEntry, Stored
+from tests.fakes.agent_requests import MemoryAgentRequests
 from tests.fakes.clock import START, FakeClock
 from tests.fakes.interventions import recovered
 from tests.fakes.ports import fake_ports
@@ -21,6 +22,17 @@ from tests.fakes.workflows import LINE, TASK
 from tests.unit.operations.conftest import in_error, processed
 
 _DAY = 24 * 3600
+
+
+class _AgentRequests(MemoryAgentRequests):
+    """Stands in for the Agents' table."""
+
+    deleted_before: tuple[datetime, int] | None = None
+
+    async def delete_before(self, before: datetime, most: int) -> int:
+        """Keep what was asked."""
+        self.deleted_before = (before, most)
+        return 5
 
 
 class Bench:
@@ -35,8 +47,14 @@ class Bench:
         self.broken: set[str] = set()
         self.deleted: list[str] = []
         self.rejected_before: tuple[datetime, int] | None = None
+        self.requests = _AgentRequests()
         ports = fake_ports(
-            clock=self.clock, store=self.store, index=self.index, retention=self, rejected=self
+            clock=self.clock,
+            store=self.store,
+            index=self.index,
+            retention=self,
+            rejected=self,
+            agent_requests=self.requests,
         )
         self.housekeeping = Housekeeping(ports, retention_days=30)
 
@@ -65,7 +83,7 @@ class Bench:
         """Keep house after so many days; give how many tasks were purged, and left."""
         self.clock.advance(days * _DAY)
         purge = await self.housekeeping.run(self.purge, most=most)
-        assert purge.rejected == 3
+        assert (purge.rejected, purge.requests) == (3, 5)
         return purge.tasks, purge.left
 
 
@@ -135,6 +153,12 @@ async def test_oldest_tasks_never_wait_behind_younger_ones(bench: Bench) -> None
         bench.store.put(replace(record, task=finished))
     assert await bench.run(days=121, most=40) == (40, 0)
     assert sum(name.startswith("old") for name in bench.deleted) == 20
+
+
+async def test_requests_to_agents_go_after_the_same_time(bench: Bench) -> None:
+    """Long after their complete-by; many at a time, as there is one for each step that is sent once."""
+    await bench.run(days=31)
+    assert bench.requests.deleted_before == (datetime.fromisoformat("2026-11-22T10:00:00.123456Z"), 50_000)
 
 
 async def test_rejected_messages_go_after_the_same_time(bench: Bench) -> None:

@@ -18,7 +18,8 @@ async def test_notices_are_shown_in_the_order_of_sending(desk: Desk) -> None:
         SentAnnouncement(kind=AnnouncementKind.RECEIVED, epoch=FIRST, sent_at=after(1)),
         SentAnnouncement(kind=AnnouncementKind.FAILED, epoch=SECOND, sent_at=after(9)),
     )
-    desk.holds(replace(in_error(), sent=sent))
+    record = in_error()
+    desk.holds(replace(record, task=replace(record.task, sent=sent)))
     assert (await desk.get(f"/tasks/{TASK}")).json["notices"] == [
         {"kind": "received", "epoch": 1, "sent_at": "2026-11-21T10:00:01.123456Z"},
         {"kind": "alert", "epoch": 1, "sent_at": "2026-11-21T10:00:08.123456Z"},

@@ -26,9 +26,7 @@ async def test_history_tells_who_ended_each_epoch_and_why(desk: Desk) -> None:
     """From the submission on; each epoch with its steps as they stood when it ended."""
     desk.holds(in_error())
     await desk.act("resubmit")
-    stored = await desk.store.load(TASK)
-    assert stored is not None
-    await desk.store.change(stored, claimed(SECOND))
+    await desk.store.change(TASK, claimed(SECOND))
     shown = (await desk.get(f"/tasks/{TASK}")).json
     assert (shown["state"], shown["epoch"], shown["locked_by"]) == ("Processing", 2, "task-1.2")
     assert [(step["name"], step["state"]) for step in shown["steps"]] == [
@@ -54,9 +52,7 @@ async def test_task_without_past_has_its_submission_only(desk: Desk) -> None:
 async def test_messages_that_were_lost_are_shown(desk: Desk) -> None:
     """With their queue and the reason, beside the task that they were about."""
     desk.holds(processed())
-    stored = await desk.store.load(TASK)
-    assert stored is not None
-    await desk.store.change(stored, MessageLost(queue="notices-demo", message_id="m-1", reason="TTL"))
+    await desk.store.change(TASK, MessageLost(queue="notices-demo", message_id="m-1", reason="TTL"))
     [lost] = (await desk.get(f"/tasks/{TASK}")).json["lost_messages"]
     assert (lost["queue"], lost["message_id"], lost["reason"]) == (
         "notices-demo",

@@ -44,6 +44,14 @@ def test_reply_of_the_document_is_understood(shown: dict[str, Any]) -> None:
     assert (reply.epoch, reply.token) == (REQUEST.epoch, REQUEST.token)
 
 
+def test_request_of_the_schema_before_is_idempotent() -> None:
+    """It says nothing of it; its reply is of its own schema."""
+    before = {name: value for name, value in SHOWN_REQUEST.items() if name != "idempotent"}
+    request = AgentRequest.model_validate(before | {"schema_version": 1})
+    assert request.idempotent
+    assert reply_to(request, Outcome.COMPLETED).schema_version == 1
+
+
 def test_document_shows_both_outcomes() -> None:
     """Whoever reads it needs to know no third."""
     assert [shown["outcome"] for shown in SHOWN_REPLIES] == ["completed", "failed"]
@@ -91,7 +99,7 @@ def test_reason_is_cut_to_what_a_row_keeps() -> None:
         {"epoch": 0},
         {"step": "Payment"},
         {"task_id": "my order"},
-        {"schema_version": 2},
+        {"schema_version": 3},
         {"amount": "9.80"},
     ],
     ids=lambda changes: next(iter(changes)),

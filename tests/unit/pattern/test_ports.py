@@ -8,12 +8,13 @@ import pytest
 
 from functions.pattern.errors import PatternError, PermanentError, TransientError
 from functions.pattern.events import RefusalReason, Refused
+from functions.pattern.identity import TaskId
 from functions.pattern.request_figures import BusFigures, StoreFigures
-from functions.pattern.store_ports import Admission, StateStore
+from functions.pattern.store_ports import Admission, Changed, StateStore
 from tests.fakes.clock import FakeClock
 from tests.fakes.interventions import recovered
 from tests.fakes.store import MemoryStateStore
-from tests.fakes.tasks import SECOND, claimed, pending
+from tests.fakes.tasks import SECOND, claimed, pending, started
 from tests.fakes.workflows import TASK, order
 
 
@@ -32,12 +33,22 @@ async def test_order_is_recorded_once(store: MemoryStateStore) -> None:
     assert store.record(TASK) == pending()
 
 
-async def test_overtaken_change_is_applied_to_what_is_there_now(store: MemoryStateStore) -> None:
-    """A writer with an old read is judged by the record as it is."""
-    stored = store.put(pending())
+async def test_event_is_judged_by_the_record_as_it_is(store: MemoryStateStore) -> None:
+    """Whatever its teller has read; of a task that is gone, everything is refused."""
     store.put(recovered(pending()))
-    assert await store.change(stored, claimed()) == Refused(RefusalReason.STALE_EPOCH)
-    assert (await store.change(stored, claimed(SECOND))) == await store.load(TASK)
+    assert await store.change(TASK, claimed()) == Refused(RefusalReason.STALE_EPOCH)
+    assert await store.change(TASK, claimed(SECOND)) == Changed(store.record(TASK), (claimed(SECOND),))
+    assert await store.change(TaskId("gone"), claimed()) == Refused(RefusalReason.NO_SUCH_TASK)
+
+
+async def test_what_follows_is_folded_with_the_event(store: MemoryStateStore) -> None:
+    """In one write; a repeat changes nothing, but what follows from it may."""
+    store.put(pending())
+    writes = store.writes
+    changed = await store.change(TASK, claimed(), follow=lambda _, __: [started("open")])
+    assert changed == Changed(store.record(TASK), (claimed(), started("open")))
+    assert await store.change(TASK, claimed()) == Changed(store.record(TASK))
+    assert store.writes == writes + 1
 
 
 def test_transient_fault_remembers_how_long_to_wait() -> None:

@@ -15,7 +15,6 @@ from tests.fakes.workflows import TASK
 _TIME = "2026-11-21T10:00:00.1234567Z"
 #: Kinds of actions of the SDK.
 _TIMER, _WAIT = 5, 6
-_ATTEMPT = {"task": TASK, "epoch": 1}
 
 
 def _event(kind: int, number: int = -1, **fields: Any) -> dict[str, Any]:
@@ -24,73 +23,90 @@ def _event(kind: int, number: int = -1, **fields: Any) -> dict[str, Any]:
 
 @dataclass(slots=True)
 class Instance:
-    """One instance of the orchestrator `scheduler`.
+    """One instance of the orchestrator `scheduler`, for a task whose steps `queued` are behind queues.
 
-    `scheduled` names the activities, a step's by the step, and the timers, in the order in which they were
-    asked for; `awaited` names the events that are waited for.
+    `inputs` are those of the runs in the order in which they were asked for; `awaited` names the events that
+    are waited for.
     """
 
-    scheduled: list[str] = field(default_factory=list)
+    queued: tuple[str, ...] = ()
     awaited: list[str] = field(default_factory=list)
     timers: list[dict[str, Any]] = field(default_factory=list)
     inputs: list[dict[str, Any]] = field(default_factory=list)
     output: str | None = None
     _history: list[dict[str, Any]] = field(default_factory=list)
+    _scheduled: list[str] = field(default_factory=list)
 
-    def begin(self) -> list[str]:
-        """Run the first episode, and name the activities that it asks for."""
-        started = _event(0, Name="scheduler", Version="", Input=json.dumps(_ATTEMPT))
+    @property
+    def events(self) -> int:
+        """Count the events of the history, with the one that ends the instance."""
+        return len(self._history) + (self.output is not None)
+
+    def begin(self) -> list[int]:
+        """Run the first episode, and give the numbers of the runs that it asks for."""
+        started = _event(0, Name="scheduler", Version="", Input=json.dumps(self._input))
         started["OrchestrationInstance"] = {"InstanceId": f"{TASK}.1", "ExecutionId": "x"}
         return self._episode(started)
 
-    def answer(self, activity: str, **result: Any) -> list[str]:
-        """Let an activity end, and name those that are asked for next."""
-        return self.answer_together({activity: result})
+    def end(self, number: int, **progress: Any) -> list[int]:
+        """Let a run end, and give the numbers of those that are asked for next."""
+        return self.end_together({number: progress})
 
-    def answer_together(self, results: Mapping[str, Mapping[str, Any]]) -> list[str]:
-        """Let several activities end in one episode."""
+    def end_together(self, ended: Mapping[int, Mapping[str, Any]]) -> list[int]:
+        """Let several runs end in one episode."""
         return self._episode(
-            *(
-                _event(5, TaskScheduledId=self.scheduled.index(activity), Result=json.dumps(result))
-                for activity, result in results.items()
-            )
+            *(_event(5, TaskScheduledId=self._id_of(each), Result=_told(ended[each])) for each in ended)
         )
 
-    def reply(self, event: str, **result: Any) -> list[str]:
+    def fail(self, number: int) -> list[int]:
+        """Let the host end a run, as it does at its time limit."""
+        failed = _event(6, TaskScheduledId=self._id_of(number), Reason="Timeout", Details="5 minutes")
+        return self._episode(failed)
+
+    def reply(self, event: str, **progress: Any) -> list[int]:
         """Let an event be raised, as the client of the SDK raises it: with JSON text as its content."""
-        return self._episode(_event(15, Name=event, Input=json.dumps(json.dumps(result))))
+        return self._episode(_event(15, Name=event, Input=json.dumps(_told(progress))))
 
-    def fire_timer(self) -> list[str]:
-        """Let the timer's time come."""
-        return self._episode(_event(11, TimerId=self.scheduled.index("timer"), FireAt=_TIME))
+    def fire_timer(self) -> list[int]:
+        """Let the latest timer's time come."""
+        latest = max(number for number, name in enumerate(self._scheduled) if name == "timer")
+        return self._episode(_event(11, TimerId=latest, FireAt=_TIME))
 
-    def _episode(self, *news: dict[str, Any]) -> list[str]:
+    @property
+    def _input(self) -> dict[str, Any]:
+        return {"task": TASK, "epoch": 1, "queued": list(self.queued)}
+
+    def _id_of(self, number: int) -> int:
+        return self._scheduled.index(f"run {number}")
+
+    def _episode(self, *news: dict[str, Any]) -> list[int]:
         self._history += [_event(12), *news]
         state = self._replay()
         actions = [action for batch in state["actions"] for action in _single(batch)]
         self.awaited = [each["externalEventName"] for each in actions if each["actionType"] == _WAIT]
         self.timers = [each for each in actions if each["actionType"] == _TIMER]
         actions = [each for each in actions if each["actionType"] != _WAIT]
-        new = actions[len(self.scheduled) :]
-        for number, action in enumerate(new, start=len(self.scheduled)):
+        known, begun = len(self._scheduled), len(self.inputs)
+        for number, action in enumerate(actions[known:], start=known):
             self._schedule(number, action)
         self._history.append(_event(13))
         self.output = state["output"] if state["isDone"] else None
-        return self.scheduled[len(self.scheduled) - len(new) :]
+        return [each["number"] for each in self.inputs[begun:]]
 
     def _schedule(self, number: int, action: dict[str, Any]) -> None:
         if action["actionType"] == _TIMER:
             self._history.append(_event(10, number, FireAt=action["fireAt"]))
-            self.scheduled.append("timer")
+            self._scheduled.append("timer")
             return
-        self._history.append(_event(4, number, Name=action["functionName"], Version="", Input=None))
+        assert action["functionName"] == "run_steps"
+        self._history.append(_event(4, number, Name="run_steps", Version="", Input=None))
         self.inputs.append(json.loads(action["input"]))
-        self.scheduled.append(self.inputs[-1].get("step", action["functionName"]))
+        self._scheduled.append(f"run {self.inputs[-1]['number']}")
 
     def _replay(self) -> dict[str, Any]:
         context = {
             "history": self._history,
-            "input": _ATTEMPT,
+            "input": self._input,
             "instanceId": f"{TASK}.1",
             "isReplaying": False,
             "parentInstanceId": None,
@@ -99,6 +115,11 @@ class Instance:
         }
         state: dict[str, Any] = json.loads(df.Orchestrator.create(run_task)(json.dumps(context)))
         return state
+
+
+def _told(progress: Mapping[str, Any]) -> str:
+    """Write how the task stands; what is not given is usual."""
+    return json.dumps({"state": "Processing", "over": False, "runs": 0, "awaited": {}} | dict(progress))
 
 
 def _single(actions: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""The orchestrator, replayed by the real SDK: claim, then run what is ready until nothing is."""
+"""The orchestrator, replayed by the real SDK: runs, replies and time, until the task is over."""
 
 from __future__ import annotations
 
@@ -10,128 +10,158 @@ from tests.unit.scheduler.replay import Instance
 #: The SDK advises expected types once in a process; ours are plain JSON, for which it has none to name.
 pytestmark = pytest.mark.filterwarnings("ignore:azure.functions df_loads was called:DeprecationWarning")
 
+OVER = {"state": "Processed", "over": True}
+IN_30_SECONDS, IN_A_MINUTE = "2026-11-21T10:00:30+00:00", "2026-11-21T10:01:00+00:00"
+
 
 @pytest.fixture
 def instance() -> Instance:
-    """Make an instance that has not begun."""
+    """Make an instance without queue steps that has not begun."""
     return Instance()
 
 
-def test_claim_comes_first(instance: Instance) -> None:
-    """It gets the attempt that the instance was started with."""
-    assert instance.begin() == ["claim"]
-    assert instance.inputs == [{"task": TASK, "epoch": 1}]
+def test_usual_task_is_one_run_and_eight_events(instance: Instance) -> None:
+    """However many steps it has; the run gets the attempt that the instance was started with."""
+    assert instance.begin() == [1]
+    assert instance.inputs == [{"task": TASK, "epoch": 1, "number": 1, "share": False}]
+    assert instance.end(1, **OVER) == []
+    assert (instance.output, instance.events) == ("Processed", 8)
+
+
+def test_run_that_needs_others_gets_them_at_once(instance: Instance) -> None:
+    """Each has a number of its own, and its share."""
+    instance.begin()
+    assert instance.end(1, runs=3) == [2, 3, 4]
+    assert [each["share"] for each in instance.inputs] == [False, True, True, True]
+    instance.end_together({3: {}, 2: {"runs": 1}})
+    assert instance.inputs[-1]["number"] == 5
+    instance.end(4)
     assert instance.output is None
+    instance.end(5, **OVER)
+    assert instance.output == "Processed"
 
 
-def test_task_that_is_not_claimed_ends_at_once(instance: Instance) -> None:
-    """Another Scheduler holds it; no step is dispatched."""
+def test_task_that_is_over_has_no_further_runs(instance: Instance) -> None:
+    """But those under way are waited for."""
     instance.begin()
-    assert instance.answer("claim", outcome="not claimed", ready=[]) == []
-    assert instance.output == "not claimed"
-
-
-def test_one_step_is_run_to_its_end(instance: Instance) -> None:
-    """The activity gets ids and a step name, and nothing else."""
-    instance.begin()
-    assert instance.answer("claim", outcome="claimed", ready=["payment"]) == ["payment"]
-    assert instance.inputs[1] == {"task": TASK, "epoch": 1, "step": "payment"}
+    instance.end(1, runs=2)
+    instance.end(2, **OVER)
     assert instance.output is None
-    assert instance.answer("payment", outcome="completed", ready=[]) == []
-    assert instance.output == "completed"
+    assert instance.end(3, runs=1) == []
+    assert instance.output == "Processing"
 
 
-def test_all_ready_steps_are_dispatched_together(instance: Instance) -> None:
-    """Neither side of the diamond waits for the other."""
+def test_run_that_the_host_ends_is_left_to_the_supervisor(instance: Instance) -> None:
+    """It comes back as an exception, not as a progress."""
     instance.begin()
-    instance.answer("claim", outcome="claimed", ready=["open"])
-    assert instance.answer("open", outcome="completed", ready=["left", "right"]) == ["left", "right"]
-    assert instance.answer("right", outcome="completed", ready=["left"]) == []
-    assert instance.answer("left", outcome="completed", ready=["close"]) == ["close"]
-    assert instance.answer("close", outcome="completed", ready=[]) == []
-    assert instance.output == "completed"
+    assert instance.fail(1) == []
+    assert instance.output == "unknown"
 
 
-def test_step_that_becomes_ready_does_not_wait_for_others(instance: Instance) -> None:
-    """A slow step holds up only what needs it."""
+def test_run_that_the_host_ends_does_not_end_the_others(instance: Instance) -> None:
+    """What another run knows holds."""
     instance.begin()
-    instance.answer("claim", outcome="claimed", ready=["slow", "quick"])
-    assert instance.answer("quick", outcome="completed", ready=["slow", "after-quick"]) == ["after-quick"]
+    instance.end(1, runs=2)
+    instance.fail(2)
     assert instance.output is None
-
-
-def test_step_is_dispatched_once_in_an_attempt(instance: Instance) -> None:
-    """Two reports of one episode that both name it make one dispatch."""
-    instance.begin()
-    instance.answer("claim", outcome="claimed", ready=["left", "right"])
-    both = {"outcome": "completed", "ready": ["close"]}
-    assert instance.answer_together({"left": both, "right": both}) == ["close"]
-
-
-@pytest.mark.parametrize("outcome", ["failed", "expired", "stale"])
-def test_step_that_does_not_complete_stops_dispatch_but_waits_for_the_running(
-    instance: Instance, outcome: str
-) -> None:
-    """The other side may end; what needs both is not dispatched."""
-    instance.begin()
-    instance.answer("claim", outcome="claimed", ready=["left", "right"])
-    assert instance.answer("left", outcome=outcome, ready=[]) == []
-    assert instance.output is None
-    assert instance.answer("right", outcome="stale", ready=[]) == []
-    assert instance.output == "stale"
-
-
-REQUESTED = {"outcome": "requested", "ready": [], "step": "pay", "complete_by": "2026-11-21T10:00:30+00:00"}
+    assert instance.end(3, runs=1) == [4]
 
 
 @pytest.fixture
-def requesting(instance: Instance) -> Instance:
-    """Make an instance whose only step is requested of an Agent behind a queue."""
+def requesting() -> Instance:
+    """Make an instance of which one step is requested over a queue, and another may be."""
+    instance = Instance(queued=("pay", "print"))
     instance.begin()
-    instance.answer("claim", outcome="claimed", ready=["pay"])
-    instance.answer("pay", **REQUESTED)
+    instance.end(1, awaited={"pay": IN_30_SECONDS})
     return instance
 
 
+def _times(instance: Instance) -> list[str]:
+    return [timer["fireAt"][:19] for timer in instance.timers]
+
+
+def test_replies_can_come_from_the_first_episode_on() -> None:
+    """By events whose names no other attempt has; without a timer they cost no history."""
+    instance = Instance(queued=("pay", "print"))
+    instance.begin()
+    assert instance.awaited == ["reply:pay:1", "reply:print:1"]
+    instance.end(1, **OVER)
+    assert (instance.output, instance.events) == ("Processed", 8)
+
+
 def test_reply_is_waited_for_until_complete_by(requesting: Instance) -> None:
-    """By an event whose name no other attempt has."""
-    assert requesting.awaited == ["reply:pay:1"]
-    assert [timer["fireAt"][:19] for timer in requesting.timers] == ["2026-11-21T10:00:30"]
+    """What is not asked for yet is not waited for."""
+    assert _times(requesting) == ["2026-11-21T10:00:30"]
     assert requesting.output is None
 
 
-def test_reply_makes_what_follows_ready_and_cancels_its_timer(requesting: Instance) -> None:
+def test_reply_that_ends_the_task_cancels_the_timer(requesting: Instance) -> None:
     """A timer that is not cancelled keeps the instance running."""
-    assert requesting.reply("reply:pay:1", outcome="completed", ready=["send"]) == ["send"]
+    assert requesting.reply("reply:pay:1", **OVER) == []
     assert [timer["isCanceled"] for timer in requesting.timers] == [True]
-    requesting.answer("send", outcome="completed", ready=[])
-    assert requesting.output == "completed"
+    assert requesting.output == "Processed"
+
+
+def test_reply_starts_what_it_makes_ready_whatever_still_runs() -> None:
+    """A slow step holds up only what needs it."""
+    instance = Instance(queued=("pay",))
+    instance.begin()
+    assert instance.reply("reply:pay:1", runs=1) == [2]
+    instance.end(2)
+    assert instance.output is None
+    assert instance.end(1, **OVER) == []
+    assert instance.output == "Processed"
+
+
+def test_run_that_knows_nothing_of_a_reply_does_not_wait_for_it_again() -> None:
+    """The reply was recorded by another process meanwhile."""
+    instance = Instance(queued=("pay",))
+    instance.begin()
+    instance.reply("reply:pay:1")
+    instance.end(1, awaited={"pay": IN_30_SECONDS})
+    assert (instance.timers, instance.output) == ([], "Processing")
+
+
+def test_one_timer_waits_for_the_latest_reply(requesting: Instance) -> None:
+    """An earlier limit is left to it; a later one replaces it."""
+    assert requesting.reply("reply:pay:1", runs=1) == [2]
+    assert [timer["isCanceled"] for timer in requesting.timers] == [True]
+    requesting.end(2, awaited={"print": IN_A_MINUTE})
+    assert _times(requesting)[1:] == ["2026-11-21T10:01:00"]
+    requesting.fire_timer()
+    assert requesting.output == "Processing"
+
+
+def test_later_limit_replaces_the_timer() -> None:
+    """Two replies are awaited, the second of them longer."""
+    instance = Instance(queued=("pay", "print"))
+    instance.begin()
+    instance.end(1, runs=1, awaited={"pay": IN_30_SECONDS})
+    instance.end(2, awaited={"pay": IN_30_SECONDS, "print": IN_A_MINUTE})
+    assert _times(instance) == ["2026-11-21T10:00:30", "2026-11-21T10:01:00"]
+    assert [timer["isCanceled"] for timer in instance.timers] == [True, False]
+    assert instance.output is None
 
 
 def test_reply_that_does_not_come_ends_the_wait(requesting: Instance) -> None:
     """The Supervisor decides what happens next."""
     assert requesting.fire_timer() == []
-    assert requesting.output == "expired"
+    assert requesting.output == "Processing"
 
 
-def test_reply_may_come_before_it_is_waited_for(instance: Instance) -> None:
-    """The Agent was quicker than the Scheduler's own activity."""
+def test_time_limit_does_not_end_a_run() -> None:
+    """Beside a reply that does not come, a step goes on."""
+    instance = Instance(queued=("pay",))
     instance.begin()
-    instance.answer("claim", outcome="claimed", ready=["pay"])
-    with pytest.warns(UserWarning, match="duplicate"):
-        instance.reply("reply:pay:1", outcome="completed", ready=[])
-    with pytest.warns(UserWarning, match="duplicate"):
-        instance.answer("pay", **REQUESTED)
-    assert instance.output == "completed"
-
-
-def test_requested_step_holds_up_only_what_needs_it(instance: Instance) -> None:
-    """Beside it, activities go on."""
-    instance.begin()
-    instance.answer("claim", outcome="claimed", ready=["pay", "pack"])
-    instance.answer("pay", **REQUESTED)
-    assert instance.answer("pack", outcome="completed", ready=["label"]) == ["label"]
-    instance.answer("label", outcome="completed", ready=[])
+    instance.end(1, runs=1, awaited={"pay": IN_30_SECONDS})
+    instance.fire_timer()
     assert instance.output is None
-    instance.reply("reply:pay:1", outcome="completed", ready=[])
-    assert instance.output == "completed"
+    instance.end(2, **OVER)
+    assert instance.output == "Processed"
+
+
+def test_doubled_reply_counts_once(requesting: Instance) -> None:
+    """Its second delivery finds nobody that waits."""
+    assert requesting.reply("reply:pay:1", runs=1) == [2]
+    with pytest.warns(UserWarning, match="duplicate"):
+        assert requesting.reply("reply:pay:1", runs=1) == []

@@ -6,20 +6,21 @@ from typing import Any
 
 import pytest
 
-from functions.pattern.definition import Registry
+from functions.pattern.definition import Registry, Workflow
 from functions.pattern.errors import TransientError
 from functions.pattern.identity import StepName, TaskId
 from functions.pattern.messages import AgentReply
-from functions.pattern.states import Outcome, ProcessState, StepState
-from functions.scheduler.outcomes import Outcomes
+from functions.pattern.states import Outcome, ProcessState, StepState, Way
 from functions.scheduler.takers import ReplyTaker
 from tests.fakes.clock import FakeClock
 from tests.fakes.interventions import recovered
 from tests.fakes.ports import fake_ports
 from tests.fakes.queues import RecordedRejections, RecordedSchedulers
+from tests.fakes.runners import limits
 from tests.fakes.store import MemoryStateStore
-from tests.fakes.tasks import FIRST, SECOND, claimed, pending, started, told
-from tests.fakes.workflows import LINE, TASK
+from tests.fakes.tasks import FIRST, SECOND, after, claimed, pending, started, told
+from tests.fakes.workflows import LINE, TASK, step, workflow
+from tests.unit.scheduler.bench import going_on, over, refuse_results
 
 PICK, SEND = StepName("pick"), StepName("send")
 TOKEN = "token-of-this-request"
@@ -28,14 +29,14 @@ TOKEN = "token-of-this-request"
 class Bench:
     """A taker of replies, and a task whose first step is requested."""
 
-    def __init__(self) -> None:
+    def __init__(self, of: Workflow = LINE) -> None:
         self.clock = FakeClock()
         self.store = MemoryStateStore(self.clock)
         self.rejections = RecordedRejections()
         self.schedulers = RecordedSchedulers()
         ports = fake_ports(store=self.store, clock=self.clock, rejected=self.rejections)
-        self.taker = ReplyTaker(ports, Outcomes(ports, 30), Registry((LINE,), {}))
-        self.store.put(told(pending(LINE), claimed(), started("pick", token=TOKEN)))
+        self.taker = ReplyTaker(ports, Registry((of,), {}), limits(at_once=2))
+        self.store.put(told(pending(of), claimed(), started("pick", token=TOKEN)))
 
     async def take(self, **changes: Any) -> None:
         """Take a reply; without changes it is the right one."""
@@ -56,18 +57,35 @@ def bench() -> Bench:
 
 
 async def test_right_reply_is_recorded_and_its_scheduler_told(bench: Bench) -> None:
-    """It hears what can start now."""
+    """It hears that something can start now; nothing follows within the record's change."""
     await bench.take(result={"bin": "A7"})
     assert bench.store.record(TASK).step(PICK).result == b'{"bin":"A7"}'
-    assert bench.schedulers.woken == [(TASK, FIRST, PICK, {"outcome": "completed", "ready": ["send"]})]
+    assert bench.schedulers.woken == [(TASK, FIRST, PICK, going_on(runs=1))]
+    assert bench.store.record(TASK).step(SEND).state is StepState.NOT_STARTED
+
+
+async def test_scheduler_hears_what_else_is_awaited_and_how_much_is_ready() -> None:
+    """Each run takes a bounded share of what is ready."""
+    print_, *rest = (step(name, "pick") for name in ("print", "wrap", "tag"))
+    bench = Bench(workflow(step("pick", via=Way.QUEUE), step("pay", via=Way.QUEUE), print_, *rest))
+    bench.store.put(told(bench.store.record(TASK), started("pay", complete_by=25)))
+    await bench.take()
+    awaited = {"pay": after(25).isoformat()}
+    assert [woken[3] for woken in bench.schedulers.woken] == [going_on(runs=2, awaited=awaited)]
+
+
+async def test_reply_is_recorded_for_as_long_as_it_counts(bench: Bench) -> None:
+    """Until the step's complete-by: a blip of the store is outlived."""
+    await bench.take()
+    assert bench.store.limits == [after(20)]
 
 
 async def test_refusal_is_recorded_with_its_reason(bench: Bench) -> None:
-    """The Scheduler hears that nothing follows."""
+    """The Scheduler hears that it is over."""
     await bench.take(outcome=Outcome.FAILED, error="no such bin")
     assert bench.store.record(TASK).task.process_state is ProcessState.ERROR
     assert bench.store.record(TASK).task.last_error == "pick: no such bin"
-    assert bench.schedulers.woken == [(TASK, FIRST, PICK, {"outcome": "failed", "ready": []})]
+    assert bench.schedulers.woken == [(TASK, FIRST, PICK, over("Error"))]
 
 
 @pytest.mark.parametrize(
@@ -114,13 +132,23 @@ async def test_doubled_reply_is_recorded_once_and_told_twice(bench: Bench) -> No
     writes, bench.schedulers.failing = bench.store.writes, False
     await bench.take()
     assert bench.store.writes == writes
-    assert [woken[3]["ready"] for woken in bench.schedulers.woken] == [["send"]]
+    assert [woken[3]["runs"] for woken in bench.schedulers.woken] == [1]
 
 
 async def test_result_that_no_row_can_hold_is_a_refusal(bench: Bench) -> None:
     """The step fails with a reason, instead of the message dying."""
     await bench.take(result={"text": "x" * 25_000})
     assert bench.store.record(TASK).task.last_error == "pick: its result has more than 24576 bytes"
+
+
+async def test_outcome_that_the_store_refuses_is_a_refusal_with_its_cause(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An operator sees why, and no message dies."""
+    refuse_results(bench.store, monkeypatch)
+    await bench.take()
+    assert (bench.store.record(TASK).task.last_error or "").endswith("PropertyValueTooLarge")
+    assert bench.schedulers.woken == [(TASK, FIRST, PICK, over("Error"))]
 
 
 @pytest.mark.parametrize("body", [b"{", b"{}", b"\xff", b'{"task_id": "task-1", "token": "short"}'])

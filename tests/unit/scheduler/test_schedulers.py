@@ -8,9 +8,13 @@ import pytest
 
 from functions.pattern.errors import TransientError
 from functions.pattern.identity import StepName
-from functions.scheduler.orchestrator import DurableSchedulers, Progress
+from functions.scheduler.orchestrator import DurableSchedulers
+from functions.scheduler.progress import Progress
 from tests.fakes.tasks import SECOND
 from tests.fakes.workflows import TASK
+
+PAY = StepName("pay")
+PROGRESS = Progress(state="Processing", over=False, runs=1, awaited={})
 
 
 class DurableClient:
@@ -38,31 +42,28 @@ class DurableClient:
 async def test_instance_is_named_by_task_and_epoch() -> None:
     """A new attempt never meets an old one."""
     client = DurableClient()
-    await DurableSchedulers(client).start(TASK, SECOND)
-    assert client.started == [("scheduler", "task-1.2", {"task": "task-1", "epoch": 2})]
+    await DurableSchedulers(client).start(TASK, SECOND, [PAY])
+    given = {"task": "task-1", "epoch": 2, "queued": ["pay"]}
+    assert client.started == [("scheduler", "task-1.2", given)]
 
 
 async def test_instance_that_runs_already_is_left_to_run() -> None:
     """The message was delivered twice."""
     refusal = "An Orchestration instance with the status Running already exists."
-    await DurableSchedulers(DurableClient(refusal)).start(TASK, SECOND)
+    await DurableSchedulers(DurableClient(refusal)).start(TASK, SECOND, ())
 
 
 async def test_any_other_failure_is_transient() -> None:
     """The start is tried again, and at last the message is delivered again."""
     with pytest.raises(TransientError, match=r"did not start task-1\.2"):
-        await DurableSchedulers(DurableClient("no storage")).start(TASK, SECOND)
-
-
-PAY = StepName("pay")
-PROGRESS = Progress(outcome="completed", ready=[])
+        await DurableSchedulers(DurableClient("no storage")).start(TASK, SECOND, ())
 
 
 async def test_event_is_named_by_step_and_epoch() -> None:
     """No event of an instance has the name of another."""
     client = DurableClient()
     await DurableSchedulers(client).wake(TASK, SECOND, PAY, PROGRESS)
-    assert client.raised == [("task-1.2", "reply:pay:2", {"outcome": "completed", "ready": []})]
+    assert client.raised == [("task-1.2", "reply:pay:2", PROGRESS)]
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,15 @@ from hypothesis import strategies as st
 
 from functions.pattern.announcements import announcements
 from functions.pattern.breaker import BreakerRecord
-from functions.pattern.records import EpochRecord, LostMessage, Order, StepRecord, Task, TaskRecord
+from functions.pattern.records import (
+    EpochRecord,
+    LostMessage,
+    Order,
+    SentAnnouncement,
+    StepRecord,
+    Task,
+    TaskRecord,
+)
 from functions.store.entities import (
     BREAKER,
     RowCodec,
@@ -23,6 +31,7 @@ from functions.store.entities import (
     record_of,
     task_entity,
     task_of,
+    writes_of,
 )
 from functions.store.keys import epoch_row, lost_row, order_row, step_row
 from tests.fakes.tasks import pending
@@ -35,8 +44,9 @@ _COLUMNS = {
     Order: "CorrelationID Digest OnExhausted OnFailure Payload ReplyTo SubmittedAt Submitter TraceParent"
     " Workflow WorkflowVersion",
     Task: "CompleteBy Direction DueAt Epoch FailureCount FinishedAt LastError LockedBy NotBefore OrderID"
-    " ProcessState UpdatedAt",
-    StepRecord: "CompleteBy Epoch Error FinishedAt Idempotent Name Result StartedAt State Token Undo",
+    " ProcessState Sent UpdatedAt",
+    StepRecord: "Activity CompleteBy Epoch Error FinishedAt Idempotent Name Result StartId StartedAt State"
+    " Token Undo Via",
     EpochRecord: "Direction EndedAt EndedBy Epoch LastError LockedBy ProcessState Reason Steps TraceParent"
     " Who",
     LostMessage: "LostAt MessageId Queue Reason",
@@ -57,7 +67,9 @@ def _records(kind: Any, **chosen: st.SearchStrategy[Any]) -> st.SearchStrategy[A
     return st.builds(kind, **others, **chosen)
 
 
-_STEPS_OF_EPOCHS = st.lists(_records(StepRecord, result=st.none(), token=st.none()), max_size=2).map(tuple)
+_STEP_OF_EPOCH = _records(StepRecord, result=st.none(), token=st.none())
+_STEPS_OF_EPOCHS = st.lists(_STEP_OF_EPOCH, max_size=2).map(tuple)
+_ANNOUNCEMENTS = st.lists(_records(SentAnnouncement), max_size=2).map(tuple)
 
 
 @st.composite
@@ -69,7 +81,7 @@ def _whole(draw: st.DrawFn) -> TaskRecord:
     )
     return TaskRecord(
         order=draw(_records(Order, task=st.just(task))),
-        task=draw(_records(Task, order_id=st.just(task))),
+        task=draw(_records(Task, order_id=st.just(task), sent=_ANNOUNCEMENTS)),
         steps=tuple(draw(st.lists(_records(StepRecord), max_size=3))),
         history=tuple(epochs),
         lost=tuple(draw(st.lists(_records(LostMessage), max_size=2))),
@@ -79,7 +91,7 @@ def _whole(draw: st.DrawFn) -> TaskRecord:
 def _rows(record: TaskRecord) -> list[dict[str, Any]]:
     task = record.order.task
     return [
-        task_entity(record.task, "write-1"),
+        task_entity(record.task, ("write-2", "write-1")),
         entity(order_row(task), record.order),
         *(entity(step_row(task, number), step) for number, step in enumerate(record.steps)),
         *(entity(epoch_row(task, each.epoch), each) for each in record.history),
@@ -93,6 +105,7 @@ def test_record_comes_back_from_its_rows(record: TaskRecord) -> None:
     """Whatever is None; and no row holds a null or an enum, which the SDK would not take."""
     rows = _rows(record)
     assert record_of(rows) == record
+    assert writes_of(rows[0]) == ("write-2", "write-1")
     assert {type(value) for row in rows for value in row.values()} <= {str, int, bool, bytes, datetime}
 
 
@@ -110,10 +123,11 @@ def _full(kind: Any) -> st.SearchStrategy[Any]:
         if type(None) in get_args(hint)
         else hint
         for name, hint in get_type_hints(kind).items()
-        if name != "steps"
+        if name not in {"steps", "sent"}
     }
-    steps = {"steps": _STEPS_OF_EPOCHS} if kind is EpochRecord else {}
-    return st.builds(kind, **{name: _values(hint) for name, hint in hints.items()}, **steps)
+    of_tuples = {EpochRecord: {"steps": _STEP_OF_EPOCH}, Task: {"sent": _records(SentAnnouncement)}}
+    tuples = {name: st.tuples(each) for name, each in of_tuples.get(kind, {}).items()}
+    return st.builds(kind, **{name: _values(hint) for name, hint in hints.items()}, **tuples)
 
 
 @pytest.mark.parametrize("kind", _COLUMNS, ids=lambda kind: kind.__name__)
@@ -136,7 +150,7 @@ def test_columns_have_the_names_of_stored_rows(kind: type) -> None:
 )
 def test_damaged_row_is_refused(column: str, value: object) -> None:
     """What is missing, of another type, or no known state is never taken for a task."""
-    row = task_entity(pending().task, "write-1")
+    row = task_entity(pending().task, ("write-1",))
     assert task_of(row) == pending().task
     row[column] = value
     with pytest.raises(ValueError, match=r"ProcessState|column|can't be"):

@@ -12,7 +12,7 @@ from pydantic import BaseModel
 
 from functions.pattern.definition import Registry, Workflow
 from functions.pattern.errors import TransientError
-from functions.pattern.states import ProcessState
+from functions.pattern.states import ProcessState, Way
 from functions.submission.intake import Intake
 from tests.fakes.clock import FakeClock
 from tests.fakes.interventions import recovered
@@ -20,7 +20,7 @@ from tests.fakes.ports import fake_ports
 from tests.fakes.queues import RecordedRejections, RecordedSchedulers, Rejection
 from tests.fakes.store import MemoryStateStore
 from tests.fakes.tasks import FIRST, after, claimed, pending, told
-from tests.fakes.workflows import DIAMOND, TASK, submission
+from tests.fakes.workflows import DIAMOND, TASK, step, submission, workflow
 
 
 class Letter(BaseModel):
@@ -67,6 +67,13 @@ async def test_order_becomes_a_task_with_a_scheduler(bench: Bench) -> None:
     assert (record.order.payload, record.order.reply_to) == (b'{"weight":3}', "notices-demo")
     assert bench.schedulers.started == [(TASK, FIRST)]
     assert bench.rejections.all == []
+
+
+async def test_scheduler_is_told_which_replies_it_may_have_to_take() -> None:
+    """The steps whose Agents are behind queues."""
+    bench = Bench(workflow(step("pick"), step("pay", via=Way.QUEUE), name="diamond"))
+    await bench.take(_body())
+    assert bench.schedulers.queued == [("pay",)]
 
 
 async def test_doubled_order_is_one_task(bench: Bench) -> None:

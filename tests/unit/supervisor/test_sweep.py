@@ -15,6 +15,7 @@ from functions.pattern.events import Event, Refused
 from functions.pattern.identity import TaskId
 from functions.pattern.states import ProcessState
 from functions.pattern.store_ports import (
+    Changed,
     Index,
     IndexEntry,
     IndexPage,
@@ -100,12 +101,12 @@ async def test_failure_of_one_task_does_not_stop_the_sweep(
         bench.store.put(pending(LINE, task))
     change = bench.store.change
 
-    async def fail_for_some(stored: Stored, event: Event) -> Stored | Refused:
-        if stored.record.order.task == "task-1":
+    async def fail_for_some(task: TaskId, event: Event, *, read: Stored) -> Changed | Refused:
+        if task == "task-1":
             raise ZeroDivisionError
-        if stored.record.order.task == "task-3":
+        if task == "task-3":
             raise TransientError("Table Storage: ServiceRequestError")
-        return await change(stored, event)
+        return await change(task, event, read=read)
 
     monkeypatch.setattr(bench.store, "change", fail_for_some)
     bench.clock.advance(36)

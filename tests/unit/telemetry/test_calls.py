@@ -45,6 +45,7 @@ async def remote(service: RemoteServiceFake) -> AsyncIterator[RemoteService]:
             f"{service.address}/s3cret",
             ports,
             session=lambda: session,
+            once_session=lambda: session,
             breaker=Breaker("drone", ports, policy),
             random=Least(),
         )

@@ -14,17 +14,17 @@ from opentelemetry.trace import INVALID_SPAN
 
 from functions.agents.endpoints import url_setting
 from functions.pattern.definition import Json, Registry
-from functions.pattern.identity import StepName, TaskId
+from functions.pattern.identity import TaskId
 from functions.pattern.ports import AgentCall
-from functions.scheduler import step_runner as runner_module
+from functions.scheduler import activity_run, run_steps
 from functions.telemetry import http, tasks
 from functions.telemetry.http import call_span
 from functions.workflows.registry import load_registrations
 from tests.fakes.clock import FakeClock
-from tests.fakes.runners import make_runner
+from tests.fakes.runners import make_runs
 from tests.fakes.store import MemoryStateStore
-from tests.fakes.tasks import FIRST, claimed, pending, told
-from tests.fakes.workflows import LINE
+from tests.fakes.tasks import pending
+from tests.fakes.workflows import step, workflow
 
 _ROOT = Path(__file__).parents[3]
 _SETTINGS = {
@@ -77,6 +77,9 @@ def test_each_place_brings_its_own_exporter() -> None:
     assert not [name for name in imported if name.startswith("azure.monitor")]
 
 
+_PICK = workflow(step("pick"), name="pick")
+
+
 class _Paying:
     """An Agent that does nothing but what telemetry sees of a call."""
 
@@ -92,13 +95,13 @@ async def _calls(steps: int = 10) -> int:
     store = MemoryStateStore(clock)
     for number in range(steps):
         task = TaskId(f"t-{number}")
-        store.put(told(pending(LINE, task), claimed(task=task)))
-    runner = make_runner(store, {"pick": _Paying()}, Registry((LINE,), {}), clock)
+        store.put(pending(_PICK, task))
+    runs = make_runs(store, {"pick": _Paying()}, Registry((_PICK,), {}), clock)
     counted = Counter[str]()
     sys.setprofile(lambda _frame, event, _argument: counted.update((event,)))
     try:
         for number in range(steps):
-            await runner.run(TaskId(f"t-{number}"), FIRST, StepName("pick"))
+            await runs.run({"task": f"t-{number}", "epoch": 1, "number": 1, "share": False})
     finally:
         sys.setprofile(None)
     return counted["call"] + counted["c_call"]
@@ -113,5 +116,6 @@ async def test_step_is_not_slowed_when_nothing_is_set(monkeypatch: pytest.Monkey
     with_it = await _calls()
     for module in (tasks, http):
         monkeypatch.setattr(module, "span", lambda *_, **__: nullcontext(INVALID_SPAN))
-    monkeypatch.setattr(runner_module, "step_span", lambda *_: nullcontext(INVALID_SPAN))
+    monkeypatch.setattr(run_steps, "run_steps_span", lambda *_: nullcontext(INVALID_SPAN))
+    monkeypatch.setattr(activity_run, "step_span", lambda *_: nullcontext(INVALID_SPAN))
     assert with_it < await _calls() * 1.5

@@ -21,7 +21,7 @@ def _rows() -> list[Entity]:
     record = supervised(record, replace(recovery(), traceparent=_SUPERVISORS))
     return [
         entity(order_row(record.order.task), record.order),
-        task_entity(record.task, "write-1"),
+        task_entity(record.task, ("write-1",)),
         *(entity(step_row(TASK, number), step) for number, step in enumerate(record.steps)),
         *(entity(epoch_row(TASK, closed.epoch), closed) for closed in record.history),
     ]

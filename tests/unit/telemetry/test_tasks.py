@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from functions.pattern.records import TaskRecord
-from functions.telemetry.tasks import claim_span, decision_span, step_span, sweep_span
+from functions.telemetry.tasks import decision_span, run_steps_span, step_span, sweep_span
 from tests.fakes.interventions import recovery, supervised
 from tests.fakes.tasks import FIRST, SECOND, claimed, pending, started, told
 from tests.fakes.workflows import LINE, TASK
@@ -46,13 +46,13 @@ def test_step_lies_in_the_orders_trace(spans: Spans) -> None:
 
 
 def test_recovered_epoch_is_linked_to_the_supervisor(spans: Spans) -> None:
-    """Claim and steps alike; a late turn of the epoch before is not."""
+    """Runs and steps alike; a late turn of the epoch before is not."""
     record = _recovered()
-    with claim_span(record, SECOND), step_span(record, LINE.steps[0], SECOND):
+    with run_steps_span(record, SECOND), step_span(record, LINE.steps[0], SECOND):
         pass
     with step_span(record, LINE.steps[1], FIRST):
         pass
-    assert links_of(spans.one("claim")) == links_of(spans.one("step pick")) == [SUPERVISORS]
+    assert links_of(spans.one("run_steps")) == links_of(spans.one("step pick")) == [SUPERVISORS]
     late = spans.one("step send")
     assert links_of(late) == []
     assert (late.attributes or {})["task.epoch"] == 1
@@ -60,7 +60,7 @@ def test_recovered_epoch_is_linked_to_the_supervisor(spans: Spans) -> None:
 
 def test_decision_is_a_part_of_the_sweep_and_linked_to_the_order(spans: Spans) -> None:
     """The sweep is a trace of its own, wherever it was begun."""
-    with claim_span(_order(), FIRST), sweep_span(), decision_span(_order(), "recover"):
+    with run_steps_span(_order(), FIRST), sweep_span(), decision_span(_order(), "recover"):
         pass
     sweep, decision = spans.one("supervisor sweep"), spans.one("recover")
     assert sweep.parent is None
@@ -75,6 +75,6 @@ def test_decision_is_a_part_of_the_sweep_and_linked_to_the_order(spans: Spans) -
 def test_order_without_a_usable_trace_begins_one(spans: Spans, traceparent: str | None) -> None:
     """One that was recorded while nothing was exported, or by a version before."""
     record = _order()
-    with claim_span(replace(record, order=replace(record.order, traceparent=traceparent)), FIRST):
+    with run_steps_span(replace(record, order=replace(record.order, traceparent=traceparent)), FIRST):
         pass
-    assert spans.one("claim").parent is None
+    assert spans.one("run_steps").parent is None

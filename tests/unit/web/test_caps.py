@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable
-from typing import Any
 
 import pytest
-from starlette.types import Receive, Scope, Send
 
 from functions.settings import Settings
-from functions.web.access import Guard
 from functions.web.callers import Caller, key_holder, signed_in
 from functions.web.caps import Allowance, CallerCaps, Caps, RunningTime
+from functions.web.entrance import Guard
 from functions.web.problems import ProblemError
 from tests.fakes.asgi import AsgiClient
 from tests.fakes.clock import FakeClock
@@ -40,19 +38,13 @@ class Counted:
     def __init__(self, caps: Caps) -> None:
         self.clock = FakeClock()
         self.end = asyncio.Event()
-        self.caps = CallerCaps(self._serve, caps=caps, clock=self.clock)
+        self.caps = CallerCaps(caps, self.clock)
 
     async def ask(self, name: str) -> None:
         """Send a request. Raises what it ends with."""
-        await self.caps({"type": "http", "caller": Caller(name, frozenset())}, _nothing, _nothing)
-
-    async def _serve(self, _scope: Scope, _receive: Receive, _send: Send) -> None:
-        await self.end.wait()
-        raise ConnectionError
-
-
-async def _nothing(*_: object) -> Any:
-    return None
+        with self.caps.admitted(Caller(name, frozenset())):
+            await self.end.wait()
+            raise ConnectionError
 
 
 async def test_a_minutes_requests_may_come_at_once() -> None:

@@ -13,8 +13,7 @@ from aiohttp.test_utils import TestServer
 from pydantic import HttpUrl, TypeAdapter, ValidationError
 
 from functions.settings import Destination
-from functions.web.destinations import CheckedResolver
-from functions.wiring import http_session
+from functions.web.destinations import CheckedResolver, http_session
 
 _READ: TypeAdapter[HttpUrl] = TypeAdapter(Destination)
 

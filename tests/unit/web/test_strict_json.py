@@ -6,7 +6,17 @@ import json
 
 import pytest
 
-from functions.web.bodies import MOST_DEPTH, json_fault
+from functions.web.bodies import MOST_DEPTH, parse_json
+from functions.web.problems import ProblemError
+
+
+def json_fault(body: bytes, most_depth: int = MOST_DEPTH) -> str | None:
+    """Tell why a body is refused, if it is."""
+    try:
+        parse_json(body, most_depth)
+    except ProblemError as refusal:
+        return f"{refusal.status:d} {refusal.detail}"
+    return None
 
 
 def nested(depth: int, kind: str = "list") -> bytes:
@@ -51,7 +61,7 @@ def test_json_is_taken(body: bytes) -> None:
 )
 def test_anything_else_is_not(body: bytes) -> None:
     """Python's own reader takes some of them: numbers that are none, and other encodings."""
-    assert json_fault(body) == "The body is not JSON."
+    assert json_fault(body) == "400 The body is not JSON."
 
 
 @pytest.mark.parametrize("kind", ["list", "object"])
@@ -59,12 +69,12 @@ def test_depth_is_bounded(kind: str) -> None:
     """Sixteen levels are allowed, one more is not, nor are so many that Python's reader gives up."""
     assert MOST_DEPTH == 16
     assert json_fault(nested(16, kind)) is None
-    assert json_fault(nested(17, kind)) == "The body is nested deeper than 16 levels."
+    assert json_fault(nested(17, kind)) == "400 The body is nested deeper than 16 levels."
     opening = b"[" if kind == "list" else b'{"in":'
-    assert json_fault(opening * 100_000 + b"1") == "The body is nested deeper than 16 levels."
+    assert json_fault(opening * 100_000 + b"1") == "400 The body is nested deeper than 16 levels."
 
 
 def test_the_deepest_part_counts() -> None:
     """Wherever it is."""
     assert json_fault(b'[1, {"a": [], "b": [[1]]}]', 4) is None
-    assert json_fault(b'[1, {"a": [], "b": [[1]]}]', 3) == "The body is nested deeper than 3 levels."
+    assert json_fault(b'[1, {"a": [], "b": [[1]]}]', 3) == "400 The body is nested deeper than 3 levels."

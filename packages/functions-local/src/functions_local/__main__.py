@@ -16,6 +16,7 @@ from typing import NoReturn
 from functions_local.configuration import StartError
 from functions_local.diagnostics import configure_logging
 from functions_local.durable import ChaosOptions, Synchronous
+from functions_local.early_start import Address
 from functions_local.host import Host, HostOptions
 from functions_local.http.server import LOOPBACK
 from functions_local.queues import load_queues
@@ -63,8 +64,12 @@ async def _run(arguments: argparse.Namespace) -> None:
         asyncio.get_running_loop().add_signal_handler(name, stop.set)
     host = Host(_options(arguments), os.environ)
     configure_logging(host.invocations.label, verbose=arguments.verbose)
-    print(f"ready: {await host.start()}", flush=True)
-    await stop.wait()
+    starting, stopping = asyncio.create_task(host.start()), asyncio.create_task(stop.wait())
+    await asyncio.wait({starting, stopping}, return_when=asyncio.FIRST_COMPLETED)
+    if not starting.done():  # nothing is in flight
+        _exit_at_once(0)
+    print(f"ready: {await starting}", flush=True)
+    await stopping
     if not await host.stop():
         _exit_at_once(0)
 
@@ -91,6 +96,8 @@ def _options(arguments: argparse.Namespace) -> HostOptions:
             seed=arguments.chaos_seed,
         ),
         enforce_auth=arguments.enforce_auth,
+        after=arguments.after,
+        preload=arguments.preload,
     )
 
 
@@ -126,6 +133,21 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--enforce-auth", action="store_true", help="require function keys: the key is in <data>/master.key"
     )
+    parser.add_argument(
+        "--after",
+        type=_address,
+        action="append",
+        default=[],
+        metavar="URL|HOST:PORT",
+        help="load the app when this answers (with any status), not before; repeat for more",
+    )
+    parser.add_argument(
+        "--preload",
+        action="append",
+        default=[],
+        metavar="MODULE",
+        help="import this module before the app, while --after waits; repeat for more",
+    )
     parser.add_argument("--verbose", action="store_true", help="show debug lines and stack traces")
     _add_chaos_options(parser)
     return parser
@@ -155,6 +177,13 @@ def _add_chaos_options(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="seed of the random choices; the same seed repeats them (default: %(default)s)",
     )
+
+
+def _address(text: str) -> Address:
+    try:
+        return Address.parse(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
 
 
 def _probability(text: str) -> float:

@@ -1,7 +1,8 @@
 """What the host reports about running functions: labelled log lines, and functions that block the loop.
 
 Host and functions share one event loop, which is the fastest arrangement. The price: an `async def` function
-that computes or waits without `await` stops everything. A thread watches the loop and names that function.
+that computes or waits without `await` stops everything, as does an orchestrator that does more than plan. A
+thread watches the loop and names that function.
 """
 
 from __future__ import annotations
@@ -92,7 +93,7 @@ class LoopWatchdog:
         place = f" at {where.filename}:{where.lineno}" if where else ""
         return (
             f"{self._blocker()} has blocked the event loop for more than {self._limit:g} s{place}: "
-            "use `def`, which runs on a thread, or await"
+            "use `def`, which runs on a thread, or await; an orchestrator must only compute"
         )
 
     def _blocker(self) -> str:

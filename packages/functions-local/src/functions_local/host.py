@@ -21,6 +21,7 @@ from functions_local.app import (
 from functions_local.configuration import AppSettings, load_host_json
 from functions_local.diagnostics import LoopWatchdog
 from functions_local.durable import ChaosOptions, DurableEngine, EngineOptions, Synchronous
+from functions_local.early_start import Address, preload, until_all_answer
 from functions_local.http.admin import Admin
 from functions_local.http.routes import RouteTable
 from functions_local.http.server import HttpFunctions, HttpServer, Keys
@@ -52,6 +53,10 @@ class HostOptions:
     #: What the Durable engine does on purpose to test the app.
     chaos: ChaosOptions
     enforce_auth: bool
+    #: What must answer before the app is loaded.
+    after: Sequence[Address] = ()
+    #: Modules to import before that.
+    preload: Sequence[str] = ()
 
 
 class Host:
@@ -78,9 +83,13 @@ class Host:
         """Start everything and return the URL at which the host answers.
 
         When it returns, the functions are loaded and all triggers listen; before that, connections are
-        refused. Raises StartError when the app cannot be loaded or its bindings cannot be served.
+        refused. It waits, without limit, for what the app is to be loaded after. Raises StartError when the
+        app cannot be loaded or its bindings cannot be served.
         """
         self._settings.export(os.environ, self._options.app, self._server.address)
+        self._worker.enter_app_folder()
+        preload(self._options.preload)
+        await until_all_answer(self._options.after)
         functions = await load_functions(self._worker, self._settings, self._options.app)
         routes = RouteTable(functions, self._host_json.extensions.http.route_prefix)
         timers, self._listeners = self._timers(functions), self._service_bus(functions)

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
-import uuid
+from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Protocol
 
 from functions_local.app import Function, OrchestrationTrigger
+from functions_local.in_flight import InFlight
 from functions_local.protos import TypedData
 from functions_local.worker import Call, FunctionFailed, Outcome, Succeeded, current_invocation_id
 
@@ -22,6 +22,10 @@ class Runs(Protocol):
 
     async def invoke(self, call: Call) -> Outcome:
         """Run one function."""
+        ...
+
+    def replay(self, invocation_id: str, function_id: str, parameter: str, context: str) -> Outcome:
+        """Run one orchestrator, on the loop."""
         ...
 
 
@@ -54,16 +58,13 @@ _FIRST = Attempt()
 
 
 class Invocations:
-    """Every invocation of the host goes through `run`."""
+    """Every invocation of the host goes through `run` or `replay`."""
 
     def __init__(self, worker: Runs, outputs: Sends, *, timeout: timedelta | None) -> None:
         self._worker = worker
         self._outputs = outputs
-        self._timeout = timeout.total_seconds() if timeout else None
-        self._running: dict[str, str] = {}
-        self._idle = asyncio.Event()
-        self._idle.set()
-        self.counters: dict[str, Counters] = {}
+        self._in_flight = InFlight(timeout)
+        self.counters: defaultdict[str, Counters] = defaultdict(Counters)
         #: The JSON of a durableClient binding; the host sets it before the first invocation.
         self.durable_client = ""
 
@@ -75,55 +76,43 @@ class Invocations:
         attempt: Attempt = _FIRST,
     ) -> Outcome:
         """Run a function once and send its outputs; an exception is logged and returned as FunctionFailed."""
+        invocation_id = self._begin(function)
         call = Call(
-            invocation_id=str(uuid.uuid4()),
+            invocation_id=invocation_id,
             function_id=function.function_id,
             inputs=self._with_clients(function, inputs),
             metadata=metadata or {},
             retry_count=attempt.retry_count,
             max_retry_count=attempt.max_retry_count,
         )
-        counters = self.counters.setdefault(function.name, Counters())
-        counters.started += 1
-        overdue = self._watch(function.name, call.invocation_id)
-        self._begin(call.invocation_id, function.name)
         try:
             outcome = await self._outcome(function, call)
         finally:
-            self._end(call.invocation_id)
-            if overdue:
-                overdue.cancel()
-        if isinstance(outcome, FunctionFailed):
-            counters.failed += 1
-            _report(function, call.invocation_id, outcome)
-        else:
-            counters.succeeded += 1
-        return outcome
+            self._in_flight.end(invocation_id)
+        return self._counted(function, invocation_id, outcome)
+
+    def replay(self, function: Function, parameter: str, context: str) -> Outcome:
+        """Run an orchestrator once, at once; an exception is logged and returned as FunctionFailed."""
+        invocation_id = self._begin(function)
+        try:
+            outcome = self._worker.replay(invocation_id, function.function_id, parameter, context)
+        finally:
+            self._in_flight.end(invocation_id)
+        return self._counted(function, invocation_id, outcome)
 
     def label(self, invocation_id: str | None = None) -> str | None:
         """Name the function and invocation of an id, or of the running code; None outside an invocation."""
         invocation_id = invocation_id or current_invocation_id()
-        if invocation_id is None:
-            return None
-        return f"{self._running.get(invocation_id, 'ended')} {invocation_id}"
+        return None if invocation_id is None else f"{self._in_flight.name_of(invocation_id)} {invocation_id}"
 
     @property
     def running(self) -> int:
         """How many invocations are in flight."""
-        return len(self._running)
+        return len(self._in_flight)
 
     async def drain(self, seconds: float) -> bool:
         """Wait at most `seconds` until no invocation is in flight; return whether that was reached."""
-        try:
-            await asyncio.wait_for(self._idle.wait(), seconds)
-        except TimeoutError:
-            _log.warning(
-                "stopped after %g s without waiting for: %s",
-                seconds,
-                ", ".join(sorted(set(self._running.values()))),
-            )
-            return False
-        return True
+        return await self._in_flight.drain(seconds)
 
     async def _outcome(self, function: Function, call: Call) -> Outcome:
         outcome = await self._worker.invoke(call)
@@ -139,24 +128,17 @@ class Invocations:
             return inputs
         return {**inputs, **dict.fromkeys(function.durable_clients, TypedData(string=self.durable_client))}
 
-    def _begin(self, invocation_id: str, function: str) -> None:
-        self._running[invocation_id] = function
-        self._idle.clear()
+    def _begin(self, function: Function) -> str:
+        self.counters[function.name].started += 1
+        return self._in_flight.begin(function.name)
 
-    def _end(self, invocation_id: str) -> None:
-        del self._running[invocation_id]
-        if not self._running:
-            self._idle.set()
-
-    def _watch(self, function: str, invocation_id: str) -> asyncio.TimerHandle | None:
-        if self._timeout is None:
-            return None
-        message = (
-            "function %s has run longer than functionTimeout (%g s); Azure would end it here (invocation %s)"
-        )
-        return asyncio.get_running_loop().call_later(
-            self._timeout, _log.error, message, function, self._timeout, invocation_id
-        )
+    def _counted(self, function: Function, invocation_id: str, outcome: Outcome) -> Outcome:
+        if isinstance(outcome, FunctionFailed):
+            self.counters[function.name].failed += 1
+            _report(function, invocation_id, outcome)
+        else:
+            self.counters[function.name].succeeded += 1
+        return outcome
 
 
 def _report(function: Function, invocation_id: str, failure: FunctionFailed) -> None:

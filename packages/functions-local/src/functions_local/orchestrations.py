@@ -67,12 +67,23 @@ class DurableCalls:
 
     async def __call__(self, function: str, parameter: str, payload: str) -> Returned | Raised:
         """Run the function with the JSON text in its parameter."""
-        outcome = await self._invocations.run(
-            self._functions[function], {parameter: TypedData(string=payload)}
-        )
+        found = self._functions[function]
+        if _only_computes(found):
+            outcome = self._invocations.replay(found, parameter, payload)
+        else:
+            outcome = await self._invocations.run(found, {parameter: TypedData(string=payload)})
         if isinstance(outcome, FunctionFailed):
             return Raised(outcome.message, outcome.stack)
         return Returned(outcome.value.value if outcome.value is not None else None)
+
+
+def _only_computes(function: Function) -> bool:
+    """Whether it is an orchestrator with no other binding, so that nothing needs to be converted."""
+    return (
+        isinstance(function.trigger, OrchestrationTrigger)
+        and not function.durable_clients
+        and not function.outputs
+    )
 
 
 def _durable(

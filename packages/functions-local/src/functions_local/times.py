@@ -6,7 +6,9 @@ A time in history is UTC with seven fractional digits, "2026-11-21T10:00:00.1234
 from __future__ import annotations
 
 import re
+import time
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 
 _TIMESPAN = re.compile(
     r"(?:(?P<days>\d+)\.)?(?P<hours>\d{1,2}):(?P<minutes>\d{2}):(?P<seconds>\d{2}(?:\.\d{1,7})?)"
@@ -40,7 +42,13 @@ def to_text(moment: datetime) -> str:
 
 def now_text() -> str:
     """Write the current time as history has it."""
-    return to_text(datetime.now(UTC))
+    seconds, nanoseconds = divmod(time.time_ns(), 1_000_000_000)
+    return f"{_to_the_second(seconds)}.{nanoseconds // 1000:06}0Z"
+
+
+@lru_cache(maxsize=2)
+def _to_the_second(seconds: int) -> str:
+    return datetime.fromtimestamp(seconds, UTC).isoformat()[:19]
 
 
 def from_text(text: str) -> datetime:

@@ -3,22 +3,26 @@
 This is the only module that uses `azure_functions_runtime`. The library keeps its state in module globals,
 so a process has one app. It runs in the host's own event loop: an `async def` function that blocks therefore
 blocks the host (see `diagnostics`); a plain `def` function runs on the library's thread pool and does not.
+Orchestrators are plain functions, too, but they only compute, and a thread costs more than a replay: they run
+on the loop, without the library's own way of calling.
 """
 
 from __future__ import annotations
 
-import importlib
 import logging
 import os
 import sys
+import traceback
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import azure_functions_runtime as runtime
+from azure.functions import OrchestrationContext
+from azure_functions_runtime import handle_event
 
+from functions_local.cheaper_libraries import make_libraries_cheaper
 from functions_local.configuration import StartError
 from functions_local.protos import MESSAGES, Message, ParameterBinding, StatusResult, TypedData
 
@@ -62,12 +66,18 @@ class Worker:
     def __init__(self, app_folder: Path) -> None:
         self._app_folder = app_folder
 
+    def enter_app_folder(self) -> None:
+        """Make the app's modules importable by name. `start` does it, unless it has been done."""
+        os.chdir(self._app_folder)  # the Durable SDK reads host.json from there
+        if sys.path[0] != str(self._app_folder):
+            sys.path.insert(0, str(self._app_folder))
+
     async def start(self) -> Sequence[Any]:
         """Import and index the app; return the library's metadata, one object for each function.
 
         Raises StartError with the app's own message when it cannot be imported or indexed.
         """
-        self._enter_app_folder()
+        self.enter_app_folder()
         runtime.start_threadpool_executor()
         init = Message(capabilities={}, function_app_directory=str(self._app_folder))
         library_log = logging.getLogger("azure.functions")
@@ -87,7 +97,7 @@ class Worker:
             raise StartError(
                 f"the app cannot be loaded: {_one_line(failure.message)}", detail=failure.stack_trace or ""
             )
-        _parse_history_times_fast()
+        make_libraries_cheaper()
         metadata = await runtime.functions_metadata_request(_request("functions_metadata_request", Message()))
         return metadata.function_metadata_results or ()
 
@@ -116,14 +126,24 @@ class Worker:
             response.return_value, {output.name: output.data for output in response.output_data or ()}
         )
 
+    def replay(self, invocation_id: str, function_id: str, parameter: str, context: str) -> Outcome:
+        """Run an orchestrator at once, on the loop, with its context as JSON text.
+
+        An exception of the function is returned as FunctionFailed, with the text that `invoke` would give.
+        """
+        orchestrator = handle_event._functions.get_function(function_id)  # noqa: SLF001 - the library's index
+        running = runtime.invocation_id_cv.set(invocation_id)
+        try:
+            state = orchestrator.func(**{parameter: OrchestrationContext(context)})
+        except Exception as error:  # noqa: BLE001 - whatever the app raises
+            return FunctionFailed(f"{type(error).__name__}: {error}", traceback.format_exc())
+        finally:
+            runtime.invocation_id_cv.reset(running)
+        return Succeeded(TypedData(json=state), {})
+
     def stop(self) -> None:
         """Accept no new work on the thread pool; threads that run a function are not interrupted."""
         runtime.get_threadpool_executor().shutdown(wait=False, cancel_futures=True)
-
-    def _enter_app_folder(self) -> None:
-        # The Durable SDK reads host.json from the working directory; the app imports its modules by name.
-        os.chdir(self._app_folder)
-        sys.path.insert(0, str(self._app_folder))
 
 
 def current_invocation_id() -> str | None:
@@ -147,15 +167,3 @@ def _one_line(message: str) -> str:
     lines = [line.strip() for line in message.partition(" For more info, please refer")[0].splitlines()]
     # pydantic ends each of its messages with a link, which would make the line unreadable.
     return "; ".join(line for line in lines if line and not line.startswith("For further information"))
-
-
-def _parse_history_times_fast() -> None:
-    """Replace the date parser of the Durable SDK's replay with the standard library's.
-
-    The SDK parses every timestamp of the history in every episode with dateutil: half of an orchestrator's
-    running time. The replacement is safe because this host writes those timestamps itself, always as ISO 8601
-    with a `Z`, for which `datetime.fromisoformat` returns an equal, aware datetime.
-    """
-    if "azure.durable_functions" in sys.modules:
-        history = importlib.import_module("azure.durable_functions.models.history.HistoryEvent")
-        history.dt_parse = datetime.fromisoformat  # type: ignore[attr-defined]  # a name the SDK imported

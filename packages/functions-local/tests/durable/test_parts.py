@@ -11,9 +11,9 @@ import pytest
 from functions_local.durable import scheduling
 from functions_local.durable.event_json import decode, encode
 from functions_local.durable.events import EventRaised, ExecutionStarted, TimerFired
-from functions_local.durable.scheduling import Timers
+from functions_local.durable.scheduling import Lane, Timers
 from functions_local.durable.store import InstanceMessage
-from functions_local.times import from_text, to_text, to_timespan
+from functions_local.times import from_text, now_text, to_text, to_timespan
 
 
 def test_timestamps_have_seven_digits() -> None:
@@ -35,6 +35,54 @@ def test_events_survive_their_json() -> None:
     ):
         assert decode(encode(event)) == event
     assert '"EventType":15,"IsPlayed":false' in encode(EventRaised(name="e", input=None))
+
+
+def test_the_present_is_written_like_any_other_time() -> None:
+    """Also in the second after the one in which the last was written."""
+    before = datetime.now(UTC)
+    text = now_text()
+    assert to_text(before) <= text <= to_text(datetime.now(UTC))
+    assert to_text(from_text(text)) == text
+
+
+async def test_a_lane_begins_at_once_and_keeps_its_limit() -> None:
+    """What is too much waits in line, and follows as soon as there is room."""
+    started: list[int] = []
+    gate = asyncio.Event()
+
+    async def work(number: int) -> None:
+        started.append(number)
+        await gate.wait()
+
+    lane = Lane("test", 2, work)
+    for number in range(4):
+        lane.put(number)
+    assert started == [0, 1]
+    gate.set()
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    assert started == [0, 1, 2, 3]
+    await lane.close(1)
+
+
+async def test_a_lane_is_free_again_in_the_turn_in_which_its_work_ends() -> None:
+    """Work that is put by whoever was woken first is not left lying."""
+    started: list[int] = []
+
+    async def work(number: int) -> None:
+        started.append(number)
+        if number == 0:
+            await ended
+            asyncio.get_running_loop().call_soon(lane.put, 1)
+
+    ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    lane = Lane("test", 1, work)
+    lane.put(0)
+    ended.set_result(None)
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    assert started == [0, 1]
+    await lane.close(1)
 
 
 def _timer(number: int, due: float) -> InstanceMessage:

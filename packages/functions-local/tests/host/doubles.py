@@ -29,6 +29,12 @@ class FakeWorker:
             await self.hold.wait()
         return self.behave(call)
 
+    def replay(self, invocation_id: str, function_id: str, parameter: str, context: str) -> Outcome:
+        """Answer at once."""
+        call = Call(invocation_id, function_id, {parameter: TypedData(string=context)})
+        self.calls.append(call)
+        return self.behave(call)
+
 
 @dataclass
 class FakeOutputs:

@@ -71,6 +71,12 @@ async def test_dates_of_the_history_are_parsed_by_the_standard_library(host: Par
     assert status["output"]["zone"] == "UTC"
 
 
+async def test_orchestrators_are_replayed_on_the_event_loop(host: Part) -> None:
+    """A thread would cost more than the replay itself."""
+    status = await outcome(host, "clock", 1)
+    assert status["output"]["thread"] == "MainThread"
+
+
 async def test_finished_orchestration_is_kept_after_a_kill(folder: Path, host: Part) -> None:
     """After kill -9, a new host on the same folder returns it."""
     await outcome(host, "chain", 5, id="kept")

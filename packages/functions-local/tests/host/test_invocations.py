@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import uuid
 from datetime import timedelta
+from functools import partial
 
 import pytest
 
@@ -16,6 +18,7 @@ from tests.host.doubles import FakeOutputs, FakeWorker, function, invocations
 from tests.host.processes import until
 
 ACTIVITY = function(ActivityTrigger("x", "f"), clients=("client",))
+ORCHESTRATOR = function(OrchestrationTrigger("context", "o"))
 
 
 async def test_counters_distinguish_successes_from_failures() -> None:
@@ -33,7 +36,9 @@ async def test_every_invocation_has_an_id_of_its_own() -> None:
     worker = FakeWorker()
     runs = invocations(worker)
     await asyncio.gather(*(runs.run(ACTIVITY, {}) for _ in range(3)))
-    assert len({call.invocation_id for call in worker.calls}) == 3
+    runs.replay(ORCHESTRATOR, "context", "{}")
+    ids = {uuid.UUID(call.invocation_id) for call in worker.calls}
+    assert len(ids) == 4
 
 
 async def test_durable_client_is_added_to_what_the_trigger_gives() -> None:
@@ -79,22 +84,27 @@ async def test_drain_waits_for_what_runs() -> None:
     await task
 
 
+def _is_reported(caplog: pytest.LogCaptureFixture, times: int) -> bool:
+    return caplog.text.count("functionTimeout") == times
+
+
 async def test_run_beyond_the_function_timeout_is_reported(caplog: pytest.LogCaptureFixture) -> None:
-    """It is not ended, as Azure would."""
+    """Once, and later ones in their turn. It is not ended, as Azure would."""
     worker = FakeWorker(hold=asyncio.Event())
     runs = Invocations(worker, FakeOutputs(), timeout=timedelta(milliseconds=10))
-    task = asyncio.create_task(runs.run(ACTIVITY, {}))
-    await until(lambda: "functionTimeout" in caplog.text)
+    tasks = []
+    for expected in (1, 2):
+        tasks.append(asyncio.create_task(runs.run(ACTIVITY, {})))
+        await until(partial(_is_reported, caplog, expected))
     assert worker.hold is not None
     worker.hold.set()
-    assert isinstance(await task, Succeeded)
+    assert all(isinstance(outcome, Succeeded) for outcome in await asyncio.gather(*tasks))
+    assert all(caplog.text.count(call.invocation_id) == 1 for call in worker.calls)
 
 
 async def test_orchestrators_failure_is_one_line(caplog: pytest.LogCaptureFixture) -> None:
     """The SDK appends the whole state to the message; the log omits it."""
     failure = FunctionFailed("Exception: boom\n\n$OutOfProcData$:{}", "stack")
     with caplog.at_level(logging.ERROR):
-        await invocations(FakeWorker(lambda _call: failure)).run(
-            function(OrchestrationTrigger("context", "o")), {}
-        )
+        invocations(FakeWorker(lambda _call: failure)).replay(ORCHESTRATOR, "context", "{}")
     assert caplog.records[0].getMessage().endswith("failed: Exception: boom")

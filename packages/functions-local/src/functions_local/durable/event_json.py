@@ -31,16 +31,23 @@ def _keys(event_class: type[Event]) -> tuple[tuple[str, str], ...]:
 _BY_KIND: dict[int, type[Event]] = {event_class.kind: event_class for event_class in _members(Event)}
 _KEYS: dict[EventType, tuple[tuple[str, str], ...]] = {c.kind: _keys(c) for c in _BY_KIND.values()}
 
+#: Each field with the text that comes before its value.
+_LABELS = {kind: tuple((name, f',"{key}":') for name, key in keys) for kind, keys in _KEYS.items()}
+
 #: Compact JSON, in ASCII, so that even a lone surrogate can be stored.
 to_json = json.JSONEncoder(separators=(",", ":")).encode
 
 
 def encode(event: Event) -> str:
     """Write an event as in history."""
-    body: dict[str, Any] = {"EventType": event.kind.value, "IsPlayed": False}
-    for name, key in _KEYS[event.kind]:
-        body[key] = getattr(event, name)
-    return to_json(body)
+    text = f'{{"EventType":{event.kind:d},"IsPlayed":false'
+    for name, label in _LABELS[event.kind]:
+        value = getattr(event, name)
+        if value is None:
+            text += f"{label}null"
+        else:
+            text += label + (str(value) if type(value) is int else to_json(value))
+    return text + "}"
 
 
 def from_body(body: dict[str, Any]) -> Event:

@@ -1,12 +1,13 @@
-"""When work runs: lanes of workers, which retry after an error in the host, and timers. All in memory."""
+"""When work runs: lanes, which retry after an error in the host, and timers. All in memory."""
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
+import contextvars
 import heapq
 import logging
 import time
+from collections import deque
 from collections.abc import Awaitable, Callable
 
 from functions_local.durable.store import InstanceMessage
@@ -24,32 +25,62 @@ _SMALL = 1000
 
 
 class Lane[Work]:
-    """A queue with a fixed number of workers. The database has its work, too, so that it may be dropped."""
+    """Runs work, a limited number at once, the rest in line. The database has it, too, so it may be dropped.
 
-    def __init__(self, name: str, workers: int, run: Callable[[Work], Awaitable[None]]) -> None:
+    Work begins as soon as it is put, in the caller's own turn of the loop, as far as it goes without waiting:
+    an idle engine waits for nothing between a commit and what follows from it.
+    """
+
+    def __init__(self, name: str, limit: int, run: Callable[[Work], Awaitable[None]]) -> None:
         self._name = name
+        self._limit = limit
         self._run = run
-        self._queue: asyncio.Queue[tuple[Work, float]] = asyncio.Queue()
-        self._workers = [asyncio.create_task(self._work(), name=f"durable-{name}") for _ in range(workers)]
+        self._waiting: deque[tuple[Work, float]] = deque()
+        self._runners: set[asyncio.Task[None]] = set()
+        self._at_work = 0
+        # What a function leaves in its context must not reach whatever its end sets going.
+        self._context = contextvars.copy_context()
+        self._closed = False
 
     def put(self, work: Work, retry_delay: float = _FIRST_DELAY) -> None:
-        """Queue work; after `close` it is dropped."""
-        with contextlib.suppress(asyncio.QueueShutDown):
-            self._queue.put_nowait((work, retry_delay))
+        """Run work, or queue it while the limit is reached; after `close` it is dropped."""
+        if self._closed:
+            return
+        self._waiting.append((work, retry_delay))
+        if self._at_work < self._limit:
+            self._start_runner()
 
     async def close(self, grace: float) -> None:
         """Accept no more work, and wait `grace` seconds for what is running."""
-        self._queue.shutdown(immediate=True)
-        _, running = await asyncio.wait(self._workers, timeout=grace)
-        for worker in running:
-            worker.cancel()
+        self._closed = True
+        self._waiting.clear()
+        if not self._runners:
+            return
+        _, running = await asyncio.wait(self._runners, timeout=grace)
+        for runner in running:
+            runner.cancel()
         await asyncio.gather(*running, return_exceptions=True)
 
+    def _start_runner(self) -> None:
+        runner = asyncio.Task(
+            self._work(),
+            loop=asyncio.get_running_loop(),
+            name=f"durable-{self._name}",
+            context=self._context.copy(),
+            eager_start=True,
+        )
+        if not runner.done():
+            self._runners.add(runner)
+            runner.add_done_callback(self._runners.discard)
+
     async def _work(self) -> None:
-        with contextlib.suppress(asyncio.QueueShutDown):
-            while True:
-                work, retry_delay = await self._queue.get()
+        self._at_work += 1
+        try:
+            while self._waiting:
+                work, retry_delay = self._waiting.popleft()
                 await self._try(work, retry_delay)
+        finally:
+            self._at_work -= 1
 
     async def _try(self, work: Work, retry_delay: float) -> None:
         try:

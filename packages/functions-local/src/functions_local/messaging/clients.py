@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
-from azure.identity.aio import DefaultAzureCredential
 from azure.servicebus import ServiceBusMessage
 from azure.servicebus.aio import ServiceBusClient, ServiceBusSender
 
 from functions_local.app import Function, ServiceBusOutput
 from functions_local.configuration import AppSettings, StartError, how_to_set
 from functions_local.protos import TypedData
+
+if TYPE_CHECKING:
+    from azure.identity.aio import DefaultAzureCredential
 
 
 class Connections:
@@ -50,12 +53,19 @@ class Connections:
                     f"the setting {connection}, used by {used_by}, is not a connection string: {error}"
                 ) from error
         if namespace := self._setting(f"{connection}__fullyQualifiedNamespace"):
-            self._credential = self._credential or DefaultAzureCredential()
+            self._credential = self._credential or _developers_login()
             return ServiceBusClient(namespace, self._credential, retry_total=0)
         raise StartError(f"{used_by} needs the setting {connection}: {how_to_set(connection)}")
 
     def _setting(self, name: str) -> str | None:
         return self._settings.values.get(name) or self._settings.values.get(f"AzureWebJobs{name}")
+
+
+def _developers_login() -> DefaultAzureCredential:
+    # Imported only here: it takes a tenth of a start, which most apps on a developer's machine do not need.
+    from azure.identity.aio import DefaultAzureCredential as Credential  # noqa: PLC0415
+
+    return Credential()
 
 
 class _Sender:

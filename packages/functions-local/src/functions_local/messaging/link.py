@@ -22,8 +22,8 @@ _log = logging.getLogger(__name__)
 #: Seconds to wait for the first message.
 _LONG_POLL = 60.0
 
-#: Seconds to wait for each further message of a batch.
-_LINGER = 0.002
+#: Seconds to wait for each further message of a batch: while messages come one by one, and while they flow.
+_LINGER, _LINGER_IN_FLOW = 0.0005, 0.002
 
 #: A wait that is over at once: the SDK returns what it has already read, without touching a socket.
 _NO_WAIT = 1e-9
@@ -40,6 +40,7 @@ class ReceiverLink:
         #: The SDK's receiver, which lock renewal needs.
         self.receiver = receiver
         self._wait: asyncio.Timeout | None = None
+        self._in_flow = False
 
     @classmethod
     async def open(cls, client: ServiceBusClient, queue: str, *, prefetch: int) -> ReceiverLink:
@@ -60,10 +61,12 @@ class ReceiverLink:
         messages = await self._buffered(limit) or await self._receive_within(_LONG_POLL, 1)
         while messages and len(messages) < limit:
             left = limit - len(messages)
-            more = await self._buffered(left) or await self._receive_within(_LINGER, left)
+            linger = _LINGER_IN_FLOW if self._in_flow else _LINGER
+            more = await self._buffered(left) or await self._receive_within(linger, left)
             if not more:
                 break
             messages += more
+        self._in_flow = len(messages) > 1
         return messages
 
     async def settle(self, messages: Sequence[ServiceBusReceivedMessage], *, succeeded: bool) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import sys
+import threading
 from collections.abc import Generator
 from typing import Any
 
@@ -60,7 +61,8 @@ def broken(nothing: str) -> str:
 
 @app.orchestration_trigger(context_name="context")
 def clock(context: df.DurableOrchestrationContext) -> Generator[Any, Any, Any]:
-    """Return which parser read the history's times, and their zone."""
+    """Return which parser read the history's times, their zone, and the thread that replays."""
     yield context.call_activity("add_one", 1)
     parser = sys.modules["azure.durable_functions.models.history.HistoryEvent"].dt_parse
-    return {"parser": parser.__name__, "zone": str(context.current_utc_datetime.tzinfo)}
+    zone = str(context.current_utc_datetime.tzinfo)
+    return {"parser": parser.__name__, "zone": zone, "thread": threading.current_thread().name}

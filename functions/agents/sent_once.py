@@ -1,0 +1,72 @@
+"""Carries a request out once, however often it is delivered: "begun" is recorded before, the reply after."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable
+
+from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_delay, wait_random_exponential
+
+from functions.pattern.errors import TransientError
+from functions.pattern.messages import AgentReply, AgentRequest
+from functions.pattern.ports import Ports
+
+#: Seconds for which a store, or Service Bus, that fails is asked again.
+_PATIENCE = 30.0
+_FIRST_WAIT, _LONGEST_WAIT = 0.2, 5.0
+
+_log = logging.getLogger(__name__)
+
+
+class SentOnce:
+    """The requests that an Agent must not carry out twice, on record with their replies."""
+
+    def __init__(self, ports: Ports) -> None:
+        self._rows = ports.agent_requests
+        self._messages = ports.agent_messages
+        self._new_id = ports.new_id
+        self._clock = ports.clock
+
+    async def take(
+        self, request: AgentRequest, carry_out: Callable[[], Awaitable[AgentReply | None]]
+    ) -> None:
+        """Have the first delivery carry the request out, before complete-by; a reply is sent however late.
+
+        A later delivery sends the recorded reply again. Where there is none, the outcome stays unknown.
+        Raises `TransientError` when the request could not be begun, or its recorded reply not be sent.
+        """
+        delivery = self._new_id()
+        if self._clock.now() >= request.complete_by:
+            begun = await _patiently(self._rows.find, request)
+        else:
+            begun = await _patiently(self._rows.begin, request, delivery)
+        where = f"task {request.task_id} step {request.step}"
+        if begun is None:
+            _log.info("%s: request is late", where)
+        elif begun.reply is not None:
+            await self._messages.reply(begun.reply)
+        elif not begun.by_us:
+            _log.warning("%s: begun by an earlier delivery, outcome unknown; not called again", where)
+        else:
+            reply = await carry_out()
+            if reply is not None:
+                await self._record_and_send(request, reply)
+
+    async def _record_and_send(self, request: AgentRequest, reply: AgentReply) -> None:
+        try:
+            await _patiently(self._rows.replied, request, reply)
+        except TransientError as fault:
+            _log.warning("task %s step %s: reply not recorded (%s)", request.task_id, request.step, fault)
+            await _patiently(self._messages.reply, reply)  # nobody else could send it
+        else:
+            await self._messages.reply(reply)
+
+
+async def _patiently[*Given, Answer](ask: Callable[[*Given], Awaitable[Answer]], *given: *Given) -> Answer:
+    retrying = AsyncRetrying(
+        retry=retry_if_exception_type(TransientError),
+        stop=stop_after_delay(_PATIENCE),
+        wait=wait_random_exponential(multiplier=_FIRST_WAIT, max=_LONGEST_WAIT),
+        reraise=True,
+    )
+    return await retrying(ask, *given)

@@ -1,0 +1,199 @@
+"""One run of a task's steps: claim, call the Agents of ready steps side by side, go on with what follows.
+
+Claim and first starts are one change of the task; so are an outcome and the starts that follow from it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from functools import partial
+from typing import assert_never
+
+from functions.agents.steps import carry_out
+from functions.pattern.definition import Workflow
+from functions.pattern.errors import PermanentError, TransientError, UnwritableError
+from functions.pattern.events import (
+    Claimed,
+    Event,
+    RefusalReason,
+    Refused,
+    StepCompleted,
+    StepFailed,
+    StepStarted,
+)
+from functions.pattern.folding import Follow
+from functions.pattern.identity import StepName
+from functions.pattern.planning import Runner, StepPlan, plan, taken_up
+from functions.pattern.ports import Agent, Ports
+from functions.pattern.records import TaskRecord
+from functions.pattern.states import Outcome, Way
+from functions.pattern.store_ports import Changed
+from functions.scheduler.outcomes import StepAttempt
+from functions.scheduler.patience import again_until
+from functions.scheduler.progress import Progress, ended, progress_of
+from functions.telemetry.fields import Field
+from functions.telemetry.tasks import step_span
+
+_log = logging.getLogger(__name__)
+
+#: Refusals that tell that the task is another's, or nobody's, from now on.
+_NOT_OURS = frozenset(
+    {
+        RefusalReason.STALE_EPOCH,
+        RefusalReason.NOT_HOLDER,
+        RefusalReason.FINISHED,
+        RefusalReason.NO_SUCH_TASK,
+    }
+)
+
+
+class ActivityRun:
+    """One run of `run_steps`, and the newest record of the task that it has seen."""
+
+    def __init__(
+        self,
+        ports: Ports,
+        agents: Mapping[str, Agent],
+        workflow: Workflow,
+        runner: Runner,
+        record: TaskRecord,
+        *,
+        share: bool,
+    ) -> None:
+        self._ports = ports
+        self._agents = agents
+        self._workflow = workflow
+        self._runner = runner
+        self._task = record.order.task
+        self._newest = record
+        self._share = share
+        self._lost_by: RefusalReason | None = None
+        self._has_begun = False
+        self._steps = asyncio.TaskGroup()
+
+    async def to_its_end(self, start_by: datetime) -> Progress:
+        """Claim the task, run what is ready, and what follows, and tell how the task stands then."""
+        claim = Claimed(epoch=self._runner.epoch, scheduler=self._runner.scheduler, start_by=start_by)
+        follow = self._follow(is_first=True, may_share=not self._share)
+        claimed = await self._tell(claim, start_by, follow)
+        if isinstance(claimed, Refused):
+            return ended(claimed.reason)
+        async with self._steps:
+            started = self._begin(claimed)
+            begun = [step.name for step in taken_up(claimed.record, self._runner)]
+            self._begin_steps(claimed.record, [name for name in begun if name not in started])
+        return self._progress()
+
+    def _begin(self, changed: Changed) -> Sequence[StepName]:
+        """Begin the steps whose starts were recorded with a change: they are this run's to call."""
+        started = [event.step for event in changed.events if isinstance(event, StepStarted)]
+        self._begin_steps(changed.record, started)
+        return started
+
+    def _begin_steps(self, record: TaskRecord, names: Sequence[StepName]) -> None:
+        for name in names:
+            self._has_begun = True
+            self._steps.create_task(self._run_step(record, self._attempt(name)))
+
+    async def _run_step(self, record: TaskRecord, attempt: StepAttempt) -> None:
+        """Run one step, and begin what follows at once; whatever goes wrong is this step's only."""
+        recorded: Changed | None = None
+        with step_span(record, attempt.step, attempt.epoch) as span:
+            outcome = Outcome.EXPIRED
+            try:
+                match record.step(attempt.step.name).via:
+                    case Way.ACTIVITY:
+                        outcome, recorded = await self._call(attempt, record)
+                    case Way.QUEUE:
+                        outcome, recorded = await self._request(attempt, record)
+                    case other:
+                        assert_never(other)
+            except TransientError as fault:
+                _log.warning("task %s step %s: expired (%s)", attempt.task, attempt.step.name, fault)
+            except Exception:  # noqa: BLE001 - it ends in the step's recovery
+                _log.exception("task %s step %s: failed inside", attempt.task, attempt.step.name)
+            span.set_attribute(Field.OUTCOME, outcome.value)
+        if recorded is not None:
+            self._begin(recorded)
+
+    async def _call(self, attempt: StepAttempt, record: TaskRecord) -> tuple[Outcome, Changed | None]:
+        call = attempt.call(record)
+        agent = self._agents[attempt.step.agent]
+        try:
+            result = await carry_out(agent, record.task.direction, call)
+        except PermanentError as refusal:
+            event: StepCompleted | StepFailed = attempt.failed(str(refusal), self._start_by())
+        else:
+            event = attempt.completed(result, self._start_by())
+        try:
+            return await self._record(event, call.complete_by)
+        except UnwritableError as error:
+            return await self._record(attempt.unwritable(error, self._start_by()), call.complete_by)
+
+    async def _request(self, attempt: StepAttempt, record: TaskRecord) -> tuple[Outcome, Changed | None]:
+        request = attempt.agent_request(record)
+        ask = partial(self._ports.agent_messages.ask, attempt.step.agent, request)
+        try:
+            await again_until(request.complete_by, ask, self._ports.clock)
+        except PermanentError as refusal:
+            event = attempt.failed(str(refusal), self._start_by(), request.token)
+            return await self._record(event, request.complete_by)
+        return Outcome.REQUESTED, None
+
+    async def _record(
+        self, event: StepCompleted | StepFailed, until: datetime
+    ) -> tuple[Outcome, Changed | None]:
+        """Record an outcome, and the starts that follow from it; from a refusal, none: it ends the epoch."""
+        told = await self._tell(event, until, self._follow(is_first=False, may_share=True))
+        if isinstance(told, Refused):
+            return Outcome.STALE, None
+        return Outcome.COMPLETED if isinstance(event, StepCompleted) else Outcome.FAILED, told
+
+    async def _tell(self, event: Event, until: datetime, follow: Follow) -> Changed | Refused:
+        told = await self._ports.store.change(self._task, event, until=until, follow=follow)
+        if isinstance(told, Changed):
+            self._newest = told.record
+        else:
+            _log.info("task %s: %s refused (%s)", self._task, type(event).__name__, told.reason)
+            if told.reason in _NOT_OURS:
+                self._lost_by = told.reason
+        return told
+
+    def _progress(self) -> Progress:
+        """Tell how the task stands; more runs are asked for only where this one has begun what it could."""
+        if self._lost_by is not None:
+            return ended(self._lost_by)
+        may_ask = self._has_begun or not self._share
+        left = self._plan(self._newest, self._ports.clock.now(), is_first=False, may_share=True).left
+        ready = len(left) if may_ask else 0
+        return progress_of(self._newest, self._runner.epoch, ready=ready, at_once=self._runner.at_once)
+
+    def _follow(self, *, is_first: bool, may_share: bool) -> Follow:
+        return lambda record, now: self._plan(record, now, is_first=is_first, may_share=may_share).events
+
+    def _plan(self, record: TaskRecord, now: datetime, *, is_first: bool, may_share: bool) -> StepPlan:
+        return plan(
+            self._workflow,
+            record,
+            self._runner,
+            now,
+            is_needed=partial(self._is_needed, record),
+            is_first=is_first,
+            may_share=may_share,
+        )
+
+    def _is_needed(self, record: TaskRecord, name: StepName) -> bool | None:
+        try:
+            return self._attempt(name).is_needed(record)
+        except Exception:  # noqa: BLE001 - whatever a definition's function raises
+            _log.exception("task %s step %s: its condition failed", self._task, name)
+            return None
+
+    def _attempt(self, name: StepName) -> StepAttempt:
+        return StepAttempt(self._task, self._runner.epoch, self._workflow.step(name), self._workflow)
+
+    def _start_by(self) -> datetime:
+        return self._ports.clock.now() + self._runner.start_within

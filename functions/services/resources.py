@@ -1,0 +1,66 @@
+"""The resources of a sample service: a row each."""
+
+from __future__ import annotations
+
+import json
+from contextlib import suppress
+from http import HTTPStatus
+from typing import Any
+
+from azure.core import MatchConditions
+from azure.core.exceptions import ResourceExistsError, ResourceModifiedError, ResourceNotFoundError
+from azure.data.tables import UpdateMode
+from azure.data.tables.aio import TableClient
+
+from functions.pattern.definition import Json
+from functions.pattern.ports import Clock
+
+
+class Resources:
+    """Stores resources as JSON objects in a table; one that is undone stays as a tombstone."""
+
+    def __init__(self, table: TableClient, clock: Clock) -> None:
+        self._table = table
+        self._clock = clock
+
+    async def put(self, resource_id: str, content: Json) -> HTTPStatus:
+        """Create the resource, or replace it: 201, 204, or 410 when it was undone."""
+        row = _key(resource_id) | {"content": json.dumps(content)}
+        try:
+            await self._table.create_entity(row)
+        except ResourceExistsError:
+            return await self._replace(row)
+        return HTTPStatus.CREATED
+
+    async def _replace(self, row: dict[str, str]) -> HTTPStatus:
+        """Replace the resource, unless it is undone, even if that happens at the same moment."""
+        while True:
+            there = await self._table.get_entity(row["PartitionKey"], row["RowKey"])
+            if "undone_at" in there:
+                return HTTPStatus.GONE
+            with suppress(ResourceModifiedError):
+                await self._table.update_entity(
+                    row,
+                    mode=UpdateMode.REPLACE,
+                    etag=there.metadata["etag"],
+                    match_condition=MatchConditions.IfNotModified,
+                )
+                return HTTPStatus.NO_CONTENT
+
+    async def delete(self, resource_id: str) -> None:
+        """Undo the resource, even before it is created: from now on, the tombstone refuses it."""
+        tombstone = _key(resource_id) | {"undone_at": self._clock.now()}
+        await self._table.upsert_entity(tombstone, mode=UpdateMode.MERGE)
+
+    async def find(self, resource_id: str) -> Json | None:
+        """Read the resource, with `undone_at` (UTC, or None); None if it never existed."""
+        try:
+            row = await self._table.get_entity(resource_id, resource_id)
+        except ResourceNotFoundError:
+            return None
+        content: dict[str, Any] = json.loads(row.get("content", "{}"))
+        return content | {"undone_at": row.get("undone_at")}
+
+
+def _key(resource_id: str) -> dict[str, str]:
+    return {"PartitionKey": resource_id, "RowKey": resource_id}

@@ -1,0 +1,101 @@
+"""The table of the Agents: requests that must not be carried out twice, each begun once."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import Mapping
+from datetime import datetime
+from itertools import batched
+from typing import Any
+
+from azure.core.exceptions import ResourceExistsError, ResourceNotFoundError
+from azure.data.tables import UpdateMode
+from azure.data.tables.aio import TableClient
+from pydantic import ValidationError
+from pydantic_core import from_json
+
+from functions.pattern.agent_requests import Begun
+from functions.pattern.errors import TransientError
+from functions.pattern.messages import AgentReply, AgentRequest
+from functions.pattern.ports import Clock
+from functions.store.connect import table_faults
+
+AGENT_REQUESTS_TABLE = "AgentRequests"
+
+#: Old rows that are deleted side by side.
+_AT_A_TIME = 20
+
+
+class TableAgentRequests:
+    """One row for each request, under a digest of its token, which is a secret."""
+
+    def __init__(self, table: TableClient, *, clock: Clock) -> None:
+        self._table = table
+        self._clock = clock
+
+    async def begin(self, request: AgentRequest, delivery: str) -> Begun:
+        """Record that `delivery` begins the request, if no other has begun it; harmless when repeated."""
+        row: dict[str, Any] = {
+            **_keys(request),
+            "Delivery": delivery,
+            "Task": request.task_id,
+            "Step": request.step,
+            "Epoch": request.epoch,
+            "BegunAt": self._clock.now(),
+            "CompleteBy": request.complete_by,
+        }
+        with table_faults():
+            try:
+                await self._table.create_entity(row)
+            except ResourceExistsError:  # maybe our own, whose answer was lost
+                there = await self._table.get_entity(row["PartitionKey"], row["RowKey"])
+                return Begun(by_us=there["Delivery"] == delivery, reply=_reply(request, there))
+        return Begun(by_us=True)
+
+    async def find(self, request: AgentRequest) -> Begun | None:
+        """Look whether another delivery has begun the request."""
+        keys = _keys(request)
+        with table_faults():
+            try:
+                there = await self._table.get_entity(keys["PartitionKey"], keys["RowKey"])
+            except ResourceNotFoundError:
+                return None
+        return Begun(by_us=False, reply=_reply(request, there))
+
+    async def replied(self, request: AgentRequest, reply: AgentReply) -> None:
+        """Record the reply to a request that was begun."""
+        outcome = reply.model_dump_json(exclude={"token"}).encode()
+        row = {**_keys(request), "Reply": outcome, "RepliedAt": self._clock.now()}
+        with table_faults():
+            await self._table.update_entity(row, mode=UpdateMode.MERGE)
+
+    async def delete_before(self, before: datetime, most: int) -> int:
+        """Delete up to `most` requests whose complete-by lies before that time; give how many."""
+        keys: dict[str, Any] = {"parameters": {"before": before}, "select": ["PartitionKey", "RowKey"]}
+        old: list[Mapping[str, Any]] = []
+        with table_faults():
+            async for row in self._table.query_entities("CompleteBy lt @before", **keys):
+                if len(old) == most:
+                    break
+                old.append(row)
+            for some in batched(old, _AT_A_TIME, strict=False):
+                await asyncio.gather(
+                    *(self._table.delete_entity(row["PartitionKey"], row["RowKey"]) for row in some)
+                )
+        return len(old)
+
+
+def _keys(request: AgentRequest) -> dict[str, str]:
+    digest = hashlib.sha256(request.token.encode()).hexdigest()
+    return {"PartitionKey": digest[0], "RowKey": digest}
+
+
+def _reply(request: AgentRequest, row: Mapping[str, Any]) -> AgentReply | None:
+    """Read the recorded reply, which lacks the token."""
+    if row.get("Reply") is None:
+        return None
+    try:
+        return AgentReply.model_validate({**from_json(row["Reply"]), "token": request.token})
+    except (ValidationError, ValueError, TypeError) as error:
+        raise TransientError(f"{AGENT_REQUESTS_TABLE}: row {row['RowKey']} can't be read") from error

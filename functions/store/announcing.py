@@ -1,0 +1,71 @@
+"""Sends what a recorded change has to be followed by; what can't be sent now is left to the Supervisor."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+from functions.pattern.announcements import Announcement, announcements, starts_scheduler
+from functions.pattern.errors import TransientError
+from functions.pattern.events import AnnouncementSent
+from functions.pattern.ports import Announcements, Clock, SchedulerRequests
+from functions.pattern.records import TaskRecord
+from functions.pattern.states import AnnouncementKind
+from functions.store.task_writer import TaskWriter
+
+_log = logging.getLogger(__name__)
+
+#: Notices on their way for which nobody waits; with more, changes wait for their own.
+_MOST_ON_THEIR_WAY = 1_000
+
+
+class Announcer:
+    """Sends at once, and never harms the task: each announcement lies in the outbox until it was sent."""
+
+    def __init__(
+        self, writer: TaskWriter, *, announcements: Announcements, requests: SchedulerRequests, clock: Clock
+    ) -> None:
+        self._writer = writer
+        self._announcements = announcements
+        self._requests = requests
+        self._clock = clock
+        self._on_their_way = set[asyncio.Task[None]]()
+
+    async def announce(self, before: TaskRecord | None, after: TaskRecord) -> None:
+        """Send the request and the announcements that follow from a change; nobody waits for notices."""
+        if before is not None and starts_scheduler(before, after):
+            await self._request(after)
+        for announcement in announcements(before, after):
+            is_alert = announcement.kind is AnnouncementKind.ALERT
+            if is_alert or len(self._on_their_way) >= _MOST_ON_THEIR_WAY:
+                await self._send(announcement)
+            else:
+                sending = asyncio.create_task(self._send(announcement))
+                self._on_their_way.add(sending)
+                sending.add_done_callback(self._on_their_way.discard)
+
+    async def settle(self) -> None:
+        """Wait until every notice is sent, or has failed."""
+        while self._on_their_way:
+            await asyncio.wait(self._on_their_way)
+
+    async def _request(self, record: TaskRecord) -> None:
+        task = record.task.order_id
+        try:
+            await self._requests.request(record.task, record.queued)
+        except TransientError as fault:
+            _log.warning("task %s: its request waits for the Supervisor (%s)", task, fault)
+        except Exception:  # noqa: BLE001 - the change holds, whatever follows it
+            _log.exception("task %s: its request failed, and waits for the Supervisor", task)
+
+    async def _send(self, announcement: Announcement) -> None:
+        try:
+            await self._announcements.send(announcement)
+        except TransientError as fault:
+            text = "task %s: %s waits for the Supervisor (%s)"
+            _log.warning(text, announcement.task, announcement.kind, fault)
+        except Exception:  # noqa: BLE001 - as above
+            _log.exception("task %s: %s failed", announcement.task, announcement.kind)
+        else:
+            sent = AnnouncementSent(announcement=announcement, sent_at=self._clock.now())
+            self._writer.note(announcement.task, sent)

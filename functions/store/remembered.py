@@ -1,0 +1,47 @@
+"""The newest records that this process wrote or read, so that its next write needs no read."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+
+from functions.pattern.identity import TaskId
+from functions.pattern.store_ports import Stored
+
+#: A record can hold a payload of 48 KiB, so these are at most some 50 MB; they are usually some 2 MB.
+_MOST_UNDER_WAY = 1_000
+#: Of a finished task only its last announcements are still to be recorded, in a moment.
+_MOST_FINISHED = 100
+
+
+class RememberedTasks:
+    """A bounded memory. What it gives may be outdated: a write upon it has to be conditional."""
+
+    def __init__(self) -> None:
+        self._under_way = OrderedDict[TaskId, Stored]()
+        self._finished = OrderedDict[TaskId, Stored]()
+
+    def find(self, task: TaskId) -> Stored | None:
+        """Give what is remembered of a task."""
+        return self._under_way.get(task) or self._finished.get(task)
+
+    def keep(self, stored: Stored) -> None:
+        """Remember a record instead of what was remembered of its task."""
+        task = stored.record.task
+        self.forget(task.order_id)
+        is_finished = task.finished_at is not None
+        kept, most = (self._finished, _MOST_FINISHED) if is_finished else (self._under_way, _MOST_UNDER_WAY)
+        kept[task.order_id] = stored
+        if len(kept) > most:
+            kept.popitem(last=False)
+
+    def forget(self, task: TaskId) -> None:
+        """Drop what is remembered of a task."""
+        self._under_way.pop(task, None)
+        self._finished.pop(task, None)
+
+
+def newest(remembered: Stored | None, read: Stored | None) -> Stored | None:
+    """Choose between what is remembered and what was just read; a wrong choice costs a conflict, no more."""
+    if remembered is None or read is None:
+        return read or remembered
+    return read if read.record.task.updated_at > remembered.record.task.updated_at else remembered

@@ -1,0 +1,102 @@
+"""The rows of tasks on the table: read whole, and changed by transactions that are sent together."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from azure.core.exceptions import ResourceNotFoundError
+from azure.data.tables.aio import TableClient
+
+from functions.pattern.coalescer import Coalescer
+from functions.pattern.errors import TransientError, UnwritableError
+from functions.pattern.identity import TaskId
+from functions.pattern.request_figures import StoreFigures
+from functions.pattern.store_ports import KnownOrder, Stored
+from functions.store.connect import table_faults
+from functions.store.entities import record_of, writes_of
+from functions.store.entity_groups import EntityGroups
+from functions.store.keys import SHARDS_PARTITION, SHARDS_ROW, order_row, rows_of, shard_of, task_row
+from functions.store.pages import KEYS_BETWEEN, read_page
+from functions.store.transactions import Committed, Conflicted, Result, ShardWriter, Transaction
+
+#: While fewer transactions of a shard are on their way, the next is sent at once: groups are small anyway.
+_FEW_ON_THEIR_WAY = 2
+
+#: How often a task that has several pages of rows is read anew because it changed meanwhile.
+_MOST_READS = 20
+
+
+_ORDER_COLUMNS = ["Digest", "Submitter"]
+
+
+class TaskTable:
+    """Reads tasks and commits transactions. Its methods raise `TransientError` when the service fails."""
+
+    def __init__(
+        self, table: TableClient, groups: EntityGroups, *, shards: int, figures: StoreFigures
+    ) -> None:
+        self._table = table
+        self._groups = groups
+        self._shards = shards
+        self._figures = figures
+        self._writers: dict[str, Coalescer[Transaction, Result]] = {}
+
+    async def check(self) -> None:
+        """Read one row, to see that Table Storage answers."""
+        with table_faults():
+            await self._table.get_entity(SHARDS_PARTITION, SHARDS_ROW)
+
+    async def commit(self, transaction: Transaction) -> Committed | Conflicted:
+        """Commit a transaction whole or not at all, together with what else waits.
+
+        Raises `UnwritableError` when the service would refuse it again.
+        """
+        shard = shard_of(transaction.task, self._shards)
+        if shard not in self._writers:
+            writer = ShardWriter(self._groups, shard, self._figures)
+            self._writers[shard] = Coalescer(writer.commit, few=_FEW_ON_THEIR_WAY)
+        with table_faults():
+            result = await self._writers[shard].submit(transaction)
+        if isinstance(result, UnwritableError):
+            raise result
+        return result
+
+    async def read(self, task: TaskId) -> Stored | None:
+        """Read one task as it was at one moment, or None when there is no such task.
+
+        Pages are read one after another, and the task's own row comes last. So they belong together when it
+        is as it was at the end of the read before.
+        """
+        version = None
+        for _ in range(_MOST_READS):
+            rows, pages = await self._rows(task)
+            own = [row for row in rows if row["RowKey"] == task_row(task)]
+            if not own:
+                return None
+            before, version = version, str(own[0].metadata["etag"])
+            if pages == 1 or version == before:
+                return Stored(record_of(rows), version, writes_of(own[0]))
+        raise TransientError(f"task {task} changes faster than it can be read")
+
+    async def order(self, task: TaskId) -> KnownOrder | None:
+        """Read which order is recorded under an id: a read by key, whose cost does not grow with the table."""
+        self._figures.reads += 1
+        shard = shard_of(task, self._shards)
+        with table_faults():
+            try:
+                row = await self._table.get_entity(shard, order_row(task), select=_ORDER_COLUMNS)
+            except ResourceNotFoundError:
+                return None
+        return KnownOrder(digest=row["Digest"], submitter=row["Submitter"])
+
+    async def _rows(self, task: TaskId) -> tuple[list[Any], int]:
+        first, end = rows_of(task)
+        keys = {"partition": shard_of(task, self._shards), "first": first, "end": end}
+        rows: list[Mapping[str, Any]] = []
+        after, pages = None, 0
+        while pages == 0 or after is not None:
+            page = await read_page(self._table, self._figures, KEYS_BETWEEN, keys, after=after)
+            rows += page.rows
+            after, pages = page.continuation, pages + 1
+        return rows, pages

@@ -1,0 +1,3 @@
+"""The Agent `payment`, alone."""
+
+from __future__ import annotations

@@ -1,0 +1,119 @@
+"""A request whose Agent is killed comes again when its lock ends; one that is sent once is called no more."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import aiohttp
+import pytest
+import pytest_asyncio
+from azure.servicebus import ServiceBusMessage
+from azure.servicebus.aio import ServiceBusClient
+
+from functions.pattern.messages import AGENT_REPLIES_QUEUE, AgentReply, AgentRequest
+from local.platform import ANY_PORTS, ROOT, PartName, Platform, PlatformOptions
+from tests.contract.schemas import examples
+from tests.e2e.agents.payments import SLOW, Payments
+
+pytestmark = [pytest.mark.process, pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(240)]
+
+QUEUE = "agent-payment-requests"
+_APP = Path(__file__).parent / "app"
+_PATIENCE = 90
+_COMPLETE_WITHIN = timedelta(seconds=120)
+
+
+@dataclass(frozen=True, slots=True)
+class Bench:
+    """The platform with the Agent, the service that it calls, and its queues."""
+
+    platform: Platform
+    payments: Payments
+    bus: ServiceBusClient
+
+    async def ask(self, task: str, *, idempotent: bool) -> AgentRequest:
+        """Send a request."""
+        changes = {"task_id": task, "effect_key": f"{task}/payment/do", "idempotent": idempotent}
+        late = {"complete_by": datetime.now(UTC) + _COMPLETE_WITHIN, "token": f"{task}-0123456789abcdef"}
+        request = AgentRequest.model_validate(examples()[0][0] | changes | late)
+        async with self.bus.get_queue_sender(QUEUE) as sender:
+            await sender.send_messages(ServiceBusMessage(request.model_dump_json()))
+        return request
+
+    async def hear(self) -> AgentReply:
+        """Receive the next reply."""
+        async with self.bus.get_queue_receiver(AGENT_REPLIES_QUEUE) as receiver:
+            [message] = await receiver.receive_messages(1, max_wait_time=_PATIENCE)
+            await receiver.complete_message(message)
+            return AgentReply.model_validate_json(str(message))
+
+    async def until_called(self, *tasks: str) -> None:
+        """Wait until the service was called for each task."""
+        async with asyncio.timeout(_PATIENCE):
+            while any(not self.payments.calls[task] for task in tasks):
+                await asyncio.sleep(0.05)
+
+    async def until_settled(self) -> None:
+        """Wait until no request is left, on its way or waiting."""
+        url = f"{self.platform.addresses.admin}/queues"
+        async with asyncio.timeout(_PATIENCE), aiohttp.ClientSession() as session:
+            while True:
+                async with session.get(url) as answer:
+                    queues = {each["name"]: each for each in json.loads(await answer.text())}
+                if not queues[QUEUE]["active"]:
+                    return
+                await asyncio.sleep(0.1)
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def bench(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Bench]:
+    """Run the Agent with the project's queues."""
+    async with Payments().running() as payments:
+        options = PlatformOptions(
+            ports=ANY_PORTS,
+            data=tmp_path_factory.mktemp("agents"),
+            app=_APP,
+            queues=ROOT / "infra" / "queues.json",
+            settings={"PAYMENT_URL": payments.address, "PYTHONPATH": str(ROOT)},
+            in_memory_storage=True,
+        )
+        async with (
+            Platform(options) as platform,
+            ServiceBusClient.from_connection_string(platform.addresses.service_bus_connection) as bus,
+        ):
+            yield Bench(platform, payments, bus)
+
+
+async def test_request_whose_agent_is_killed_comes_again(bench: Bench) -> None:
+    """Long before its complete-by. One that is not idempotent was begun, so that it is called no more."""
+    again = await bench.ask("hanging-again", idempotent=True)
+    await bench.ask("hanging-once", idempotent=False)
+    await bench.until_called("hanging-again", "hanging-once")
+    await bench.platform.kill(PartName.HOST)
+    await bench.platform.start(PartName.HOST)
+    reply = await bench.hear()
+    assert (reply.task_id, reply.token, reply.result) == (again.task_id, again.token, {"task": again.task_id})
+    assert datetime.now(UTC) < again.complete_by - _COMPLETE_WITHIN / 2
+    await bench.until_settled()
+    assert (bench.payments.calls["hanging-again"], bench.payments.calls["hanging-once"]) == (2, 1)
+
+
+async def test_slow_service_is_called_once(bench: Bench) -> None:
+    """The lock is renewed while the Agent waits, and nothing but complete-by ends the call."""
+    lock = next(
+        queue["properties"]["lockDuration"]
+        for queue in json.loads((ROOT / "infra" / "queues.json").read_text(encoding="utf-8"))["queues"]
+        if queue["name"] == QUEUE
+    )
+    assert lock == "PT15S"
+    assert SLOW > 15
+    request = await bench.ask("slow", idempotent=False)
+    reply = await bench.hear()
+    assert (reply.token, reply.result) == (request.token, {"task": "slow"})
+    await bench.until_settled()
+    assert bench.payments.calls["slow"] == 1

@@ -1,0 +1,3 @@
+"""Many steps at a time on the whole local platform, what they cost, and how they outlive a crash."""
+
+from __future__ import annotations

@@ -1,0 +1,40 @@
+"""One platform for all tests here."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+
+from tests.e2e.recovery.bench import Bench, bench_with
+from tests.e2e.recovery.remote import RemoteService
+from tests.e2e.side_by_side.outage import TablesWithOutages
+
+_APP = Path(__file__).parent / "app"
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def tables() -> AsyncIterator[TablesWithOutages]:
+    """Stand between the host and its tables."""
+    async with TablesWithOutages().serving() as tables:
+        yield tables
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def bench(tmp_path_factory: pytest.TempPathFactory, tables: TablesWithOutages) -> AsyncIterator[Bench]:
+    """Run a platform whose Supervisor sweeps when a test asks for it: costs are those of the tasks alone."""
+    async with RemoteService().serving() as remote:
+        settings = {
+            "SUPERVISOR_SCHEDULE": "0 0 0 1 1 *",
+            "SKEW_SECONDS": "0.5",
+            "STATE_SHARDS": "2",
+            "HELD_URL": f"{remote.url}/held",
+            "PAYMENT_URL": f"{remote.url}/paid",
+            "PLAIN_URL": remote.url,
+            "BRIEF_URL": remote.url,
+        }
+        data = tmp_path_factory.mktemp("wide")
+        async with bench_with(remote, data, settings, app=_APP, blueprint=tables.between) as bench:
+            yield bench

@@ -1,0 +1,133 @@
+"""Steps side by side on one platform: all are done at the first attempt, in few transactions."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from local.platform import PartName
+from tests.e2e.recovery.bench import PATIENCE, Bench, Task, step, until
+from tests.e2e.recovery.remote import Behaviour
+from tests.e2e.side_by_side.outage import TablesWithOutages
+from tests.e2e.side_by_side.workflows import WIDTHS
+
+pytestmark = [pytest.mark.process, pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(300)]
+
+_LOAD = {"weight": 3}
+#: Far longer than the retries of the store's client last.
+_OUTAGE_SECONDS = 20
+#: The most transactions that a task may cost in one process, however many steps it has.
+_MOST_TRANSACTIONS = 12
+
+
+async def _submit(bench: Bench, resource: str, task: str) -> None:
+    await bench.submit(task, resource, _LOAD)
+
+
+async def _figures(bench: Bench) -> dict[str, int]:
+    async with bench.session.get("/api/ops/figures") as answer:
+        figures: dict[str, int] = (await answer.json())["table_storage"]
+        return figures
+
+
+async def _instance(bench: Bench, instance: str) -> dict[str, Any]:
+    url = f"/runtime/webhooks/durabletask/instances/{instance}?showHistory=true"
+    async with bench.session.get(url) as answer:
+        found: dict[str, Any] = await answer.json() if answer.status in {200, 202} else {}
+        return found
+
+
+async def _until_ended(bench: Bench, instance: str) -> list[str]:
+    """Wait for a Scheduler's end, without a read of the state store; name the events of its history."""
+    async with asyncio.timeout(PATIENCE):
+        while (await _instance(bench, instance)).get("runtimeStatus") != "Completed":
+            await asyncio.sleep(0.05)
+    return [event["EventType"] for event in (await _instance(bench, instance))["historyEvents"]]
+
+
+def _spent(before: dict[str, int], after: dict[str, int]) -> dict[str, int]:
+    return {name: after[name] - before[name] for name in before}
+
+
+async def _swept_until_state(bench: Bench, task: str, state: str) -> Task:
+    """Have the Supervisor sweep until it has found the task overdue, and it has come to `state`."""
+    async with asyncio.timeout(PATIENCE):
+        while (found := await bench.look_at(task)) is None or found["state"] != state:
+            async with bench.session.post("/admin/functions/supervisor", json={}, raise_for_status=True):
+                await asyncio.sleep(0.5)
+    return found
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+async def test_all_steps_are_done_at_the_first_attempt(bench: Bench, width: int) -> None:
+    """However many start and end together; at most 12 transactions record them."""
+    before = await _figures(bench)
+    await _submit(bench, f"wide-{width}", f"w-{width}")
+    await _until_ended(bench, f"w-{width}.1")
+    spent = _spent(before, await _figures(bench))
+    task = await bench.until_state(f"w-{width}", "Processed")
+    assert (task["epoch"], task["failure_count"]) == (1, 0)
+    assert {step["state"] for step in task["steps"]} == {"Completed"}
+    assert spent["transactions"] <= _MOST_TRANSACTIONS
+
+
+async def test_five_steps_in_order_cost_seven_transactions_and_one_activity(bench: Bench) -> None:
+    """26 rows and no read, for a caller who leaves the id to us and wants no notices."""
+    before = await _figures(bench)
+    async with bench.session.post("/api/line", json=_LOAD) as answer:
+        task = (await answer.json())["id"]
+    events = await _until_ended(bench, f"{task}.1")
+    spent = _spent(before, await _figures(bench))
+    assert events == ["ExecutionStarted", "TaskCompleted", "ExecutionCompleted"]
+    assert spent == {"transactions": 7, "operations": 26, "reads": 0}
+    await bench.until_state(task, "Processed")
+
+
+async def test_reply_starts_what_it_makes_ready_while_a_slow_step_runs(bench: Bench) -> None:
+    """What follows a step behind a queue is done before the held step is let go."""
+    bench.remote.script("fork-1/held/do", Behaviour.WAITS)
+    await _submit(bench, "fork", "fork-1")
+    task = await bench.until("fork-1", lambda found: step(found, "after")["state"] == "Completed")
+    assert step(task, "held")["state"] == "Running"
+    await until(lambda: bench.remote.waiting("fork-1/held/do") == 1)
+    bench.remote.release("fork-1/held/do", 0)
+    task = await bench.until_state("fork-1", "Processed")
+    assert (task["epoch"], bench.remote.called("fork-1/held/do")) == (1, 1)
+
+
+async def test_outage_of_the_store_during_a_step_costs_no_recovery(
+    bench: Bench, tables: TablesWithOutages
+) -> None:
+    """It answers 503 for 20 s while the outcome is to be recorded: the service is called once."""
+    bench.remote.script("twice-2/held/do", Behaviour.WAITS)
+    await _submit(bench, "twice", "twice-2")
+    await until(lambda: bench.remote.waiting("twice-2/held/do") == 1)
+    tables.away = True
+    bench.remote.release("twice-2/held/do", 0)
+    await asyncio.sleep(_OUTAGE_SECONDS)
+    tables.away = False
+    task = await bench.until_state("twice-2", "Processed")
+    assert tables.refused > 1
+    assert (task["epoch"], task["failure_count"]) == (1, 0)
+    assert bench.remote.called("twice-2/held/do") == 1
+
+
+async def test_crash_costs_neither_time_nor_a_failure(bench: Bench) -> None:
+    """`kill -9` during a step: the same activity calls it again, before its complete-by, in the same epoch.
+
+    A step that must not be repeated is not called again: its outcome is unknown, which an operator sees.
+    """
+    for task in ("twice-1", "once-1"):
+        bench.remote.script(f"{task}/held/do", Behaviour.HANGS, Behaviour.ANSWERS)
+        await _submit(bench, task.partition("-")[0], task)
+        await bench.until_called(f"{task}/held/do")
+    await bench.platform.kill(PartName.HOST)
+    await bench.platform.start(PartName.HOST)
+    resumed = await bench.until_state("twice-1", "Processed")
+    assert (resumed["epoch"], resumed["failure_count"]) == (1, 0)
+    assert bench.remote.called("twice-1/held/do") == 2
+    held = await _swept_until_state(bench, "once-1", "Error")
+    assert "held" in held["last_error"]
+    assert bench.remote.called("once-1/held/do") == 1

@@ -1,0 +1,65 @@
+"""`python -m local bench` as a developer runs it: a table, a flame graph, an exit code, and nothing left."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from local.platform import ROOT
+from tests.local.platform.processes import PATIENCE, descendants, left_running
+
+pytestmark = pytest.mark.process
+
+_BENCH = (sys.executable, "-m", "local", "bench")
+#: Three platforms start one after the other, on a machine that may be busy.
+_WHOLE_RUN = 300
+
+
+@pytest.mark.timeout(_WHOLE_RUN)
+def test_a_run_prints_one_table_and_writes_the_flame_graph(tmp_path: Path) -> None:
+    """Each workload has its costs, and exit code 0 says that every order was processed."""
+    graph = tmp_path / "host.svg"
+    run = subprocess.run(
+        [*_BENCH, "--orders", "10", "--profile", str(graph)],
+        cwd=ROOT,
+        env={**os.environ, "TMPDIR": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert run.returncode == 0, run.stderr
+    for count in ("table transactions", "rows written", "Durable history events"):
+        phases = re.findall(rf"{count} an order +│ +([\d.]+) +│ +([\d.]+) ", run.stdout)
+        assert [min(map(float, costs)) > 0 for costs in phases] == [True, True]
+    assert re.search(r"of it tables +│ +│ [\d.]+ ms", run.stdout)
+    assert re.search(r"import of function_app +│ [\d.]+ s", run.stdout)
+    assert re.search(r"start until ready +│ [\d.]+ s", run.stdout)
+    assert (
+        ">Functions host, 10 orders of five steps at once: what holds the interpreter<" in graph.read_text()
+    )
+    assert [path.name for path in tmp_path.iterdir()] == [graph.name]
+
+
+def test_ctrl_c_leaves_nothing_behind(tmp_path: Path) -> None:
+    """No process and no file, and the exit code is not that of success."""
+    with subprocess.Popen(
+        _BENCH,
+        cwd=ROOT,
+        env={**os.environ, "TMPDIR": str(tmp_path)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    ) as bench:
+        assert bench.stdout
+        assert "to warm up" in bench.stdout.readline()
+        processes = descendants(bench.pid)
+        bench.send_signal(signal.SIGINT)
+        assert bench.wait(PATIENCE) == 130
+    assert left_running(processes) == []
+    assert list(tmp_path.iterdir()) == []

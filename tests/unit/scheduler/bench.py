@@ -1,0 +1,77 @@
+"""The activity `run_steps` with all that it works on: a task, its Agents, the time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from functions.pattern.definition import Registry, Workflow
+from functions.pattern.errors import UnwritableError
+from functions.pattern.events import Event, StepCompleted
+from functions.pattern.identity import StepName, TaskId
+from functions.pattern.records import StepRecord
+from functions.pattern.states import ProcessState
+from functions.scheduler.progress import Progress, RunInput
+from functions.scheduler.run_steps import RunLimits
+from tests.fakes.agents import ScriptedAgent
+from tests.fakes.clock import FakeClock
+from tests.fakes.runners import RecordedRequests, make_runs
+from tests.fakes.store import MemoryStateStore
+from tests.fakes.tasks import pending
+from tests.fakes.workflows import TASK
+
+
+class Bench:
+    """Runs of one task's steps in one process."""
+
+    def __init__(self, of: Workflow, limits: RunLimits | None = None) -> None:
+        self.clock = FakeClock()
+        self.store = MemoryStateStore(self.clock)
+        self.requests = RecordedRequests()
+        self.agents = ScriptedAgent()
+        agents = {each.agent: self.agents for each in of.steps}
+        registry = Registry((of,), {})
+        self.runs = make_runs(self.store, agents, registry, self.clock, requests=self.requests, bounds=limits)
+        self.store.put(pending(of))
+
+    async def run(self, number: int = 1, *, epoch: int = 1, share: bool = False) -> Progress:
+        """Run the activity to its end."""
+        return await self.runs.run(RunInput(task=TASK, epoch=epoch, number=number, share=share))
+
+    def step(self, name: str) -> StepRecord:
+        """Look at a step as it is recorded."""
+        return self.store.record(TASK).step(StepName(name))
+
+    @property
+    def states(self) -> Mapping[str, str]:
+        """Look at the states of all steps."""
+        return {step.name: step.state.value for step in self.store.record(TASK).steps}
+
+    @property
+    def state(self) -> ProcessState:
+        """Look at the task's state."""
+        return self.store.record(TASK).task.process_state
+
+
+def refuse_results(store: MemoryStateStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have the state store refuse the rows of each step that is completed."""
+    change = store.change
+
+    async def refuse(task: TaskId, event: Event, **options: Any) -> Any:
+        if isinstance(event, StepCompleted):
+            raise UnwritableError(task, "PropertyValueTooLarge")
+        return await change(task, event, **options)
+
+    monkeypatch.setattr(store, "change", refuse)
+
+
+def over(state: str) -> Progress:
+    """Give what the orchestrator hears of a task that needs it no more."""
+    return Progress(state=state, over=True, runs=0, awaited={})
+
+
+def going_on(runs: int = 0, awaited: dict[str, Any] | None = None, state: str = "Processing") -> Progress:
+    """Give what the orchestrator hears of a task that is not over."""
+    return Progress(state=state, over=False, runs=runs, awaited=awaited or {})

@@ -1,0 +1,104 @@
+"""Steps whose Agent is behind a queue: recorded, requested, and left to their replies."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from functions.pattern.identity import StepName
+from functions.pattern.messages import AgentRequest
+from functions.pattern.states import Direction, Remedy, StepState, Way
+from tests.fakes.interventions import done, recovered
+from tests.fakes.tasks import FIRST, after, claimed, failed, pending, started, told
+from tests.fakes.workflows import TASK, step, workflow
+from tests.unit.scheduler.bench import Bench, going_on, over
+
+QUEUED = workflow(
+    step("pick", undo=True, via=Way.QUEUE), step("send", "pick", via=Way.QUEUE), step("note"), name="queued"
+)
+AWAITED = {"pick": after(10).isoformat()}
+
+
+async def test_request_carries_what_an_agent_needs_and_is_waited_for() -> None:
+    """The step is recorded as running before the request leaves, with the same token; others go on."""
+    bench = Bench(QUEUED)
+    assert await bench.run() == going_on(awaited=AWAITED)
+    token = bench.step("pick").token
+    assert token is not None
+    assert token != bench.step("pick").start_id
+    expected = AgentRequest(
+        task_id=TASK,
+        step=StepName("pick"),
+        epoch=FIRST,
+        token=token,
+        direction=Direction.DO,
+        effect_key="task-1/pick/do",
+        complete_by=after(10),
+        request={"weight": 3, "after": []},
+    )
+    assert bench.requests.sent == [("pick", expected)]
+    assert bench.agents.steps == ["note"]
+
+
+async def test_run_again_sends_the_same_request() -> None:
+    """Its first execution may have died before it sent; the effect key keeps the effect single."""
+    bench = Bench(QUEUED)
+    await bench.run()
+    bench.clock.advance(3)
+    assert await bench.run() == going_on(awaited=AWAITED)
+    first, again = (request.model_dump(exclude={"request"}) for _, request in bench.requests.sent)
+    assert first == again
+    await bench.run(2, share=True)
+    assert len(bench.requests.sent) == 2
+
+
+async def test_next_epoch_has_its_own_token() -> None:
+    """A reply to the old request can't answer the new one."""
+    bench = Bench(QUEUED)
+    await bench.run()
+    bench.store.put(recovered(bench.store.record(TASK)))
+    await bench.run(epoch=2)
+    first, second = (request for _, request in bench.requests.sent)
+    assert first.token != second.token
+    assert first.effect_key == second.effect_key == "task-1/pick/do"
+
+
+async def test_undo_is_requested_too() -> None:
+    """The same queue, the other direction, the other effect key."""
+    of = replace(QUEUED, on_failure=Remedy.COMPENSATE)
+    bench = Bench(of)
+    bench.store.put(told(pending(of), claimed(), *done("pick"), started("send"), failed("send")))
+    await bench.run(epoch=2)
+    [(_, request)] = bench.requests.sent
+    assert (request.direction, request.effect_key) == (Direction.UNDO, "task-1/pick/undo")
+
+
+async def test_request_is_sent_again_when_the_queue_fails() -> None:
+    """A blip is outlived."""
+    bench = Bench(QUEUED)
+    bench.requests.faults = 1
+    assert await bench.run() == going_on(awaited=AWAITED)
+    assert len(bench.requests.sent) == 1
+
+
+async def test_request_that_no_message_can_hold_is_a_refusal() -> None:
+    """The step fails with the reason, instead of being recovered again and again."""
+    bench = Bench(workflow(step("pick", via=Way.QUEUE), step("send", "pick")))
+    bench.requests.refusal = "request.amount is nan"
+    assert await bench.run() == over("Error")
+    assert bench.store.record(TASK).task.last_error == "pick: request.amount is nan"
+    assert bench.states == {"pick": "Failed", "send": "NotStarted"}
+
+
+async def test_request_that_cannot_be_sent_in_time_expires() -> None:
+    """The step stays as it is recorded, and the Supervisor finds it."""
+    bench = Bench(QUEUED)
+    bench.requests.faults = 1_000
+
+    def pass_time() -> dict[str, object]:
+        bench.clock.advance(10)
+        return {}
+
+    bench.agents.behaviours["note"] = pass_time
+    await bench.run()
+    assert bench.requests.sent == []
+    assert bench.step("pick").state is StepState.RUNNING

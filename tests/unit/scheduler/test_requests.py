@@ -1,0 +1,59 @@
+"""A request for a Scheduler starts it, and says which replies it may have to take."""
+
+from __future__ import annotations
+
+import json
+
+from functions.pattern.messages import SchedulerRequest
+from functions.pattern.states import Way
+from functions.scheduler.takers import RequestTaker
+from tests.fakes.clock import FakeClock
+from tests.fakes.interventions import recovered
+from tests.fakes.ports import fake_ports
+from tests.fakes.queues import RecordedRejections, RecordedSchedulers
+from tests.fakes.store import MemoryStateStore
+from tests.fakes.tasks import SECOND, pending
+from tests.fakes.workflows import TASK, step, workflow
+
+QUEUED = workflow(step("pick", via=Way.QUEUE), step("send", "pick"))
+
+
+class Bench:
+    """A taker of requests, and a recovered task with a step behind a queue."""
+
+    def __init__(self) -> None:
+        self.store = MemoryStateStore(FakeClock())
+        self.store.put(recovered(pending(QUEUED)))
+        self.schedulers = RecordedSchedulers()
+        self.rejections = RecordedRejections()
+        self._taker = RequestTaker(fake_ports(store=self.store, rejected=self.rejections))
+
+    async def take(self, body: bytes) -> None:
+        """Take one message."""
+        await self._taker.take("m-1", body, self.schedulers)
+
+
+async def test_request_starts_its_scheduler_without_a_read() -> None:
+    """The message names the steps."""
+    bench = Bench()
+    bench.store.failure = AssertionError("it reads")
+    await bench.take(
+        SchedulerRequest(task_id=TASK, epoch=SECOND, queued=("pick",)).model_dump_json().encode()
+    )
+    assert (bench.schedulers.started, bench.schedulers.queued) == ([(TASK, SECOND)], [("pick",)])
+
+
+async def test_request_of_the_first_schema_gets_its_steps_from_the_record() -> None:
+    """One that was sent by the version before; for a task that is gone it is harmless."""
+    bench = Bench()
+    for task in (TASK, "gone"):
+        await bench.take(json.dumps({"schema_version": 1, "task_id": task, "epoch": 2}).encode())
+    assert bench.schedulers.queued == [("pick",), ()]
+
+
+async def test_message_that_is_no_request_is_kept_aside() -> None:
+    """It is no reason to lose any other."""
+    bench = Bench()
+    await bench.take(b"{}")
+    [rejection] = bench.rejections.all
+    assert (rejection.queue, rejection.reason) == ("scheduler-requests", "not a request")

@@ -1,0 +1,121 @@
+"""A refused group is taken apart, so that what one task writes harms no other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+from azure.core.exceptions import HttpResponseError
+
+from functions.pattern.errors import UnwritableError
+from functions.pattern.identity import TaskId
+from functions.pattern.request_figures import StoreFigures
+from functions.store.entity_groups import EntityGroups
+from functions.store.group_format import GroupRefused, GroupWritten, Operation
+from functions.store.transactions import Committed, Conflicted, Result, ShardWriter, Transaction
+
+UNEXPECTED = 412, "UpdateConditionNotSatisfied"
+TOO_LARGE = 400, "PropertyValueTooLarge"
+
+
+class ScriptedGroups(EntityGroups):
+    """Refuses groups with certain rows; `named` tells whether it says which row it is."""
+
+    def __init__(self, refused: dict[str, tuple[int, str]], *, named: bool = True) -> None:
+        self._refused = refused
+        self._named = named
+        self.sent: list[list[str]] = []
+        self.fails_at: int | None = None
+
+    async def send(self, partition: str, operations: Sequence[Operation]) -> GroupWritten | GroupRefused:
+        """Refuse, or give each row's key as its ETag."""
+        keys = [f"{partition}/{each.entity['RowKey']}" for each in operations]
+        self.sent.append(keys)
+        if len(self.sent) == self.fails_at:
+            raise HttpResponseError("HTTP 503")
+        for index, key in enumerate(keys):
+            if key in self._refused:
+                return GroupRefused(*self._refused[key], index if self._named else None)
+        return GroupWritten(tuple(keys))
+
+
+def _transactions(*tasks: str) -> list[Transaction]:
+    """Make transactions of two rows each."""
+    return [
+        Transaction(TaskId(task), tuple(Operation("upsert", {"RowKey": f"{task}{row}"}) for row in (1, 2)))
+        for task in tasks
+    ]
+
+
+async def _commit(groups: EntityGroups, *tasks: str) -> list[str]:
+    results = await ShardWriter(groups, "s", StoreFigures()).commit(_transactions(*tasks))
+    return [_text(result) for result in results]
+
+
+def _text(result: Result) -> str:
+    match result:
+        case Committed():
+            return result.etag
+        case Conflicted():
+            return "conflict"
+        case UnwritableError():
+            return result.code
+
+
+async def test_tasks_are_written_as_one() -> None:
+    """Each has its own first row's ETag; the figures count one transaction."""
+    groups, figures = ScriptedGroups({}), StoreFigures()
+    results = await ShardWriter(groups, "s", figures).commit(_transactions("a", "b", "c"))
+    assert results == [Committed("s/a1"), Committed("s/b1"), Committed("s/c1")]
+    assert (figures.transactions, figures.operations) == (1, 6)
+
+
+async def test_conflict_is_that_of_the_task_whose_row_is_named() -> None:
+    """The first or the second of its rows; the others are sent again, together."""
+    groups = ScriptedGroups({"s/b1": UNEXPECTED, "s/c2": (404, "ResourceNotFound"), "s/e1": (409, "x")})
+    results = await _commit(groups, *"abcde")
+    assert results == ["s/a1", "conflict", "conflict", "s/d1", "conflict"]
+    assert [len(sent) for sent in groups.sent] == [10, 8, 6, 4]
+
+
+@pytest.mark.parametrize("refusal", [UNEXPECTED, TOO_LARGE])
+@pytest.mark.parametrize("named", [True, False])
+async def test_task_that_is_refused_fails_alone(refusal: tuple[int, str], *, named: bool) -> None:
+    """Also when the service does not say which it is."""
+    result = "conflict" if refusal is UNEXPECTED else "PropertyValueTooLarge"
+    assert await _commit(ScriptedGroups({"s/b2": refusal}, named=named), *"abc") == ["s/a1", result, "s/c1"]
+
+
+async def test_unwritable_task_is_sent_alone_once() -> None:
+    """After the group, three times alone; the others are not tried together again."""
+    groups = ScriptedGroups({"s/b2": TOO_LARGE})
+    await _commit(groups, *"abc")
+    assert [len(sent) for sent in groups.sent] == [6, 2, 2, 2]
+
+
+async def test_error_names_the_task_and_the_code() -> None:
+    """It is what an operator needs; values are not shown."""
+    [error] = await ShardWriter(ScriptedGroups({"s/a1": TOO_LARGE}), "s", StoreFigures()).commit(
+        _transactions("a")
+    )
+    assert isinstance(error, UnwritableError)
+    assert (error.task, str(error)) == ("a", "the rows of task a can't be written: PropertyValueTooLarge")
+
+
+@pytest.mark.parametrize("fails_at", [1, 2, 3])
+async def test_fault_of_the_service_is_raised(fails_at: int) -> None:
+    """It is nobody's own, and what has been written meanwhile is found by reading it back."""
+    groups = ScriptedGroups({"s/b2": TOO_LARGE})
+    groups.fails_at = fails_at
+    with pytest.raises(HttpResponseError):
+        await _commit(groups, *"abc")
+
+
+async def test_deletion_tells_whether_the_rows_were_as_expected() -> None:
+    """A row that can't be named at all is an error."""
+    writer = ShardWriter(ScriptedGroups({"s/b": UNEXPECTED, "s/c": TOO_LARGE}), "s", StoreFigures())
+    task = TaskId("a")
+    assert await writer.delete(task, [Operation("delete", {"RowKey": "a"})])
+    assert not await writer.delete(task, [Operation("delete", {"RowKey": "b"})])
+    with pytest.raises(UnwritableError):
+        await writer.delete(task, [Operation("delete", {"RowKey": "c"})])
