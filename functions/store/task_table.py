@@ -80,7 +80,7 @@ class TaskTable:
         raise TransientError(f"task {task} changes faster than it can be read")
 
     async def order(self, task: TaskId) -> KnownOrder | None:
-        """Read which order is recorded under an id: a read by key, whose cost does not grow with the table."""
+        """Read which order is recorded under an id: a read by key, which costs the same in any table."""
         self._figures.reads += 1
         shard = shard_of(task, self._shards)
         with table_faults():
