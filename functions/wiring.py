@@ -139,7 +139,7 @@ class Wiring:
         tasks, groups = self._tables.table(TASKS_TABLE), self._tables.groups(TASKS_TABLE)
         shared = ConditionalRows(tasks, new_id=new_id, figures=figures)
         messages = QueuedMessages(self._sender, clock)
-        rows = TaskTable(tasks, groups, shards=shards, figures=figures)
+        rows = TaskTable(tasks, groups, self._tables.rows(TASKS_TABLE), shards=shards, figures=figures)
         writer = TaskWriter(rows, clock=clock, new_id=new_id)
         announcer = Announcer(writer, announcements=messages, requests=messages, clock=clock)
         store = TableStateStore(rows, writer, CountedChanges(announcer, self._registry))

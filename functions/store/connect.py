@@ -17,6 +17,7 @@ from functions.pattern.errors import TransientError
 from functions.settings import Connection, connection_string_of
 from functions.store.entity_groups import EntityGroups
 from functions.store.group_pipeline import group_pipeline
+from functions.store.row_reads import RowReads
 
 #: Seconds; a table request that takes longer is ended and repeated by the SDK's own policy.
 _LIMITS: dict[str, Any] = {"connection_timeout": 5, "read_timeout": 20}
@@ -33,6 +34,10 @@ class TableStorage:
     def table(self, name: str) -> TableClient:
         """Give the client of one table."""
         return self.service.get_table_client(name)
+
+    def rows(self, table: str) -> RowReads:
+        """Give what reads single rows of one table."""
+        return RowReads(self._pipeline, self.service.url, table)
 
     def groups(self, table: str) -> EntityGroups:
         """Give what sends entity group transactions to one table."""

@@ -91,11 +91,11 @@ class UnwritableValueError(ValueError):
 
 def group_body(table: str, partition: str, operations: Sequence[Operation]) -> bytes:
     """Build the body for the table with the address `table`. Raises `UnwritableValueError`."""
-    rows = f" {table}(PartitionKey='{_quoted(partition)}',RowKey='"
+    rows = f" {table}(PartitionKey='{quoted(partition)}',RowKey='"
     parts = [_START]
     for each in operations:
         row_key = each.entity["RowKey"]
-        address = f" {table}" if each.kind == "create" else f"{rows}{_quoted(row_key)}')"
+        address = f" {table}" if each.kind == "create" else f"{rows}{quoted(row_key)}')"
         row = "" if each.kind == "delete" else _to_json(_properties(partition, each.entity))
         parts += (_PART, _METHODS[each.kind], address, _HEADERS, _condition(each), "\r\n", row, "\r\n")
     parts.append(_END)
@@ -106,7 +106,8 @@ def _condition(operation: Operation) -> str:
     return "" if operation.kind in _UNCONDITIONAL else f"If-Match: {operation.etag}\r\n"
 
 
-def _quoted(key: str) -> str:
+def quoted(key: str) -> str:
+    """Write a key as it stands in a row's address. Raises `UnwritableValueError`."""
     try:
         return quote(key.replace("'", "''"), safe="")
     except UnicodeEncodeError:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from azure.core.exceptions import ResourceNotFoundError
 from azure.data.tables.aio import TableClient
 
 from functions.pattern.coalescer import Coalescer
@@ -18,6 +17,7 @@ from functions.store.entities import record_of, writes_of
 from functions.store.entity_groups import EntityGroups
 from functions.store.keys import SHARDS_PARTITION, SHARDS_ROW, order_row, rows_of, shard_of, task_row
 from functions.store.pages import KEYS_BETWEEN, read_page
+from functions.store.row_reads import RowReads
 from functions.store.transactions import Committed, Conflicted, Result, ShardWriter, Transaction
 
 #: While fewer transactions of a shard are on their way, the next is sent at once: groups are small anyway.
@@ -27,17 +27,21 @@ _FEW_ON_THEIR_WAY = 2
 _MOST_READS = 20
 
 
-_ORDER_COLUMNS = ["Digest", "Submitter"]
-
-
 class TaskTable:
     """Reads tasks and commits transactions. Its methods raise `TransientError` when the service fails."""
 
     def __init__(
-        self, table: TableClient, groups: EntityGroups, *, shards: int, figures: StoreFigures
+        self,
+        table: TableClient,
+        groups: EntityGroups,
+        row_reads: RowReads,
+        *,
+        shards: int,
+        figures: StoreFigures,
     ) -> None:
         self._table = table
         self._groups = groups
+        self._row_reads = row_reads
         self._shards = shards
         self._figures = figures
         self._writers: dict[str, Coalescer[Transaction, Result]] = {}
@@ -80,15 +84,12 @@ class TaskTable:
         raise TransientError(f"task {task} changes faster than it can be read")
 
     async def order(self, task: TaskId) -> KnownOrder | None:
-        """Read which order is recorded under an id: a read by key, whose cost does not grow with the table."""
+        """Read which order is recorded under an id: a read by key, which costs the same in any table."""
         self._figures.reads += 1
         shard = shard_of(task, self._shards)
         with table_faults():
-            try:
-                row = await self._table.get_entity(shard, order_row(task), select=_ORDER_COLUMNS)
-            except ResourceNotFoundError:
-                return None
-        return KnownOrder(digest=row["Digest"], submitter=row["Submitter"])
+            row = await self._row_reads.read(shard, order_row(task), ("Digest", "Submitter"))
+        return None if row is None else KnownOrder(digest=row["Digest"], submitter=row["Submitter"])
 
     async def _rows(self, task: TaskId) -> tuple[list[Any], int]:
         first, end = rows_of(task)

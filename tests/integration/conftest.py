@@ -51,9 +51,9 @@ def groups(storage: connect.TableStorage, table: TableClient) -> EntityGroups:
 
 
 @pytest.fixture
-def make_process(table: TableClient, groups: EntityGroups) -> MakeProcess:
+def make_process(storage: connect.TableStorage, table: TableClient, groups: EntityGroups) -> MakeProcess:
     """Return a factory of processes that share the test's table."""
-    return lambda: Process(table, groups)
+    return lambda: Process(table, groups, storage.rows(table.table_name))
 
 
 @pytest.fixture

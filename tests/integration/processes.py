@@ -18,6 +18,7 @@ from functions.pattern.store_ports import Changed, Stored
 from functions.store.entity_groups import EntityGroups
 from functions.store.group_format import GroupRefused, GroupWritten, Operation
 from functions.store.keys import OUTBOX
+from functions.store.row_reads import RowReads
 from functions.store.state_store import TableStateStore
 from functions.store.task_table import TaskTable
 from functions.store.task_writer import TaskWriter
@@ -61,14 +62,14 @@ class LossyGroups(EntityGroups):
 class Process:
     """A state store with its own clock, figures and cache."""
 
-    def __init__(self, table: TableClient, groups: EntityGroups) -> None:
+    def __init__(self, table: TableClient, groups: EntityGroups, row_reads: RowReads) -> None:
         self.table = table
         self.clock = FakeClock()
         self.figures = StoreFigures()
         self.lossy = LossyGroups(groups)
         self.announcer = RecordingAnnouncer()
         self.registry = Registry((LINE, DIAMOND), {})
-        rows = TaskTable(table, self.lossy, shards=1, figures=self.figures)
+        rows = TaskTable(table, self.lossy, row_reads, shards=1, figures=self.figures)
         self.writer = TaskWriter(rows, clock=self.clock, new_id=lambda: uuid.uuid4().hex)
         self.store = TableStateStore(rows, self.writer, self.announcer)
 

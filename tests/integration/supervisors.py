@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from unittest.mock import create_autospec
 
 from azure.data.tables.aio import TableClient
 
@@ -14,6 +15,7 @@ from functions.store.conditional_rows import ConditionalRows, TableHeartbeat
 from functions.store.entity_groups import EntityGroups
 from functions.store.indexes import TableIndexRows, TableTaskIndex
 from functions.store.outbox import TableOutbox
+from functions.store.row_reads import RowReads
 from functions.store.state_store import TableStateStore
 from functions.store.task_table import TaskTable
 from functions.store.task_writer import TaskWriter
@@ -56,7 +58,7 @@ class Supervisor:
         self.figures = StoreFigures()
         self.queues = Queues()
         self.requests = RecordedRequests()
-        rows = TaskTable(table, groups, shards=shards, figures=self.figures)
+        rows = TaskTable(table, groups, create_autospec(RowReads), shards=shards, figures=self.figures)
         writer = TaskWriter(rows, clock=self.clock, new_id=_new_id)
         announcer = Announcer(writer, announcements=self.queues, requests=self.requests, clock=self.clock)
         self.store = TableStateStore(rows, writer, CrashingAnnouncer() if crashes else announcer)

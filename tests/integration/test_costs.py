@@ -7,6 +7,7 @@ import uuid
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
+from unittest.mock import create_autospec
 
 import pytest
 from azure.data.tables.aio import TableClient
@@ -20,6 +21,7 @@ from functions.pattern.states import ProcessState, Way
 from functions.pattern.store_ports import Changed
 from functions.store.announcing import Announcer
 from functions.store.entity_groups import EntityGroups
+from functions.store.row_reads import RowReads
 from functions.store.state_store import TableStateStore
 from functions.store.task_table import TaskTable
 from functions.store.task_writer import TaskWriter
@@ -93,7 +95,7 @@ async def test_notices_add_one_transaction_and_five_rows(
     process: Process, table: TableClient, groups: EntityGroups
 ) -> None:
     """The mark of the first goes with a change of the task; that of the last needs one of its own."""
-    rows = TaskTable(table, groups, shards=1, figures=process.figures)
+    rows = TaskTable(table, groups, create_autospec(RowReads), shards=1, figures=process.figures)
     writer = TaskWriter(rows, clock=process.clock, new_id=lambda: uuid.uuid4().hex)
     announcer = Announcer(writer, announcements=Queues(), requests=RecordedRequests(), clock=process.clock)
     store = TableStateStore(rows, writer, announcer)

@@ -116,7 +116,11 @@ async def test_write_on_a_lost_connection_is_retried_by_the_sdk(
     async with proxy.serving():
         by_proxy = connection.connection_string.replace(f":{port}/", f":{proxy.port}/")
         async with connect.connect(Connection(by_proxy, None, None)) as storage:
-            process = Process(storage.table(table.table_name), storage.groups(table.table_name))
+            process = Process(
+                storage.table(table.table_name),
+                storage.groups(table.table_name),
+                storage.rows(table.table_name),
+            )
             async with proxy.mode(ProxyMode.DROPPING_ANSWERS):
                 admission = asyncio.create_task(process.store.admit(pending(LINE)))
                 async with asyncio.timeout(60):
