@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import AfterValidator, AliasGenerator, BeforeValidator, Field, HttpUrl, ValidationError
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
@@ -107,6 +107,8 @@ class Settings(Environment):
     """the complete-by limits to change, by the workflow's name and the step's, such as orders.payment=30"""
     agents_elsewhere: Names = frozenset()
     """the Agents behind queues that other processes serve, separated by commas"""
+    agents_client_id: str | None = None
+    """the client id of the identity whose tokens Agents show to their services"""
     breaker_failures: int = Field(5, ge=1)
     """the failures in a row that open a circuit"""
     breaker_open_seconds: float = Field(15, gt=0)
@@ -175,7 +177,7 @@ def load_settings() -> Settings:
     try:
         settings = Settings()
     except ValidationError as error:
-        name, what = first_fault(error)
+        name, what = faults_of(error)[0]
         raise SettingsError(f"setting {name} {what}{_fix_of(name)}") from None
     if settings.state_store is None and settings.state_store_uri is None:
         raise SettingsError(
@@ -190,11 +192,16 @@ def load_settings() -> Settings:
     return settings
 
 
-def first_fault(error: ValidationError) -> tuple[str, str]:
-    """Name the setting, and what is wrong with it."""
-    fault: Any = error.errors(include_url=False, include_input=False)[0]
-    what = "is missing" if fault["type"] == "missing" else f"is wrong ({fault['msg'].lower()})"
-    return str(fault["loc"][0]), what
+def faults_of(error: ValidationError) -> list[tuple[str, str]]:
+    """Name each setting that is missing or wrong, and say what is wrong with it; its value is not shown."""
+    return [
+        (str(fault["loc"][0]), "is missing" if fault["type"] == "missing" else _wrong(fault["msg"]))
+        for fault in error.errors(include_url=False, include_input=False)
+    ]
+
+
+def _wrong(message: str) -> str:
+    return f"is wrong ({message.lower()})"
 
 
 def _fix_of(name: str) -> str:

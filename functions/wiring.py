@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING
 import azure.durable_functions as df
 
 from functions.agents.blueprint import queued_agents_blueprint
-from functions.agents.catalog import load_endpoints, make_agents
+from functions.agents.catalog import make_agents
+from functions.agents.endpoints import load_endpoints
+from functions.agents.managed_identity import ManagedIdentity
 from functions.agents.queued import QueuedAgent
 from functions.agents.steps import check_agents
 from functions.api.blueprint import api_blueprint, pages_blueprint
@@ -99,7 +101,9 @@ class Wiring:
         self._bus = connect_bus(settings.service_bus_connection)
         self._ports = self._make_ports()
         self._agents = self._make_agents(registrations)
-        check_agents(workflows, self._agents)
+        check_agents(
+            self._registry, self._agents, queues=QUEUES, function_timeout=settings.function_timeout_seconds
+        )
         self._services = sample_services(registrations) if settings.sample_services else ()
         webhook = self._webhook()
         self._alerts = Alerts(None if webhook is None else webhook.post)
@@ -222,9 +226,15 @@ class Wiring:
         endpoints = load_endpoints({step.agent for step in steps} - settings.agents_elsewhere)
         open_for = timedelta(seconds=settings.breaker_open_seconds)
         policy = BreakerPolicy(failures=settings.breaker_failures, open_for=open_for)
-        makers = agent_makers(registrations)
+        makers, issuer = agent_makers(registrations), ManagedIdentity(settings.agents_client_id)
         return make_agents(
-            endpoints, makers, self._ports, policy, session=http_session, once_session=once_session
+            endpoints,
+            makers,
+            self._ports,
+            policy,
+            session=http_session,
+            once_session=once_session,
+            issuer=issuer,
         )
 
     def _queued_agents(self) -> list[QueuedAgent]:

@@ -46,7 +46,7 @@ param signInClientId string = ''
 @description('Whether the app serves sample remote services, so that it can be tried at once.')
 param sampleServices bool = true
 
-@description('Settings of Agents, such as { PAYMENT_URL: \'https://…\', PAYMENT_KEY: \'@Microsoft.KeyVault(SecretUri=https://…)\' }.')
+@description('Settings of Agents, such as { PAYMENT_URL: \'https://…\', PAYMENT_SCOPE: \'api://…/.default\' }, or with PAYMENT_KEY: \'@Microsoft.KeyVault(SecretUri=https://…)\'.')
 param agentSettings object = {}
 
 @description('The application\'s own settings; what is left out has its default.')

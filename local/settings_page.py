@@ -40,12 +40,16 @@ _FOOT = """\
 ## For each Agent
 
 `{AGENT}` is the Agent's name in capitals, with underscores for dashes: the Agent `car-rental` has
-`CAR_RENTAL_URL`. Agents that `AGENTS_ELSEWHERE` names need neither setting.
+`CAR_RENTAL_URL`. Agents that `AGENTS_ELSEWHERE` names need none of these settings. One message names all the
+addresses that are missing.
 
 | setting | type | default | meaning |
 |---|---|---|---|
 | `{AGENT}_URL` | URL | required | the address of the remote service: `https`, or `http` on this machine |
-| `{AGENT}_KEY` | text, secret | none | the key that the remote service asks for, sent as `x-functions-key` |
+| `{AGENT}_KEY` | text, secret | none | the key that the remote service asks for |
+| `{AGENT}_HEADER` | text | `x-functions-key` | the header in which the key is sent; only with `{AGENT}_KEY` |
+| `{AGENT}_SCOPE` | text | none | the scope of the bearer tokens that the remote service asks for, such as \
+`api://payments/.default`; not with `{AGENT}_KEY` |
 """
 
 _TYPES: Mapping[object, str] = {

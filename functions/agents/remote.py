@@ -3,26 +3,26 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from datetime import datetime
 from functools import partial
 from http import HTTPStatus
 from random import Random, SystemRandom
 
 import aiohttp
-from pydantic import SecretStr
 from pydantic_core import from_json
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception, stop_after_attempt
 
 from functions.agents.breaker import Breaker, CircuitOpenError
+from functions.agents.credentials import Credential
 from functions.agents.waits import backoff_seconds, retry_after_seconds
 from functions.pattern.definition import Json
 from functions.pattern.errors import NotSentError, PermanentError, TransientError, UnusableAnswerError
 from functions.pattern.identity import EffectKey
 from functions.pattern.ports import AgentCall, Ports
 from functions.pattern.records import MAX_RESULT_BYTES
+from functions.pattern.requests import request_bytes
 from functions.telemetry.fields import Field
 from functions.telemetry.http import call_span
 from functions.telemetry.instruments import RETRIES
@@ -32,8 +32,6 @@ _ATTEMPT_TIMEOUT = aiohttp.ClientTimeout(total=10)
 #: Of what is sent once: connecting may be tried again, but an answer is awaited until complete-by.
 _ONCE_TIMEOUT = aiohttp.ClientTimeout(total=None, sock_connect=10)
 _TRANSIENT_STATUSES = frozenset({408, 425, 429})
-#: The header in which Azure Functions expect their key; other services can be set up for it.
-_KEY_HEADER = "x-functions-key"
 _NOTHING_THERE = frozenset({HTTPStatus.NOT_FOUND, HTTPStatus.GONE})
 
 _log = logging.getLogger(__name__)
@@ -47,7 +45,7 @@ class RemoteService:
     open, there is no retry. Any other answer that is not 2xx is a refusal, and permanent.
 
     What is not idempotent is sent once: it is tried again only while no request can have left (connection
-    refused, circuit open), and has until complete-by for its answer.
+    refused, no token, circuit open), and has until complete-by for its answer.
     """
 
     def __init__(
@@ -56,7 +54,7 @@ class RemoteService:
         address: str,
         ports: Ports,
         *,
-        key: SecretStr | None = None,
+        credential: Credential | None = None,
         session: Callable[[], aiohttp.ClientSession],
         once_session: Callable[[], aiohttp.ClientSession],
         breaker: Breaker,
@@ -64,7 +62,7 @@ class RemoteService:
     ) -> None:
         self._name = name
         self._address = address.rstrip("/")
-        self._key = {} if key is None else {_KEY_HEADER: key.get_secret_value()}
+        self._credential = credential
         self._session = session
         #: Its connections are never used twice: a request never meets one that the service is closing.
         self._once_session = once_session
@@ -84,7 +82,7 @@ class RemoteService:
         `TransientError` when the service still fails at complete-by; of an idempotent call at once (as
         `CircuitOpenError`) when its circuit is open, and of any other as soon as its one request has failed.
         """
-        return await self._change("PUT", resource, json.dumps(body).encode(), call)
+        return await self._change("PUT", resource, request_bytes(body), call)
 
     async def delete(self, resource: str, call: AgentCall) -> None:
         """Undo the resource under the call's effect key; one that does not exist counts as undone.
@@ -104,7 +102,7 @@ class RemoteService:
 
     async def _call(
         self,
-        attempt: Callable[[], Awaitable[Json]],
+        attempt: Callable[[Mapping[str, str]], Awaitable[Json]],
         complete_by: datetime,
         again: Callable[[BaseException], bool],
     ) -> Json:
@@ -121,14 +119,26 @@ class RemoteService:
         )
         try:
             async with asyncio.timeout(seconds):
-                return await retrying(self._breaker.call, attempt)
+                return await retrying(self._call_once, attempt)
         except TimeoutError:
             raise late from None
 
+    async def _call_once(self, attempt: Callable[[Mapping[str, str]], Awaitable[Json]]) -> Json:
+        """Call through the breaker, which counts no failure of whoever issues tokens."""
+        shown = {} if self._credential is None else await self._credential.headers()
+        return await self._breaker.call(partial(attempt, shown))
+
     async def _attempt(
-        self, method: str, resource: str, content: bytes, key: EffectKey | None, *, once: bool = False
+        self,
+        method: str,
+        resource: str,
+        content: bytes,
+        key: EffectKey | None,
+        shown: Mapping[str, str],
+        *,
+        once: bool = False,
     ) -> Json:
-        headers = {"Content-Type": "application/json", **self._key}
+        headers = {"Content-Type": "application/json", **shown}
         if key is not None:
             headers["Idempotency-Key"] = key
         try:

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
+from typing import assert_never
 
 from functions.pattern.definition import Json, Step, Workflow
 from functions.pattern.errors import DefinitionError, PermanentError
+from functions.pattern.messages import requests_queue
 from functions.pattern.ports import Agent, AgentCall, UndoingAgent
 from functions.pattern.states import Direction, Way
+
+#: What an activity needs beside its Agent's call: to read the task, and to record the outcome.
+_SPARE_SECONDS = 30
 
 
 async def carry_out(agent: Agent, direction: Direction, call: AgentCall) -> Json:
@@ -20,16 +25,47 @@ async def carry_out(agent: Agent, direction: Direction, call: AgentCall) -> Json
     return {}
 
 
-def check_agents(workflows: Iterable[Workflow], agents: Mapping[str, Agent]) -> None:
-    """Refuse steps that no Agent can carry out. Raises `DefinitionError`, which names the step."""
+def check_agents(
+    workflows: Iterable[Workflow],
+    agents: Mapping[str, Agent],
+    *,
+    queues: Collection[str],
+    function_timeout: float,
+) -> None:
+    """Refuse steps that no Agent can carry out. Raises `DefinitionError`, which names the step and the fix.
+
+    `queues` are all that there are; `function_timeout` is the host's for one function, in seconds.
+    """
     for workflow in workflows:
         for step in workflow.steps:
-            fault = _fault(step, agents.get(step.agent))
+            fault = _way_fault(step, queues, function_timeout) or _agent_fault(step, agents.get(step.agent))
             if fault is not None:
                 raise DefinitionError(f"workflow '{workflow.name}': step '{step.name}': {fault}")
 
 
-def _fault(step: Step, agent: Agent | None) -> str | None:
+def _way_fault(step: Step, queues: Collection[str], function_timeout: float) -> str | None:
+    match step.via:
+        case Way.ACTIVITY:
+            most = function_timeout - _SPARE_SECONDS
+            if step.complete_within <= most:
+                return None
+            return (
+                f"complete_within is {step.complete_within:g} seconds, but an activity has {most:g}"
+                " (functionTimeout less 30): shorten it, or reach its Agent by Way.QUEUE"
+            )
+        case Way.QUEUE:
+            queue = requests_queue(step.agent)
+            if queue in queues:
+                return None
+            return (
+                f"there is no queue '{queue}' for its requests: add it to infra/queues.json, and to QUEUES in"
+                " functions/operations/alerts/queues.py"
+            )
+        case _:
+            assert_never(step.via)
+
+
+def _agent_fault(step: Step, agent: Agent | None) -> str | None:
     if agent is None:
         served_elsewhere = step.via is Way.QUEUE
         return None if served_elsewhere else f"no remote service is known for its Agent '{step.agent}'"

@@ -23,6 +23,7 @@ from functions.pattern.messages import (
 )
 from functions.pattern.ports import Clock
 from functions.pattern.records import Order, Task
+from functions.pattern.requests import request_bytes
 from functions.pattern.states import AnnouncementKind
 
 #: A message id holds at most 128 characters (Service Bus); 64 are the task id's.
@@ -72,7 +73,8 @@ class QueuedMessages:
         await self._sender(queue).send(outgoing)
 
     async def ask(self, agent: str, request: AgentRequest) -> None:
-        """Put a request on the Agent's queue, where it lives until complete-by."""
+        """Put a request on the Agent's queue, where it lives until complete-by. Raises `PermanentError`."""
+        request_bytes(request.request)  # a message would hold null in the place of NaN
         outgoing = Outgoing(
             message_id=f"{request.task_id}.{request.epoch}.{request.step}",
             body=request.model_dump_json().encode(),

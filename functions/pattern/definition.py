@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, replace
 from graphlib import CycleError, TopologicalSorter
+from itertools import combinations
 from typing import Any
 
 from pydantic import BaseModel
 
+from functions.pattern import written
 from functions.pattern.errors import DefinitionError
 from functions.pattern.identity import StepName
 from functions.pattern.states import Remedy, Way
@@ -17,14 +20,21 @@ from functions.pattern.states import Remedy, Way
 #: A step's request or result: a JSON object.
 Json = Mapping[str, Any]
 
-#: Makes the Agent's request out of the order's payload and the results of the steps it needs.
-RequestMaker = Callable[[Any, Mapping[StepName, Json]], Json]
+#: The results of the steps that a step needs, and of those that they need, and of no others. What was
+#: skipped has None.
+Results = Mapping[StepName, Any]
 
-#: Tells whether the order needs the step, by its payload and the results of the steps it needs.
-Condition = Callable[[Any, Mapping[StepName, Json]], bool]
+#: Makes the Agent's request out of the order's payload and the results.
+RequestMaker = Callable[[Any, Results], Json]
+
+#: Tells whether the order needs the step, by its payload and the results.
+Condition = Callable[[Any, Results], bool]
 
 #: The fields a submission carries beside the payload; a payload can't use their names.
 ENVELOPE_FIELDS = frozenset({"id", "reply_to", "correlation_id"})
+
+#: What the application itself serves below `/api/`: no workflow's resource can have these names.
+RESERVED_RESOURCES = frozenset({"docs", "health", "openapi", "ops", "services"})
 
 #: What names of workflows, resources, steps and Agents look like; they become part of keys, URLs and queues.
 NAME_PATTERN = "[a-z][a-z0-9-]{0,31}"
@@ -46,7 +56,7 @@ class Step:
     agent: str
     request: RequestMaker
     complete_within: float
-    needs: frozenset[StepName] = field(default_factory=frozenset)
+    needs: AbstractSet[StepName] = frozenset()
     undo: bool = False
     idempotent: bool = True
     when: Condition | None = None
@@ -57,7 +67,8 @@ class Step:
 class Workflow:
     """A set of steps that must succeed as a whole. Raises `DefinitionError` when it can't work.
 
-    `on_failure` is for a step that is refused, `on_exhausted` for recoveries that are used up.
+    `on_failure` is for a step that is refused, `on_exhausted` for recoveries that are used up. Lists may
+    stand for tuples and sets, and texts for the members of enums.
     """
 
     name: str
@@ -69,17 +80,43 @@ class Workflow:
     version: int = 1
 
     def __post_init__(self) -> None:
+        self._read_fields()
         self._check_names()
         self._check_needs()
+        if self.resource in RESERVED_RESOURCES:
+            taken = ", ".join(sorted(RESERVED_RESOURCES))
+            raise self._error(
+                f"resource '{self.resource}' must be renamed: the application itself has {taken}"
+            )
         for taken in sorted(ENVELOPE_FIELDS & self.payload.model_fields.keys()):
             raise self._error(f"payload field '{taken}' is taken by the submission itself; rename it")
-        for step in self.steps:
-            if not step.complete_within > 0:  # so that NaN is refused too
-                raise self._error(f"step '{step.name}': complete_within must be more than 0 seconds")
 
     def step(self, name: StepName) -> Step:
         """Find a step by its name. Raises `KeyError` when there is none."""
         return {step.name: step for step in self.steps}[name]
+
+    def _read_fields(self) -> None:
+        """Replace what may be written in several ways by its one form."""
+        try:
+            remedies = {
+                field: written.member(field, Remedy, getattr(self, field))
+                for field in ("on_failure", "on_exhausted")
+            }
+        except ValueError as fault:
+            raise self._error(str(fault)) from None
+        for field, value in {**remedies, "steps": tuple(map(self._read_step, self.steps))}.items():
+            object.__setattr__(self, field, value)
+
+    def _read_step(self, step: Step) -> Step:
+        try:
+            return replace(
+                step,
+                needs=frozenset(map(StepName, written.names("needs", step.needs))),
+                complete_within=written.seconds("complete_within", step.complete_within),
+                via=written.member("via", Way, step.via),
+            )
+        except ValueError as fault:
+            raise self._error(f"step '{step.name}': {fault}") from None
 
     def _check_names(self) -> None:
         if not 1 <= len(self.steps) <= _MOST_STEPS:
@@ -114,10 +151,9 @@ class Registry:
     """
 
     def __init__(self, workflows: tuple[Workflow, ...], step_seconds: Mapping[str, float]) -> None:
+        for one, other in combinations(workflows, 2):
+            _check_apart(one, other)
         self._workflows = {each.name: _limited(each, step_seconds) for each in workflows}
-        resources = {each.resource for each in workflows}
-        if min(len(self._workflows), len(resources)) < len(workflows):
-            raise DefinitionError("two workflows have the same name or resource")
         known = {f"{each.name}.{step.name}" for each in workflows for step in each.steps}
         for unknown in sorted(step_seconds.keys() - known):
             raise DefinitionError(f"STEP_SECONDS names '{unknown}'; the steps are {', '.join(sorted(known))}")
@@ -134,6 +170,16 @@ class Registry:
     def find(self, name: str) -> Workflow | None:
         """Give the workflow of that name, or None."""
         return self._workflows.get(name)
+
+
+def _check_apart(one: Workflow, other: Workflow) -> None:
+    if one.name == other.name:
+        shared = f"two workflows have the name '{one.name}' (resources {one.resource}, {other.resource})"
+    elif one.resource == other.resource:
+        shared = f"workflows '{one.name}' and '{other.name}' have the resource '{one.resource}'"
+    else:
+        return
+    raise DefinitionError(f"{shared}: rename one of them")
 
 
 def _limited(workflow: Workflow, step_seconds: Mapping[str, float]) -> Workflow:

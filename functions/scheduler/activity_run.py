@@ -15,7 +15,15 @@ from typing import assert_never
 from functions.agents.steps import carry_out
 from functions.pattern.definition import Workflow
 from functions.pattern.errors import PermanentError, TransientError, UnwritableError
-from functions.pattern.events import Claimed, Event, RefusalReason, Refused, StepCompleted, StepStarted
+from functions.pattern.events import (
+    Claimed,
+    Event,
+    RefusalReason,
+    Refused,
+    StepCompleted,
+    StepFailed,
+    StepStarted,
+)
 from functions.pattern.folding import Follow
 from functions.pattern.identity import StepName
 from functions.pattern.planning import Runner, StepPlan, plan, taken_up
@@ -100,7 +108,7 @@ class ActivityRun:
                     case Way.ACTIVITY:
                         outcome, recorded = await self._call(attempt, record)
                     case Way.QUEUE:
-                        outcome = await self._request(attempt, record)
+                        outcome, recorded = await self._request(attempt, record)
                     case other:
                         assert_never(other)
             except TransientError as fault:
@@ -117,25 +125,32 @@ class ActivityRun:
         try:
             result = await carry_out(agent, record.task.direction, call)
         except PermanentError as refusal:
-            event: Event = attempt.failed(str(refusal), self._start_by())
+            event: StepCompleted | StepFailed = attempt.failed(str(refusal), self._start_by())
         else:
             event = attempt.completed(result, self._start_by())
-        # Nothing follows from a refusal: it ends the epoch.
-        follow = self._follow(is_first=False, may_share=True)
         try:
-            told = await self._tell(event, call.complete_by, follow)
+            return await self._record(event, call.complete_by)
         except UnwritableError as error:
-            event = attempt.failed(f"its outcome can't be recorded: {error}", self._start_by())
-            told = await self._tell(event, call.complete_by, follow)
+            return await self._record(attempt.unwritable(error, self._start_by()), call.complete_by)
+
+    async def _request(self, attempt: StepAttempt, record: TaskRecord) -> tuple[Outcome, Changed | None]:
+        request = attempt.agent_request(record)
+        ask = partial(self._ports.agent_messages.ask, attempt.step.agent, request)
+        try:
+            await again_until(request.complete_by, ask, self._ports.clock)
+        except PermanentError as refusal:
+            event = attempt.failed(str(refusal), self._start_by(), request.token)
+            return await self._record(event, request.complete_by)
+        return Outcome.REQUESTED, None
+
+    async def _record(
+        self, event: StepCompleted | StepFailed, until: datetime
+    ) -> tuple[Outcome, Changed | None]:
+        """Record an outcome, and the starts that follow from it; from a refusal, none: it ends the epoch."""
+        told = await self._tell(event, until, self._follow(is_first=False, may_share=True))
         if isinstance(told, Refused):
             return Outcome.STALE, None
         return Outcome.COMPLETED if isinstance(event, StepCompleted) else Outcome.FAILED, told
-
-    async def _request(self, attempt: StepAttempt, record: TaskRecord) -> Outcome:
-        request = attempt.agent_request(record)
-        ask = partial(self._ports.agent_messages.ask, attempt.step.agent, request)
-        await again_until(request.complete_by, ask, self._ports.clock)
-        return Outcome.REQUESTED
 
     async def _tell(self, event: Event, until: datetime, follow: Follow) -> Changed | Refused:
         told = await self._ports.store.change(self._task, event, until=until, follow=follow)

@@ -8,9 +8,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, TypedDict
 
-from functions.pattern.definition import Json, Step, Workflow
+from functions.pattern.definition import Step, Workflow
+from functions.pattern.errors import UnwritableError
 from functions.pattern.events import StepCompleted, StepFailed
 from functions.pattern.identity import Epoch, SchedulerId, StepName, TaskId, effect_key, scheduler_id
+from functions.pattern.inputs import results_of
 from functions.pattern.messages import AgentRequest
 from functions.pattern.ports import AgentCall
 from functions.pattern.records import MAX_RESULT_BYTES, TaskRecord
@@ -45,17 +47,18 @@ class StepAttempt:
             return True
         if record.step(self.step.name).started_at is not None:
             return True
-        return self.step.when(self._payload(record), _results(record))
+        return self.step.when(self._payload(record), results_of(self.workflow, record, self.step.name))
 
     def call(self, record: TaskRecord) -> AgentCall:
         """Make the Agent's call. Raises `ValueError` for a step that is not under way."""
         complete_by = record.step(self.step.name).complete_by
         if complete_by is None:
             raise ValueError(f"task {self.task} step {self.step.name} runs without a complete-by")
+        results = results_of(self.workflow, record, self.step.name)
         return AgentCall(
             task=self.task,
             effect_key=effect_key(self.task, self.step.name, record.task.direction),
-            request=self.step.request(self._payload(record), _results(record)),
+            request=self.step.request(self._payload(record), results),
             complete_by=complete_by,
             idempotent=self.step.idempotent or record.task.direction is Direction.UNDO,
         )
@@ -88,9 +91,9 @@ class StepAttempt:
         """Make the event of a step that is refused for good."""
         return StepFailed(**self.author, error=reason, start_by=start_by, token=token)
 
+    def unwritable(self, error: UnwritableError, start_by: datetime, token: str | None = None) -> StepFailed:
+        """Make the event of a step whose outcome the state store refuses, and would again."""
+        return self.failed(f"its outcome can't be recorded: {error}", start_by, token)
+
     def _payload(self, record: TaskRecord) -> object:
         return self.workflow.payload.model_validate_json(record.order.payload)
-
-
-def _results(record: TaskRecord) -> dict[StepName, Json]:
-    return {step.name: json.loads(step.result) for step in record.steps if step.result is not None}

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import logging
 from datetime import timedelta
+from functools import partial
 
 from functions.messages.reading import MessageReader
 from functions.pattern.definition import Registry, Workflow
+from functions.pattern.errors import UnwritableError
 from functions.pattern.events import Refused
 from functions.pattern.messages import (
     AGENT_REPLIES_QUEUE,
@@ -102,5 +104,9 @@ class ReplyTaker:
             event = attempt.failed(reply.error or "refused without a reason", start_by, reply.token)
         step = record.step(reply.step)
         until = step.complete_by if step.epoch == reply.epoch else None
-        changed = await self._ports.store.change(reply.task_id, event, until=until)
+        change = partial(self._ports.store.change, reply.task_id, until=until)
+        try:
+            changed = await change(event)
+        except UnwritableError as error:
+            changed = await change(attempt.unwritable(error, start_by, reply.token))
         return None if isinstance(changed, Refused) else changed.record

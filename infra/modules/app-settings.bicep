@@ -69,6 +69,7 @@ var connectionSettings = {
   ServiceBusConnection__fullyQualifiedNamespace: serviceBusHostName
   ServiceBusConnection__credential: 'managedidentity'
   ServiceBusConnection__clientId: identityClientId
+  AGENTS_CLIENT_ID: identityClientId
   // No secret: the component takes no telemetry but by identity (DisableLocalAuth).
   APPLICATIONINSIGHTS_CONNECTION_STRING: component.properties.ConnectionString
   APPLICATIONINSIGHTS_AUTHENTICATION_STRING: 'ClientId=${identityClientId};Authorization=AAD'

@@ -13,7 +13,7 @@ from typing import Any
 from unittest.mock import patch
 from urllib.parse import urlsplit
 
-from functions.agents.catalog import load_endpoints, url_setting
+from functions.agents.endpoints import load_endpoints, url_setting
 from functions.pattern.messages import (
     AGENT_REPLIES_QUEUE,
     OPERATOR_ALERTS_QUEUE,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functions.agents.catalog import url_setting
+from functions.agents.endpoints import url_setting
 from functions.services.service import SERVICES_PATH
 from functions.workflows.registration import sample_services
 from tests.infra.application import REGISTRATIONS

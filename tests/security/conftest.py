@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from functions.agents.catalog import url_setting
+from functions.agents.endpoints import url_setting
 from functions.settings import load_settings
 from functions.wiring import Wiring
 from functions.workflows.registration import Registration

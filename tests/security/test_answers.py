@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from functions.agents.catalog import load_endpoints
+from functions.agents.endpoints import load_endpoints
 from functions.pattern.errors import TransientError
 from functions.settings import load_settings
 from tests.fakes.asgi import AsgiClient

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from functions.pattern.definition import RESERVED_RESOURCES
 from functions.wiring import Wiring
 
 #: Open to everybody: the health check, and pages that contain no secrets.
@@ -49,3 +50,9 @@ def test_no_route_names_a_function_or_an_orchestrator(triggers: dict[str, Any]) 
     assert {name: trigger.route for name, trigger in triggers.items() if name in ROUTES} == ROUTES
     others = {trigger.type for name, trigger in triggers.items() if name not in ROUTES}
     assert others == {"serviceBusTrigger", "timerTrigger", "orchestrationTrigger", "activityTrigger"}
+
+
+def test_no_workflow_can_take_a_route_of_the_application() -> None:
+    """The host would prefer the more special route, and the workflow's orders would go there."""
+    own = {route.split("/")[0].removesuffix(".json") for name, route in ROUTES.items() if name != "api"}
+    assert own == RESERVED_RESOURCES

@@ -7,9 +7,9 @@ from datetime import timedelta
 
 import aiohttp
 import pytest
-from pydantic import SecretStr
 
 from functions.agents.breaker import Breaker
+from functions.agents.credentials import Credential
 from functions.agents.remote import RemoteService
 from functions.pattern.breaker import BreakerPolicy
 from tests.fakes.breaker_rows import MemoryBreakerRows
@@ -45,7 +45,7 @@ async def make_remote(service: RemoteServiceFake, clock: FakeClock) -> AsyncIter
             threshold: int = 100,
             open_seconds: float = 60,
             address: str = "",
-            key: str | None = None,
+            credential: Credential | None = None,
             once: aiohttp.ClientSession = once_session,
         ) -> RemoteService:
             policy = BreakerPolicy(failures=threshold, open_for=timedelta(seconds=open_seconds))
@@ -54,7 +54,7 @@ async def make_remote(service: RemoteServiceFake, clock: FakeClock) -> AsyncIter
                 "payment",
                 address or f"{service.address}/payments/",
                 ports,
-                key=SecretStr(key) if key else None,
+                credential=credential,
                 session=lambda: session,
                 once_session=lambda: once,
                 breaker=Breaker("payment", ports, policy),

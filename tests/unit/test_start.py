@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from functions.agents.catalog import url_setting
+from functions.agents.endpoints import url_setting
 from functions.workflows.registry import load_registrations
 from tests.security.conftest import SETTINGS
 

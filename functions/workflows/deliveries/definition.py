@@ -6,9 +6,7 @@ carrier's transport is quoted, side by side; then a drone is assigned, and its d
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
-from functions.pattern.definition import Json, Step, Workflow
+from functions.pattern.definition import Json, Results, Step, Workflow
 from functions.pattern.identity import StepName
 from functions.pattern.states import Remedy
 from functions.workflows.deliveries.models import Delivery
@@ -23,37 +21,38 @@ DELIVERY = StepName("delivery")
 SERVICE_AREA_KM = 30
 
 
-def crosses_service_area(delivery: Delivery, _results: Mapping[StepName, Json]) -> bool:
+def crosses_service_area(delivery: Delivery, _results: Results) -> bool:
     """Tell whether the dropoff is more than `SERVICE_AREA_KM` from the pickup."""
     return delivery.distance_km > SERVICE_AREA_KM
 
 
-def _account_request(delivery: Delivery, _results: Mapping[StepName, Json]) -> Json:
+def _account_request(delivery: Delivery, _results: Results) -> Json:
     return {"account": delivery.account}
 
 
-def _package_request(delivery: Delivery, _results: Mapping[StepName, Json]) -> Json:
+def _package_request(delivery: Delivery, _results: Results) -> Json:
     return delivery.package.model_dump(mode="json")
 
 
-def _transport_request(delivery: Delivery, _results: Mapping[StepName, Json]) -> Json:
+def _transport_request(delivery: Delivery, _results: Results) -> Json:
     return {"weight_kg": delivery.package.weight_kg, "distance_km": f"{delivery.distance_km:.1f}"}
 
 
-def _drone_request(delivery: Delivery, _results: Mapping[StepName, Json]) -> Json:
+def _drone_request(delivery: Delivery, _results: Results) -> Json:
     wanted = delivery.model_dump(mode="json", include={"pickup", "pickup_at"})
     return wanted | {"weight_kg": delivery.package.weight_kg}
 
 
-def _delivery_request(delivery: Delivery, results: Mapping[StepName, Json]) -> Json:
-    """Name what the steps before it were given; there is no carrier when the transport was skipped."""
+def _delivery_request(delivery: Delivery, results: Results) -> Json:
+    """Name what the steps before it were given; a transport that was skipped has no carrier."""
+    transport = results[TRANSPORT]
     ordered = delivery.model_dump(
         mode="json", include={"account", "pickup", "pickup_at", "dropoff", "expedited"}
     )
     return ordered | {
         "tracking_number": results[PACKAGE]["tracking_number"],
         "drone": results[DRONE]["drone"],
-        "carrier": results[TRANSPORT]["carrier"] if TRANSPORT in results else None,
+        "carrier": None if transport is None else transport["carrier"],
     }
 
 
@@ -70,7 +69,7 @@ DELIVERIES = Workflow(
             agent="package",
             request=_package_request,
             complete_within=15,
-            needs=frozenset({ACCOUNT}),
+            needs={ACCOUNT},
             undo=True,
         ),
         Step(
@@ -78,7 +77,7 @@ DELIVERIES = Workflow(
             agent="transport",
             request=_transport_request,
             complete_within=15,
-            needs=frozenset({ACCOUNT}),
+            needs={ACCOUNT},
             when=crosses_service_area,
         ),
         Step(
@@ -86,7 +85,7 @@ DELIVERIES = Workflow(
             agent="drone",
             request=_drone_request,
             complete_within=20,
-            needs=frozenset({PACKAGE, TRANSPORT}),
+            needs={PACKAGE, TRANSPORT},
             undo=True,
         ),
         Step(
@@ -94,7 +93,7 @@ DELIVERIES = Workflow(
             agent="delivery",
             request=_delivery_request,
             complete_within=15,
-            needs=frozenset({PACKAGE, TRANSPORT, DRONE}),
+            needs={PACKAGE, TRANSPORT, DRONE},
             undo=True,
         ),
     ),

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
-from functions.pattern.definition import Json, Step, Workflow
+from functions.pattern.definition import Json, Results, Step, Workflow
 from functions.pattern.identity import StepName
 from functions.pattern.states import Remedy, Way
 from functions.workflows.orders.models import OrderPayload
@@ -12,7 +10,7 @@ from functions.workflows.orders.models import OrderPayload
 PAYMENT = StepName("payment")
 
 
-def _payment_request(order: OrderPayload, _results: Mapping[StepName, Json]) -> Json:
+def _payment_request(order: OrderPayload, _results: Results) -> Json:
     return {"customer": order.customer, "amount": str(order.total), "currency": order.currency}
 
 

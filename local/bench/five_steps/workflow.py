@@ -7,7 +7,7 @@ from itertools import pairwise
 
 from pydantic import BaseModel
 
-from functions.agents.catalog import url_setting
+from functions.agents.endpoints import url_setting
 from functions.agents.remote import RemoteService
 from functions.pattern.definition import Json, Step, Workflow
 from functions.pattern.identity import StepName

@@ -19,7 +19,7 @@ from tests.e2e.recovery.workflows import STEPS
 pytestmark = [pytest.mark.process, pytest.mark.asyncio(loop_scope="module")]
 
 #: Seconds that a step may take: longer than any machine needs to start a Supervisor.
-_STEP_SECONDS = 300
+_STEP_SECONDS = 240
 #: Longer than a step, so that a task that was recovered is not overdue while it waits for its Scheduler.
 _PICK_UP_SECONDS = 400
 #: For a clock this far ahead, every step in progress is overdue; and further ahead, also what it recovered.

@@ -37,6 +37,7 @@ _GIVEN = {
     "state_store_client_id",
     "service_bus_namespace",
     "service_bus_client_id",
+    "agents_client_id",
     "application_insights_connection",
     "application_insights_authentication",
     "alert_webhook_url",

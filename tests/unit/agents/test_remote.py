@@ -6,21 +6,25 @@ import asyncio
 import socket
 
 import pytest
+from pydantic import SecretStr
 
+from functions.agents.credentials import BearerToken, KeyInHeader
 from functions.agents.remote import RemoteService
 from functions.agents.rest import RestAgent
 from functions.pattern.definition import Json
 from functions.pattern.errors import PermanentError, TransientError
 from tests.fakes.agent_requests import KEY, agent_call
+from tests.fakes.clock import FakeClock
 from tests.fakes.remote_service import Answer, RemoteServiceFake
 from tests.fakes.tasks import after
+from tests.unit.agents.test_credentials import Issuer
 from tests.unit.conftest import MakeRemote
 
 MOST = 24 * 1024
 
 
-async def _put(remote: RemoteService, *, within: float = 10) -> Json:
-    call = agent_call(after(within))
+async def _put(remote: RemoteService, *, within: float = 10, idempotent: bool = True) -> Json:
+    call = agent_call(after(within), idempotent=idempotent)
     return await remote.put("task-1", call.request, call)
 
 
@@ -34,13 +38,37 @@ async def test_request_says_what_under_which_key(service: RemoteServiceFake, mak
     assert request.headers["Idempotency-Key"] == KEY
 
 
-async def test_service_is_shown_the_key_that_it_asks_for(
-    service: RemoteServiceFake, make_remote: MakeRemote
+async def test_service_is_shown_what_it_asks_for(
+    service: RemoteServiceFake, make_remote: MakeRemote, clock: FakeClock
 ) -> None:
-    """Where Azure Functions look for it, and only where there is one."""
-    await _put(make_remote(key="canary"))
+    """A key in its header or a token, in each attempt, and nothing where it asks for nothing."""
+    service.answers = [Answer(503), Answer()]
+    await _put(make_remote(credential=KeyInHeader("x-functions-key", SecretStr("canary"))))
+    await _put(make_remote(credential=BearerToken("api://pay/.default", Issuer(clock), clock)))
     await _put(make_remote())
-    assert [request.headers.get("x-functions-key") for request in service.received] == ["canary", None]
+    shown = [
+        (each.headers.get("x-functions-key"), each.headers.get("Authorization")) for each in service.received
+    ]
+    assert shown == [("canary", None), ("canary", None), (None, "Bearer canary-1"), (None, None)]
+
+
+@pytest.mark.parametrize("idempotent", [True, False])
+async def test_token_that_does_not_come_harms_no_circuit(
+    idempotent: bool,  # noqa: FBT001 - a parameter of the test
+    service: RemoteServiceFake,
+    make_remote: MakeRemote,
+    clock: FakeClock,
+) -> None:
+    """It is asked for again until complete-by, also for what is sent once; no call goes without."""
+    issuer = Issuer(clock)
+    issuer.failing = True
+    remote = make_remote(threshold=1, credential=BearerToken("api://pay/.default", issuer, clock))
+    with pytest.raises(TransientError):
+        await _put(remote, within=0.3, idempotent=idempotent)
+    assert len(issuer.scopes) > 1
+    assert service.received == []
+    issuer.failing = False
+    assert await _put(remote) == {"paid": True}
 
 
 async def test_rest_agent_puts_under_the_tasks_id(
@@ -191,3 +219,22 @@ async def test_service_that_is_not_there_is_tried_until_complete_by(make_remote:
         address = f"http://127.0.0.1:{closed.getsockname()[1]}"
         with pytest.raises(TransientError):
             await _put(make_remote(address=address), within=0.2)
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        ({"amount": float("nan")}, "its request can't be written as JSON: request.amount is nan"),
+        ({"note": "x" * 65_536}, "its request has 65548 bytes; at most 65536 can be sent"),
+    ],
+    ids=["nan", "size"],
+)
+async def test_request_that_cannot_be_sent_is_refused_for_good(
+    body: Json, reason: str, service: RemoteServiceFake, make_remote: MakeRemote
+) -> None:
+    """The service is not called, and its circuit counts no failure."""
+    remote = make_remote(threshold=1)
+    with pytest.raises(PermanentError, match=f"^{reason}$"):
+        await remote.put("task-1", body, agent_call(after(10)))
+    assert service.received == []
+    assert await _put(remote) == {"paid": True}

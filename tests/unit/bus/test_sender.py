@@ -13,10 +13,11 @@ from azure.servicebus.exceptions import ServiceBusConnectionError
 
 from functions.bus.messages import QueuedMessages
 from functions.bus.sender import Outgoing, QueueSender
-from functions.pattern.errors import TransientError
-from functions.pattern.messages import SubmissionMessage
+from functions.pattern.errors import PermanentError, TransientError
+from functions.pattern.messages import AgentRequest, SubmissionMessage
 from functions.pattern.records import Order
 from functions.pattern.request_figures import BusFigures
+from tests.contract.schemas import examples
 from tests.fakes.clock import FakeClock
 from tests.fakes.workflows import order, submission
 
@@ -116,3 +117,13 @@ async def test_submission_is_known_by_id_and_content(client: BusClient, sender: 
     assert len(first) <= 128
     body = b"".join(client.batches[0][0].body)
     assert SubmissionMessage.model_validate_json(body) == sent[0][0]
+
+
+async def test_request_that_json_cannot_hold_is_not_sent(client: BusClient, sender: QueueSender) -> None:
+    """The message would hold null in the place of NaN, and nobody would know."""
+    [request], _ = examples()
+    requests = QueuedMessages(lambda _queue: sender, FakeClock())
+    wrong = AgentRequest.model_validate(request | {"request": {"amount": float("nan")}}, strict=False)
+    with pytest.raises(PermanentError, match=r"request\.amount is nan"):
+        await requests.ask("payment", wrong)
+    assert client.batches == []

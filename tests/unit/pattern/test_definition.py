@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any, cast
 
 import pytest
 from pydantic import BaseModel
@@ -10,6 +11,7 @@ from pydantic import BaseModel
 from functions.pattern.definition import Step, Workflow
 from functions.pattern.errors import DefinitionError
 from functions.pattern.identity import StepName
+from functions.pattern.states import Remedy, Way
 from tests.fakes.workflows import DIAMOND, step, workflow
 
 
@@ -75,11 +77,82 @@ def test_workflow_and_resource_names_are_checked(name: str, resource: str) -> No
         replace(DIAMOND, name=name, resource=resource)
 
 
-@pytest.mark.parametrize("limit", [0, -1.5, float("nan")])
-def test_complete_within_must_be_time(limit: float) -> None:
-    """A step without time can't complete."""
+@pytest.mark.parametrize("limit", [0, -1.5, float("nan"), float("inf"), 365 * 86_400 + 1, True, "10"])
+def test_complete_within_must_be_time_with_an_end(limit: Any) -> None:
+    """A step without time can't complete, and one with endless time is never found lost."""
     text = _refusal(step("fly", complete_within=limit))
-    assert text == "workflow 'trips': step 'fly': complete_within must be more than 0 seconds"
+    assert text == (
+        "workflow 'trips': step 'fly': complete_within must be more than 0 and at most 31536000 seconds,"
+        f" not {limit!r}"
+    )
+
+
+@pytest.mark.parametrize("written", [{"pack"}, frozenset({"pack"}), ["pack"], ("pack",)], ids=repr)
+def test_needs_may_be_any_collection_of_names(written: Any) -> None:
+    """They are a set, however they were written."""
+    fly = workflow(step("pack"), replace(step("fly"), needs=written)).step(StepName("fly"))
+    assert fly.needs == frozenset({"pack"})
+    assert hash(fly)
+
+
+def test_needs_may_not_be_a_bare_text() -> None:
+    """It would be taken for a set of letters."""
+    assert _refusal(step("pack"), replace(step("fly"), needs=cast("Any", "pack"))) == (
+        "workflow 'trips': step 'fly': needs must be a set of names: write {'pack'} instead of 'pack'"
+    )
+
+
+@pytest.mark.parametrize("written", [None, {}, {"pack": 1}, [1], [["pack"]]], ids=repr)
+def test_needs_may_be_nothing_else(written: Any) -> None:
+    """The developer sees what was written."""
+    assert _refusal(replace(step("fly"), needs=written)) == (
+        "workflow 'trips': step 'fly': needs must be a set of steps' names, such as {'payment'},"
+        f" not {written!r}"
+    )
+
+
+def test_steps_may_be_a_list() -> None:
+    """They are kept as a tuple, which nobody can change."""
+    steps: Any = [step("fly")]
+    assert replace(DIAMOND, steps=steps).steps == (step("fly"),)
+
+
+@pytest.mark.parametrize("field", ["on_failure", "on_exhausted"])
+def test_remedy_may_be_written_as_its_text(field: str) -> None:
+    """Rules compare it with the enum's members, so it becomes one."""
+    remedies: Any = {field: "compensate"}
+    assert getattr(replace(DIAMOND, **remedies), field) is Remedy.COMPENSATE
+
+
+@pytest.mark.parametrize("field", ["on_failure", "on_exhausted"])
+@pytest.mark.parametrize("written", ["undo", "Compensate", None])
+def test_unknown_remedy_is_refused_with_the_choices(field: str, written: Any) -> None:
+    """Misspelt, it would mean one of them, unseen."""
+    remedies: Any = {field: written}
+    with pytest.raises(DefinitionError) as refusal:
+        replace(DIAMOND, **remedies)
+    assert str(refusal.value) == (
+        f"workflow 'diamond': {field} must be Remedy.COMPENSATE or Remedy.HOLD, not {written!r}"
+    )
+
+
+def test_way_is_read_as_remedies_are() -> None:
+    """The same mistake in another field."""
+    assert workflow(replace(step("fly"), via=cast("Any", "queue"))).steps[0].via is Way.QUEUE
+    assert _refusal(replace(step("fly"), via=cast("Any", "bus"))) == (
+        "workflow 'trips': step 'fly': via must be Way.ACTIVITY or Way.QUEUE, not 'bus'"
+    )
+
+
+@pytest.mark.parametrize("resource", ["docs", "health", "openapi", "ops", "services"])
+def test_resources_of_the_application_itself_are_refused(resource: str) -> None:
+    """The host would send such an order elsewhere."""
+    with pytest.raises(DefinitionError) as refusal:
+        replace(DIAMOND, resource=resource)
+    assert str(refusal.value) == (
+        f"workflow 'diamond': resource '{resource}' must be renamed: the application itself has docs,"
+        " health, openapi, ops, services"
+    )
 
 
 @pytest.mark.parametrize("field", ["id", "reply_to", "correlation_id"])

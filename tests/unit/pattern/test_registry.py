@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from functions.pattern.definition import Registry
+from functions.pattern.definition import Registry, Workflow
 from functions.pattern.errors import DefinitionError
 from functions.pattern.identity import StepName
 from functions.pattern.states import Way
@@ -37,11 +37,19 @@ def test_limit_of_an_unknown_step_is_refused() -> None:
         Registry((LINE,), {"line.sent": 1})
 
 
-@pytest.mark.parametrize("other", [replace(LINE, name="diamond"), replace(LINE, resource="parcels")])
-def test_names_and_resources_belong_to_one_workflow(other: object) -> None:
-    """Two workflows can't share a name or a resource."""
-    with pytest.raises(DefinitionError, match="two workflows have the same name or resource"):
-        Registry((DIAMOND, other), {})  # type: ignore[arg-type]  # parametrize has no types
+@pytest.mark.parametrize(
+    ("other", "text"),
+    [
+        (replace(LINE, name="diamond"), "two workflows have the name 'diamond' (resources parcels, lines)"),
+        (replace(LINE, resource="parcels"), "workflows 'diamond' and 'line' have the resource 'parcels'"),
+    ],
+    ids=["name", "resource"],
+)
+def test_names_and_resources_belong_to_one_workflow(other: Workflow, text: str) -> None:
+    """The developer sees which two share which."""
+    with pytest.raises(DefinitionError) as refusal:
+        Registry((DIAMOND, other), {})
+    assert str(refusal.value) == f"{text}: rename one of them"
 
 
 def test_agents_behind_queues_are_named() -> None:

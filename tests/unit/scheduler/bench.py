@@ -5,8 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import pytest
+
 from functions.pattern.definition import Registry, Workflow
-from functions.pattern.identity import StepName
+from functions.pattern.errors import UnwritableError
+from functions.pattern.events import Event, StepCompleted
+from functions.pattern.identity import StepName, TaskId
 from functions.pattern.records import StepRecord
 from functions.pattern.states import ProcessState
 from functions.scheduler.progress import Progress, RunInput
@@ -49,6 +53,18 @@ class Bench:
     def state(self) -> ProcessState:
         """Look at the task's state."""
         return self.store.record(TASK).task.process_state
+
+
+def refuse_results(store: MemoryStateStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have the state store refuse the rows of each step that is completed."""
+    change = store.change
+
+    async def refuse(task: TaskId, event: Event, **options: Any) -> Any:
+        if isinstance(event, StepCompleted):
+            raise UnwritableError(task, "PropertyValueTooLarge")
+        return await change(task, event, **options)
+
+    monkeypatch.setattr(store, "change", refuse)
 
 
 def over(state: str) -> Progress:

@@ -20,7 +20,7 @@ from tests.fakes.runners import limits
 from tests.fakes.store import MemoryStateStore
 from tests.fakes.tasks import FIRST, SECOND, after, claimed, pending, started, told
 from tests.fakes.workflows import LINE, TASK, step, workflow
-from tests.unit.scheduler.bench import going_on, over
+from tests.unit.scheduler.bench import going_on, over, refuse_results
 
 PICK, SEND = StepName("pick"), StepName("send")
 TOKEN = "token-of-this-request"
@@ -139,6 +139,16 @@ async def test_result_that_no_row_can_hold_is_a_refusal(bench: Bench) -> None:
     """The step fails with a reason, instead of the message dying."""
     await bench.take(result={"text": "x" * 25_000})
     assert bench.store.record(TASK).task.last_error == "pick: its result has more than 24576 bytes"
+
+
+async def test_outcome_that_the_store_refuses_is_a_refusal_with_its_cause(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An operator sees why, and no message dies."""
+    refuse_results(bench.store, monkeypatch)
+    await bench.take()
+    assert (bench.store.record(TASK).task.last_error or "").endswith("PropertyValueTooLarge")
+    assert bench.schedulers.woken == [(TASK, FIRST, PICK, over("Error"))]
 
 
 @pytest.mark.parametrize("body", [b"{", b"{}", b"\xff", b'{"task_id": "task-1", "token": "short"}'])

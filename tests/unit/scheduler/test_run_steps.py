@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
 from functions.pattern.definition import Json
-from functions.pattern.errors import PermanentError, TransientError, UnwritableError
-from functions.pattern.events import Event, StepCompleted
-from functions.pattern.identity import SchedulerId, StartId, TaskId
+from functions.pattern.errors import PermanentError, TransientError
+from functions.pattern.identity import SchedulerId, StartId
 from functions.pattern.ports import AgentCall
 from functions.pattern.records import StepRecord
 from functions.pattern.states import ProcessState, StepState
@@ -18,7 +16,7 @@ from tests.fakes.agents import raising
 from tests.fakes.interventions import done, recovered
 from tests.fakes.tasks import FIRST, SECOND, after, claimed, completed, failed, pending, started, told
 from tests.fakes.workflows import DIAMOND, LINE, TASK, trip
-from tests.unit.scheduler.bench import Bench, going_on, over
+from tests.unit.scheduler.bench import Bench, going_on, over, refuse_results
 
 
 @pytest.fixture
@@ -142,14 +140,7 @@ async def test_outcome_that_no_row_can_hold_is_a_refusal_with_its_cause(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The state store refuses the rows, and would again; an operator sees why."""
-    change = bench.store.change
-
-    async def refuse_results(task: TaskId, event: Event, **options: Any) -> Any:
-        if isinstance(event, StepCompleted):
-            raise UnwritableError(task, "PropertyValueTooLarge")
-        return await change(task, event, **options)
-
-    monkeypatch.setattr(bench.store, "change", refuse_results)
+    refuse_results(bench.store, monkeypatch)
     assert await bench.run() == over("Error")
     assert (bench.store.record(TASK).task.last_error or "").endswith("PropertyValueTooLarge")
     assert bench.states == {"pick": "Failed", "send": "NotStarted"}

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from opentelemetry.trace import INVALID_SPAN
 
-from functions.agents.catalog import url_setting
+from functions.agents.endpoints import url_setting
 from functions.pattern.definition import Json, Registry
 from functions.pattern.identity import TaskId
 from functions.pattern.ports import AgentCall

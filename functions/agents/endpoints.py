@@ -1,0 +1,112 @@
+"""Where the remote service of each Agent is, and what it asks its callers for, as the settings say."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, Field, SecretStr, ValidationError, create_model
+
+from functions.pattern.errors import SettingsError
+from functions.settings import Destination, Environment, faults_of
+
+#: The header in which Azure Functions expect their key.
+KEY_HEADER = "x-functions-key"
+
+#: Headers that say what the request is; a key in their place would break it.
+_OWN_HEADERS = frozenset(
+    {"connection", "content-length", "content-type", "host", "idempotency-key", "traceparent", "tracestate"}
+    | {"transfer-encoding"}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """The address of a remote service, and the key or the scope of the token that it asks for, if any."""
+
+    address: str
+    key: SecretStr | None = None
+    header: str = KEY_HEADER
+    scope: str | None = None
+
+
+def url_setting(agent: str) -> str:
+    """Name the setting that holds the address of the service behind an Agent, such as `PAYMENT_URL`."""
+    return _setting(agent, "URL")
+
+
+def _setting(agent: str, part: str) -> str:
+    return f"{agent.upper().replace('-', '_')}_{part}"
+
+
+def _fits_a_header(key: SecretStr) -> SecretStr:
+    text = key.get_secret_value()
+    if not text.isascii() or not text.isprintable():
+        raise ValueError("a line break, or another character that no header can hold")
+    return key
+
+
+def _is_free(header: str) -> str:
+    if header.lower() in _OWN_HEADERS:
+        raise ValueError("every request has a header of this name")
+    return header
+
+
+#: The settings of each Agent, by how their names end: how they are read, and their default.
+_FIELDS: dict[str, tuple[Any, Any]] = {
+    "URL": (Destination, ...),
+    "KEY": (Annotated[SecretStr, AfterValidator(_fits_a_header)] | None, None),
+    "HEADER": (Annotated[str, Field(pattern=r"^[A-Za-z0-9-]{1,64}$"), AfterValidator(_is_free)] | None, None),
+    "SCOPE": (Annotated[str, Field(pattern=r"^[!-~]+$")] | None, None),
+}
+
+#: What completes "set it to …".
+_MEANINGS = {
+    "URL": "the address of the service, such as https://pay.example.com/payments",
+    "KEY": "the key that the service asks for",
+    "HEADER": "the name of the header that takes the key, such as Ocp-Apim-Subscription-Key",
+    "SCOPE": "the scope of the service's tokens, such as api://payments/.default",
+}
+
+
+def load_endpoints(agents: Iterable[str]) -> dict[str, Endpoint]:
+    """Read the settings of each Agent's service. Raises `SettingsError`, one line that names all faults."""
+    names = sorted(agents)
+    fields: dict[str, Any] = {
+        _setting(name, part): field for name in names for part, field in _FIELDS.items()
+    }
+    try:
+        read = create_model("Endpoints", __base__=Environment, **fields)()
+    except ValidationError as error:
+        raise SettingsError("; ".join(_faults(error))) from None
+    endpoints = {name: _endpoint(read, name) for name in names}
+    misfits = "; ".join(text for name in names for text in _misfits(read, name))
+    if misfits:
+        raise SettingsError(misfits)
+    return endpoints
+
+
+def _endpoint(read: Environment, name: str) -> Endpoint:
+    address, key, header, scope = (getattr(read, _setting(name, part)) for part in _FIELDS)
+    return Endpoint(str(address), key, header or KEY_HEADER, scope)
+
+
+def _misfits(read: Environment, name: str) -> Iterator[str]:
+    """Tell what an Agent's settings contradict each other in."""
+    key, header, scope = (_setting(name, part) for part in ("KEY", "HEADER", "SCOPE"))
+    if getattr(read, scope) is not None and getattr(read, key) is not None:
+        yield f"settings {key} and {scope} are both set: a service gets a key or a token, so remove one"
+    elif getattr(read, header) is not None and getattr(read, key) is None:
+        yield f"setting {header} is set without {key}: set the key, or remove the header"
+
+
+def _faults(error: ValidationError) -> Iterator[str]:
+    """Name the addresses that are missing together, and every other fault with its own fix."""
+    faults = faults_of(error)
+    missing = [name for name, what in faults if what == "is missing"]
+    if len(missing) > 1:
+        yield f"settings {', '.join(missing)} are missing: set each to {_MEANINGS['URL']}"
+    for name, what in faults:
+        if name not in missing or len(missing) == 1:
+            yield f"setting {name} {what}: set it to {_MEANINGS[name.rpartition('_')[2]]}"

@@ -1,0 +1,44 @@
+"""What a step's `request` and `when` get of the steps before it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from functions.pattern.definition import Workflow
+from functions.pattern.identity import StepName
+from functions.pattern.records import StepRecord, TaskRecord
+
+
+class _Results(dict[StepName, Any]):
+    """Results of steps; asked for another, it says what is missing in the definition."""
+
+    def __init__(self, results: dict[StepName, Any], step: StepName) -> None:
+        super().__init__(results)
+        self._step = step
+
+    def __missing__(self, name: StepName) -> Any:
+        raise KeyError(f"step '{self._step}' gets no result of '{name}': add it to its needs")
+
+
+def results_of(workflow: Workflow, record: TaskRecord, step: StepName) -> dict[StepName, Any]:
+    """Give the results of exactly the steps that `step` needs, and that these need; None for a skipped one.
+
+    So the result of a step that may or may not have ended by then is never there by chance.
+    """
+    return _Results({name: _result(record.step(name)) for name in _needed(workflow, step)}, step)
+
+
+def _needed(workflow: Workflow, step: StepName) -> tuple[StepName, ...]:
+    """Name all that come before a step, in the workflow's order."""
+    needs = {each.name: each.needs for each in workflow.steps}
+    found: set[StepName] = set()
+    waiting = set(needs[step])
+    while waiting:
+        found |= waiting
+        waiting = {further for name in waiting for further in needs[name]} - found
+    return tuple(name for name in needs if name in found)
+
+
+def _result(step: StepRecord) -> Any:
+    return None if step.result is None else json.loads(step.result)

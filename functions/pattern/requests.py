@@ -1,0 +1,49 @@
+"""Requests to Agents and services as JSON, refused before they are sent when that can't be."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator
+from typing import Any
+
+from functions.pattern.definition import Json
+from functions.pattern.errors import PermanentError
+
+#: A message on Service Bus holds 256 KB (Standard tier); a service should get no more over HTTP.
+MAX_REQUEST_BYTES = 64 * 1024
+
+
+def request_bytes(request: Json) -> bytes:
+    """Write a request as JSON. Raises `PermanentError`, which names the field, or the size."""
+    try:
+        written = json.dumps(request, allow_nan=False, ensure_ascii=False).encode()
+    except (TypeError, ValueError, RecursionError) as fault:
+        raise PermanentError(f"its request can't be written as JSON: {_reason(request, fault)}") from None
+    if len(written) > MAX_REQUEST_BYTES:
+        raise PermanentError(f"its request has {len(written)} bytes; at most {MAX_REQUEST_BYTES} can be sent")
+    return written
+
+
+def _reason(request: Json, fault: Exception) -> str:
+    try:
+        return next(_faults("request", request), str(fault))
+    except RecursionError:
+        return "it is nested too deeply, or in itself"
+
+
+def _faults(place: str, value: Any) -> Iterator[str]:
+    """Say of each value that JSON does not have where it is and what; none of their texts is shown."""
+    match value:
+        case dict():
+            for name, each in value.items():
+                yield from _faults(f"{place}.{name}", each)
+        case list() | tuple():
+            for number, each in enumerate(value):
+                yield from _faults(f"{place}[{number}]", each)
+        case float() if not math.isfinite(value):
+            yield f"{place} is {value}"
+        case str() | int() | float() | None:
+            return
+        case _:
+            yield f"{place} is of type {type(value).__name__}"

@@ -1,0 +1,35 @@
+"""How the fields of a definition may be written. Each function raises `ValueError`: the field and the fix."""
+
+from __future__ import annotations
+
+from collections.abc import Set as AbstractSet
+from enum import StrEnum
+
+#: A limit beyond a year would be as good as none.
+_MOST_SECONDS = 365 * 86_400
+
+
+def member[Kind: StrEnum](field: str, kind: type[Kind], value: object) -> Kind:
+    """Read a member of an enum, which may be written as its text."""
+    try:
+        return kind(str(value))
+    except ValueError:
+        choices = " or ".join(f"{kind.__name__}.{each.name}" for each in kind)
+        raise ValueError(f"{field} must be {choices}, not {value!r}") from None
+
+
+def names(field: str, value: object) -> frozenset[str]:
+    """Read names from a set, a list or a tuple; a bare text would be a set of letters."""
+    if isinstance(value, str):
+        fix = f"must be a set of names: write {{{value!r}}} instead of {value!r}"
+        raise ValueError(f"{field} {fix}")  # noqa: TRY004 - one kind of error for all of them
+    if not isinstance(value, AbstractSet | list | tuple) or not all(isinstance(each, str) for each in value):
+        raise ValueError(f"{field} must be a set of steps' names, such as {{'payment'}}, not {value!r}")
+    return frozenset(value)
+
+
+def seconds(field: str, value: object) -> float:
+    """Check a time: a number of seconds above 0, and not endless."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= _MOST_SECONDS:
+        raise ValueError(f"{field} must be more than 0 and at most {_MOST_SECONDS} seconds, not {value!r}")
+    return value

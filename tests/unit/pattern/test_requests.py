@@ -1,0 +1,66 @@
+"""A request that no service could read is refused before it is sent, and the step says why."""
+
+from __future__ import annotations
+
+import json
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from functions.pattern.errors import PermanentError
+from functions.pattern.requests import request_bytes
+
+MOST = 64 * 1024
+
+
+def _refusal(request: Any) -> str:
+    with pytest.raises(PermanentError) as refusal:
+        request_bytes(request)
+    return str(refusal.value)
+
+
+def test_request_is_json() -> None:
+    """Whatever it holds that JSON has."""
+    request = {"amount": "4.90", "items": [{"n": 1, "weight": 0.5}, None, True], "to": ("a", "b")}
+    assert json.loads(request_bytes(request)) == request | {"to": ["a", "b"]}
+
+
+@pytest.mark.parametrize(
+    ("request_", "reason"),
+    [
+        ({"amount": float("nan")}, "request.amount is nan"),
+        ({"items": [{"weight": 1.0}, {"weight": float("inf")}]}, "request.items[1].weight is inf"),
+        ({"amount": Decimal(5)}, "request.amount is of type Decimal"),
+        ({"to": ({"a"},)}, "request.to[0] is of type set"),
+        (
+            {"half": "\ud800"},
+            "'utf-8' codec can't encode character '\\ud800' in position 10: surrogates not allowed",
+        ),
+        ({("a", "b"): 1}, "keys must be str, int, float, bool or None, not tuple"),
+    ],
+)
+def test_what_json_does_not_have_is_named_with_its_place(request_: Any, reason: str) -> None:
+    """The workflow's author finds it at once."""
+    assert _refusal(request_) == f"its request can't be written as JSON: {reason}"
+
+
+def test_request_without_an_end_is_refused() -> None:
+    """Of whichever kind."""
+    circle: dict[str, Any] = {}
+    circle["again"] = [circle]
+    deep: list[Any] = []
+    for _ in range(100_000):
+        deep = [deep]
+    for endless in (circle, {"deep": deep}):
+        assert _refusal(endless).endswith("it is nested too deeply, or in itself")
+
+
+def test_size_is_bounded_and_named() -> None:
+    """The bound itself can be sent, in whichever script."""
+    room = MOST - len(b'{"text": ""}')
+    assert len(request_bytes({"text": "文" * (room // 3)})) <= MOST
+    assert len(request_bytes({"text": "x" * room})) == MOST
+    assert _refusal({"text": "x" * (room + 1)}) == (
+        f"its request has {MOST + 1} bytes; at most {MOST} can be sent"
+    )
