@@ -112,9 +112,11 @@ class ActivityRun:
                     case other:
                         assert_never(other)
             except TransientError as fault:
-                _log.warning("task %s step %s: expired (%s)", attempt.task, attempt.step.name, fault)
+                text = "task %s step %s: no known outcome, left to the Supervisor (%s)"
+                _log.warning(text, attempt.task, attempt.step.name, fault)
             except Exception:  # noqa: BLE001 - it ends in the step's recovery
-                _log.exception("task %s step %s: failed inside", attempt.task, attempt.step.name)
+                text = "task %s step %s: a defect ended it, left to the Supervisor"
+                _log.exception(text, attempt.task, attempt.step.name)
             span.set_attribute(Field.OUTCOME, outcome.value)
         if recorded is not None:
             self._begin(recorded)
@@ -157,7 +159,7 @@ class ActivityRun:
         if isinstance(told, Changed):
             self._newest = told.record
         else:
-            _log.info("task %s: %s refused (%s)", self._task, type(event).__name__, told.reason)
+            _log.info("task %s: %s not recorded (%s)", self._task, type(event).__name__, told.reason)
             if told.reason in _NOT_OURS:
                 self._lost_by = told.reason
         return told
@@ -189,7 +191,7 @@ class ActivityRun:
         try:
             return self._attempt(name).is_needed(record)
         except Exception:  # noqa: BLE001 - whatever a definition's function raises
-            _log.exception("task %s step %s: its condition failed", self._task, name)
+            _log.exception("task %s step %s: its condition failed, so it is not started", self._task, name)
             return None
 
     def _attempt(self, name: StepName) -> StepAttempt:

@@ -56,9 +56,9 @@ class RunSteps:
         try:
             return await self._run(TaskId(given["task"]), Epoch(given["epoch"]), given)
         except TransientError as fault:
-            _log.warning("task %s: expired (%s)", given["task"], fault)
+            _log.warning("task %s: not claimed, left to the Supervisor (%s)", given["task"], fault)
         except Exception:  # noqa: BLE001 - an activity never raises
-            _log.exception("task %s: its run failed inside", given["task"])
+            _log.exception("task %s: a defect ended its run, left to the Supervisor", given["task"])
         return UNKNOWN
 
     async def _run(self, task: TaskId, epoch: Epoch, given: RunInput) -> Progress:
@@ -66,7 +66,7 @@ class RunSteps:
         give_up_at = self._ports.clock.now() + runner.start_within
         record = await again_until(give_up_at, partial(self._ports.store.known, task), self._ports.clock)
         if record is None:
-            _log.warning("task %s: there is no such task to run", task)
+            _log.warning("task %s: not in the state store, so nothing is run", task)
             return ended(RefusalReason.NO_SUCH_TASK)
         workflow = self._registry.find(record.order.workflow)
         if workflow is None:

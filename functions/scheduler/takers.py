@@ -66,7 +66,8 @@ class ReplyTaker:
             return
         progress = await self._record(reply)
         if progress is None:
-            _log.info("task %s step %s: the reply counts for nothing", reply.task_id, reply.step)
+            text = "task %s step %s: a reply is ignored: it is late, or answers no request that is open"
+            _log.info(text, reply.task_id, reply.step)
             return
         await schedulers.wake(reply.task_id, reply.epoch, reply.step, progress)
 

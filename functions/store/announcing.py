@@ -54,18 +54,22 @@ class Announcer:
         try:
             await self._requests.request(record.task, record.queued)
         except TransientError as fault:
-            _log.warning("task %s: its request waits for the Supervisor (%s)", task, fault)
+            _log.warning(
+                "task %s: its Scheduler is not requested yet, left to the Supervisor (%s)", task, fault
+            )
         except Exception:  # noqa: BLE001 - the change holds, whatever follows it
-            _log.exception("task %s: its request failed, and waits for the Supervisor", task)
+            _log.exception("task %s: its Scheduler is not requested yet, left to the Supervisor", task)
 
     async def _send(self, announcement: Announcement) -> None:
         try:
             await self._announcements.send(announcement)
         except TransientError as fault:
-            text = "task %s: %s waits for the Supervisor (%s)"
+            text = "task %s: %s not sent yet, left to the Supervisor (%s)"
             _log.warning(text, announcement.task, announcement.kind, fault)
         except Exception:  # noqa: BLE001 - as above
-            _log.exception("task %s: %s failed", announcement.task, announcement.kind)
+            _log.exception(
+                "task %s: %s not sent yet, left to the Supervisor", announcement.task, announcement.kind
+            )
         else:
             sent = AnnouncementSent(announcement=announcement, sent_at=self._clock.now())
             self._writer.note(announcement.task, sent)

@@ -109,7 +109,11 @@ class Sweep:
             event = None if stored is None else judge(stored.record, self._ports.clock.now(), self._policy)
             if stored is None or event is None:
                 report.stale += 1
-                _log.info("index entry %s of %s leads to no task under way", entry.at, entry.task)
+                _log.info(
+                    "index row of %s, task %s: no such task is in progress; the full sweep deletes it",
+                    entry.at,
+                    entry.task,
+                )
                 return
             await self._act(report, stored, event)
 

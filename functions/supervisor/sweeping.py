@@ -49,7 +49,7 @@ class Report:
             _log.warning("%s: left to the next sweep (%s)", what, fault)
         except Exception:  # noqa: BLE001 - whatever one task does, the others must be looked at
             self.failures += 1
-            _log.exception("%s: failed inside, left to the next sweep", what)
+            _log.exception("%s: a defect, left to the next sweep", what)
 
     @asynccontextmanager
     async def bounded(self, seconds: float) -> AsyncIterator[None]:
