@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -78,7 +78,7 @@ def plan(
                     start_by=now + runner.start_within,
                 )
             )
-        elif not is_first and now + timedelta(seconds=workflow.step(name).complete_within) > runner.ends_at:
+        elif not is_first and _may_outlast(workflow, record, name, runner, now):
             left.append(name)
         else:
             fitting.append(name)
@@ -131,6 +131,17 @@ def taken_up(record: TaskRecord, runner: Runner) -> tuple[StepRecord, ...]:
     )
 
 
+def started_by(record: TaskRecord, runner: Runner, start_ids: Container[StartId]) -> tuple[StepName, ...]:
+    """Name the steps under way whose starts on record have one of the ids: they are their maker's to call."""
+    if not _is_held(record, runner):
+        return ()
+    return tuple(
+        step.name
+        for step in record.steps
+        if step.start_id is not None and step.start_id in start_ids and _is_under_way(step, record)
+    )
+
+
 def awaited_replies(record: TaskRecord) -> Mapping[StepName, datetime]:
     """Give the steps whose replies are awaited over queues, and until when each counts."""
     return {
@@ -143,6 +154,15 @@ def awaited_replies(record: TaskRecord) -> Mapping[StepName, datetime]:
 def is_over(record: TaskRecord, epoch: Epoch, scheduler: SchedulerId) -> bool:
     """Tell whether the Scheduler of `epoch` has nothing left to do with the task."""
     return record.task.epoch != epoch or record.task.locked_by != scheduler
+
+
+def _may_outlast(
+    workflow: Workflow, record: TaskRecord, name: StepName, runner: Runner, now: datetime
+) -> bool:
+    """Tell whether a step could last beyond the run; one behind a queue takes none of the run's time."""
+    if record.step(name).via is Way.QUEUE:
+        return False
+    return now + timedelta(seconds=workflow.step(name).complete_within) > runner.ends_at
 
 
 def _is_held(record: TaskRecord, runner: Runner) -> bool:

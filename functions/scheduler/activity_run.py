@@ -25,8 +25,8 @@ from functions.pattern.events import (
     StepStarted,
 )
 from functions.pattern.folding import Follow
-from functions.pattern.identity import StepName
-from functions.pattern.planning import Runner, StepPlan, plan, taken_up
+from functions.pattern.identity import StartId, StepName
+from functions.pattern.planning import Runner, StepPlan, plan, started_by, taken_up
 from functions.pattern.ports import Agent, Ports
 from functions.pattern.records import TaskRecord
 from functions.pattern.states import Outcome, Way
@@ -71,8 +71,11 @@ class ActivityRun:
         self._newest = record
         self._share = share
         self._lost_by: RefusalReason | None = None
-        self._has_begun = False
+        #: Ids of starts that this run planned. One that stands on the record is this run's to call, whatever
+        #: became of the answer to the write.
+        self._planned = set[StartId]()
         self._steps = asyncio.TaskGroup()
+        self._has_begun = False
 
     async def to_its_end(self, start_by: datetime) -> Progress:
         """Claim the task, run what is ready, and what follows, and tell how the task stands then."""
@@ -82,15 +85,16 @@ class ActivityRun:
         if isinstance(claimed, Refused):
             return ended(claimed.reason)
         async with self._steps:
-            started = self._begin(claimed)
+            started = self._begin(claimed.record)
             begun = [step.name for step in taken_up(claimed.record, self._runner)]
             self._begin_steps(claimed.record, [name for name in begun if name not in started])
         return self._progress()
 
-    def _begin(self, changed: Changed) -> Sequence[StepName]:
-        """Begin the steps whose starts were recorded with a change: they are this run's to call."""
-        started = [event.step for event in changed.events if isinstance(event, StepStarted)]
-        self._begin_steps(changed.record, started)
+    def _begin(self, record: TaskRecord) -> Sequence[StepName]:
+        """Begin the steps whose starts are recorded, and were planned by this run."""
+        started = started_by(record, self._runner, self._planned)
+        self._planned -= {record.step(name).start_id for name in started}
+        self._begin_steps(record, started)
         return started
 
     def _begin_steps(self, record: TaskRecord, names: Sequence[StepName]) -> None:
@@ -100,7 +104,7 @@ class ActivityRun:
 
     async def _run_step(self, record: TaskRecord, attempt: StepAttempt) -> None:
         """Run one step, and begin what follows at once; whatever goes wrong is this step's only."""
-        recorded: Changed | None = None
+        recorded: TaskRecord | None = None
         with step_span(record, attempt.step, attempt.epoch) as span:
             outcome = Outcome.EXPIRED
             try:
@@ -121,8 +125,10 @@ class ActivityRun:
         if recorded is not None:
             self._begin(recorded)
 
-    async def _call(self, attempt: StepAttempt, record: TaskRecord) -> tuple[Outcome, Changed | None]:
+    async def _call(self, attempt: StepAttempt, record: TaskRecord) -> tuple[Outcome, TaskRecord | None]:
         call = attempt.call(record)
+        if self._ports.clock.now() >= call.complete_by:  # Durable runs a lost activity again after minutes
+            raise TransientError("its complete-by time passed before it was called")
         agent = self._agents[attempt.step.agent]
         try:
             result = await carry_out(agent, record.task.direction, call)
@@ -135,11 +141,11 @@ class ActivityRun:
         except UnwritableError as error:
             return await self._record(attempt.unwritable(error, self._start_by()), call.complete_by)
 
-    async def _request(self, attempt: StepAttempt, record: TaskRecord) -> tuple[Outcome, Changed | None]:
+    async def _request(self, attempt: StepAttempt, record: TaskRecord) -> tuple[Outcome, TaskRecord | None]:
         request = attempt.agent_request(record)
         ask = partial(self._ports.agent_messages.ask, attempt.step.agent, request)
         try:
-            await again_until(request.complete_by, ask, self._ports.clock)
+            await again_until(min(request.complete_by, self._runner.ends_at), ask, self._ports.clock)
         except PermanentError as refusal:
             event = attempt.failed(str(refusal), self._start_by(), request.token)
             return await self._record(event, request.complete_by)
@@ -147,12 +153,19 @@ class ActivityRun:
 
     async def _record(
         self, event: StepCompleted | StepFailed, until: datetime
-    ) -> tuple[Outcome, Changed | None]:
+    ) -> tuple[Outcome, TaskRecord | None]:
         """Record an outcome, and the starts that follow from it; from a refusal, none: it ends the epoch."""
-        told = await self._tell(event, until, self._follow(is_first=False, may_share=True))
+        try:
+            told = await self._tell(event, until, self._follow(is_first=False, may_share=True))
+        except TransientError:
+            # It may be written all the same, with starts that are this run's to call.
+            known = await self._ports.store.load(self._task)
+            if known is None or not started_by(known.record, self._runner, self._planned):
+                raise
+            return Outcome.COMPLETED, known.record
         if isinstance(told, Refused):
             return Outcome.STALE, None
-        return Outcome.COMPLETED if isinstance(event, StepCompleted) else Outcome.FAILED, told
+        return Outcome.COMPLETED if isinstance(event, StepCompleted) else Outcome.FAILED, told.record
 
     async def _tell(self, event: Event, until: datetime, follow: Follow) -> Changed | Refused:
         told = await self._ports.store.change(self._task, event, until=until, follow=follow)
@@ -174,7 +187,12 @@ class ActivityRun:
         return progress_of(self._newest, self._runner.epoch, ready=ready, at_once=self._runner.at_once)
 
     def _follow(self, *, is_first: bool, may_share: bool) -> Follow:
-        return lambda record, now: self._plan(record, now, is_first=is_first, may_share=may_share).events
+        def follow(record: TaskRecord, now: datetime) -> Sequence[Event]:
+            events = self._plan(record, now, is_first=is_first, may_share=may_share).events
+            self._planned |= {event.start_id for event in events if isinstance(event, StepStarted)}
+            return events
+
+        return follow
 
     def _plan(self, record: TaskRecord, now: datetime, *, is_first: bool, may_share: bool) -> StepPlan:
         return plan(

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Generator, Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, cast
 
 import azure.durable_functions as df
@@ -18,6 +18,9 @@ from functions.scheduler.progress import UNKNOWN, Progress, RunInput, SchedulerI
 
 SCHEDULER = "scheduler"
 RUN_STEPS_ACTIVITY = "run_steps"
+
+#: A reply that was recorded in time may wake its Scheduler a moment after its complete-by.
+_REPLY_ARRIVES_WITHIN = timedelta(seconds=10)
 
 #: How the SDK (1.7) tells that an instance has ended, or is not known.
 _HAS_ENDED = ("is gone", "No instance with ID")
@@ -98,6 +101,7 @@ class _RunningEpoch:
     def _keep_time(self) -> None:
         """Have one timer while replies are awaited, for the latest of them."""
         latest = max(self._awaited.values(), default=None)
+        latest = None if latest is None else latest + _REPLY_ARRIVES_WITHIN
         if self._timer is not None and (latest is None or self._until is None or latest > self._until):
             if not self._timer.is_completed:
                 self._timer.cancel()  # a timer keeps the instance from ending

@@ -7,8 +7,9 @@ from collections import OrderedDict
 from functions.pattern.identity import TaskId
 from functions.pattern.store_ports import Stored
 
-#: A record can hold a payload of 48 KiB, so these are at most some 50 MB; they are usually some 2 MB.
+#: Records of tasks under way: so many, and not more bytes of payloads and results than that.
 _MOST_UNDER_WAY = 1_000
+_MOST_BYTES = 64 * 1024 * 1024
 #: Of a finished task only its last announcements are still to be recorded, in a moment.
 _MOST_FINISHED = 100
 
@@ -19,6 +20,7 @@ class RememberedTasks:
     def __init__(self) -> None:
         self._under_way = OrderedDict[TaskId, Stored]()
         self._finished = OrderedDict[TaskId, Stored]()
+        self._bytes = 0
 
     def find(self, task: TaskId) -> Stored | None:
         """Give what is remembered of a task."""
@@ -31,13 +33,21 @@ class RememberedTasks:
         is_finished = task.finished_at is not None
         kept, most = (self._finished, _MOST_FINISHED) if is_finished else (self._under_way, _MOST_UNDER_WAY)
         kept[task.order_id] = stored
-        if len(kept) > most:
-            kept.popitem(last=False)
+        self._bytes += _bytes_of(stored)
+        while len(kept) > most or (self._bytes > _MOST_BYTES and len(kept) > 1):
+            self.forget(next(iter(kept)))
 
     def forget(self, task: TaskId) -> None:
         """Drop what is remembered of a task."""
-        self._under_way.pop(task, None)
-        self._finished.pop(task, None)
+        known = self._under_way.pop(task, None) or self._finished.pop(task, None)
+        if known is not None:
+            self._bytes -= _bytes_of(known)
+
+
+def _bytes_of(stored: Stored) -> int:
+    """Count what can be large; the rest is bounded with the number of records."""
+    record = stored.record
+    return len(record.order.payload) + sum(len(step.result) for step in record.steps if step.result)
 
 
 def newest(remembered: Stored | None, read: Stored | None) -> Stored | None:

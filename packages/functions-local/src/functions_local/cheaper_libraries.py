@@ -46,6 +46,14 @@ def _make_replays_cheaper() -> None:
         _keep_results(importlib.import_module(f"{_DURABLE_MODELS}.{module}"), name)
 
 
+class _Copied(list[Any]):
+    """Gives a copy of each object in it: what a function gets is its own to change."""
+
+    def __getitem__(self, index: Any) -> Any:
+        value = super().__getitem__(index)
+        return dict(value) if isinstance(value, dict) else value
+
+
 def _make_message_batches_cheaper() -> None:
     """Spare the library, for each message of a batch, what is the same for all of them.
 
@@ -54,8 +62,18 @@ def _make_message_batches_cheaper() -> None:
     """
     service_bus = importlib.import_module("azure.functions.servicebus")
     original = service_bus.json
+
+    @functools.lru_cache(maxsize=16)
+    def parse(text: str) -> Any:
+        value = original.loads(text)
+        return _Copied(value) if isinstance(value, list) else value
+
+    def loads(text: str) -> Any:
+        value = parse(text)
+        return dict(value) if isinstance(value, dict) else value
+
     service_bus.json = SimpleNamespace(  # type: ignore[attr-defined]  # a name the library imported
-        loads=functools.lru_cache(maxsize=16)(original.loads), dumps=original.dumps
+        loads=loads, dumps=original.dumps
     )
     meta = importlib.import_module("azure.functions.meta")
     meta.try_parse_datetime_with_formats = parse_where_zones_agree(  # type: ignore[attr-defined]  # the same
