@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
+
 from functions.agents import sent_once
 from functions.pattern.agent_requests import Begun
 from functions.pattern.messages import AgentRequest
 from tests.unit.agents.test_queued import Bench
-import pytest
 
 
 async def test_request_whose_begin_outlasts_complete_by_is_not_carried_out(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any, cast
 
 from functions.pattern.definition import Registry
 from functions.pattern.states import ProcessState
@@ -17,7 +18,6 @@ from tests.fakes.tasks import pending
 from tests.fakes.workflows import LINE, TASK, step, workflow
 from tests.unit.scheduler.written import Process
 from tests.unit.store.rows import MemoryRows
-from typing import Any, cast
 
 OTHER = replace(workflow(step("pick"), step("fly", "pick"), name="other"), resource="others")
 

@@ -19,7 +19,10 @@ from tests.unit.scheduler.bench import Bench
 async def test_request_with_a_long_time_limit_leaves_while_a_slow_step_runs() -> None:
     """It takes this run no time: only its reply comes later, and to another run."""
     of = workflow(
-        step("slow"), step("pick"), step("approve", "pick", via=Way.QUEUE, complete_within=600), name="approval"
+        step("slow"),
+        step("pick"),
+        step("approve", "pick", via=Way.QUEUE, complete_within=600),
+        name="approval",
     )
     bench = Bench(of, limits(seconds=300))
     bench.agents.slow("slow")
@@ -46,7 +49,10 @@ async def test_line_with_a_long_wait_for_a_reply_is_one_run() -> None:
 async def test_fast_branch_is_not_held_up_by_a_slow_one_late_in_the_activitys_time() -> None:
     """What is left to a fresh run for lack of time is begun by it at once, not after the slow step."""
     of = workflow(
-        step("slow", complete_within=280), step("pick", complete_within=30), step("send", "pick", complete_within=270), name="two"
+        step("slow", complete_within=280),
+        step("pick", complete_within=30),
+        step("send", "pick", complete_within=270),
+        name="two",
     )
     bench = Bench(of, limits(seconds=300))
     bench.agents.slow("slow", "pick")

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any, cast
 
 from functions.pattern.definition import Registry
+from functions.pattern.errors import TransientError
+from functions.pattern.events import Postponed
 from functions.pattern.identity import StepName
 from functions.pattern.messages import AgentReply
 from functions.pattern.states import Outcome, Way
 from functions.pattern.supervision import judge
 from functions.scheduler.takers import ReplyTaker
+from functions.store.state_store import TableStateStore
+from tests.fakes.announcer import RecordingAnnouncer
 from tests.fakes.ports import fake_ports
 from tests.fakes.queues import RecordedRejections, RecordedSchedulers
 from tests.fakes.runners import limits
@@ -18,11 +23,6 @@ from tests.fakes.tasks import FIRST, claimed, pending, started, told
 from tests.fakes.workflows import TASK, step, workflow
 from tests.unit.scheduler.written import Process
 from tests.unit.store.rows import MemoryRows
-from functions.pattern.errors import TransientError
-from functions.store.state_store import TableStateStore
-from tests.fakes.announcer import RecordingAnnouncer
-from functions.pattern.events import Postponed
-from typing import Any, cast
 
 TOKEN = "token-of-this-request"
 

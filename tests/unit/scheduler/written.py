@@ -30,9 +30,7 @@ class Process:
         self.clock = FakeClock()
         self.rows = rows or MemoryRows(pending(of))
         self.agents = ScriptedAgent()
-        self.writer = TaskWriter(
-            self.rows, clock=self.clock, new_id=lambda: uuid.uuid4().hex, random=Least()
-        )
+        self.writer = TaskWriter(self.rows, clock=self.clock, new_id=lambda: uuid.uuid4().hex, random=Least())
         store = TableStateStore(cast("Any", self.rows), self.writer, RecordingAnnouncer())
         ports = fake_ports(store=store, clock=self.clock)
         self.runs = RunSteps(

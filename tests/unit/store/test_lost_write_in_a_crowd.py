@@ -6,12 +6,10 @@ import asyncio
 
 from functions.pattern.events import StepStarted
 from functions.pattern.folding import Answer
-from tests.fakes.tasks import completed
-from tests.fakes.workflows import TASK
+from tests.fakes.tasks import claimed, completed, pending, started, told
+from tests.fakes.workflows import TASK, step, workflow
 from tests.unit.store.rows import Fault, MemoryRows
 from tests.unit.store.test_lost_writes import Starts
-from tests.fakes.tasks import claimed, pending, started, told
-from tests.fakes.workflows import step, workflow
 from tests.unit.store.writers import Writer
 
 
@@ -19,7 +17,9 @@ async def test_start_is_known_as_our_own_after_nine_writes_of_another_process() 
     """Only eight writes are named on the row, but the start id stands on the step's: it says whose it is."""
     names = [f"s{number:02d}" for number in range(10)]
     record = told(
-        pending(workflow(*map(step, names), step("last", "s09"))), claimed(), *(started(name) for name in names)
+        pending(workflow(*map(step, names), step("last", "s09"))),
+        claimed(),
+        *(started(name) for name in names),
     )
     rows = MemoryRows(record)
     writer, other = Writer(rows), Writer(rows)
