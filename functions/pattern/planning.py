@@ -102,7 +102,9 @@ def ready_steps(workflow: Workflow, record: TaskRecord) -> tuple[StepName, ...]:
     steps = {step.name: step for step in record.steps}
     settled = {name for name, step in steps.items() if step.settled}
     return tuple(
-        step.name for step in workflow.steps if step.needs <= settled and _can_start(steps[step.name], epoch)
+        step.name
+        for step in workflow.steps
+        if step.name in steps and step.needs <= settled and _can_start(steps[step.name], epoch)
     )
 
 

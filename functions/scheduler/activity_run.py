@@ -14,7 +14,7 @@ from typing import assert_never
 
 from functions.agents.steps import carry_out
 from functions.pattern.definition import Workflow
-from functions.pattern.errors import PermanentError, TransientError, UnwritableError
+from functions.pattern.errors import PermanentError, TransientError, UnusableAnswerError, UnwritableError
 from functions.pattern.events import (
     Claimed,
     Event,
@@ -27,7 +27,7 @@ from functions.pattern.events import (
 from functions.pattern.folding import Follow
 from functions.pattern.identity import StartId, StepName
 from functions.pattern.planning import Runner, StepPlan, plan, started_by, taken_up
-from functions.pattern.ports import Agent, Ports
+from functions.pattern.ports import Agent, AgentCall, Ports
 from functions.pattern.records import TaskRecord
 from functions.pattern.states import Outcome, Way
 from functions.pattern.store_ports import Changed
@@ -74,8 +74,8 @@ class ActivityRun:
         #: Ids of starts that this run planned. One that stands on the record is this run's to call, whatever
         #: became of the answer to the write.
         self._planned = set[StartId]()
+        self._begun = set[StepName]()
         self._steps = asyncio.TaskGroup()
-        self._has_begun = False
 
     async def to_its_end(self, start_by: datetime) -> Progress:
         """Claim the task, run what is ready, and what follows, and tell how the task stands then."""
@@ -85,21 +85,20 @@ class ActivityRun:
         if isinstance(claimed, Refused):
             return ended(claimed.reason)
         async with self._steps:
-            started = self._begin(claimed.record)
-            begun = [step.name for step in taken_up(claimed.record, self._runner)]
-            self._begin_steps(claimed.record, [name for name in begun if name not in started])
+            self._begin(claimed.record)
+            behind = taken_up(claimed.record, self._runner)
+            self._begin_steps(claimed.record, [each.name for each in behind if each.name not in self._begun])
         return self._progress()
 
-    def _begin(self, record: TaskRecord) -> Sequence[StepName]:
+    def _begin(self, record: TaskRecord) -> None:
         """Begin the steps whose starts are recorded, and were planned by this run."""
         started = started_by(record, self._runner, self._planned)
         self._planned -= {record.step(name).start_id for name in started}
         self._begin_steps(record, started)
-        return started
 
     def _begin_steps(self, record: TaskRecord, names: Sequence[StepName]) -> None:
         for name in names:
-            self._has_begun = True
+            self._begun.add(name)
             self._steps.create_task(self._run_step(record, self._attempt(name)))
 
     async def _run_step(self, record: TaskRecord, attempt: StepAttempt) -> None:
@@ -132,14 +131,29 @@ class ActivityRun:
         agent = self._agents[attempt.step.agent]
         try:
             result = await carry_out(agent, record.task.direction, call)
+        except UnusableAnswerError as unusable:
+            event: StepCompleted | StepFailed = attempt.failed(str(unusable), self._start_by())
+            self._keep_if_done_once(call, unusable)
         except PermanentError as refusal:
-            event: StepCompleted | StepFailed = attempt.failed(str(refusal), self._start_by())
+            event = attempt.failed(str(refusal), self._start_by())
         else:
             event = attempt.completed(result, self._start_by())
+            if isinstance(event, StepFailed):
+                self._keep_if_done_once(call, event.error)
         try:
             return await self._record(event, call.complete_by)
         except UnwritableError as error:
+            self._keep_if_done_once(call, error)
             return await self._record(attempt.unwritable(error, self._start_by()), call.complete_by)
+
+    @staticmethod
+    def _keep_if_done_once(call: AgentCall, fault: object) -> None:
+        """Leave a step that was done, and must not be repeated, as it is: to call it refused would repeat it.
+
+        Raises `TransientError`: its outcome can't be recorded, so the Supervisor holds the task.
+        """
+        if not call.idempotent:
+            raise TransientError(f"it was done, but {fault}")
 
     async def _request(self, attempt: StepAttempt, record: TaskRecord) -> tuple[Outcome, TaskRecord | None]:
         request = attempt.agent_request(record)
@@ -181,14 +195,18 @@ class ActivityRun:
         """Tell how the task stands; more runs are asked for only where this one has begun what it could."""
         if self._lost_by is not None:
             return ended(self._lost_by)
-        may_ask = self._has_begun or not self._share
+        may_ask = bool(self._begun) or not self._share
         left = self._plan(self._newest, self._ports.clock.now(), is_first=False, may_share=True).left
         ready = len(left) if may_ask else 0
         return progress_of(self._newest, self._runner.epoch, ready=ready, at_once=self._runner.at_once)
 
     def _follow(self, *, is_first: bool, may_share: bool) -> Follow:
         def follow(record: TaskRecord, now: datetime) -> Sequence[Event]:
-            events = self._plan(record, now, is_first=is_first, may_share=may_share).events
+            try:
+                events = self._plan(record, now, is_first=is_first, may_share=may_share).events
+            except Exception:  # noqa: BLE001 - a defect in what follows must not cost a known outcome
+                _log.exception("task %s: what follows could not be planned", self._task)
+                return ()
             self._planned |= {event.start_id for event in events if isinstance(event, StepStarted)}
             return events
 

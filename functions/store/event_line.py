@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from functions.pattern.events import RefusalReason, Refused
+from functions.pattern.events import RefusalReason, Refused, StepStarted
 from functions.pattern.folding import Answer, Told
 from functions.pattern.identity import TaskId
 from functions.pattern.records import TaskRecord
@@ -17,7 +17,8 @@ from functions.pattern.store_ports import Stored
 class Waiting:
     """An event that waits for its answer. Numbers grow in the order of arrival.
 
-    One that `can_wait` is taken along by others, and one to be tried `alone` was in a fold that failed.
+    One that `can_wait` is taken along by others, and one to be tried `alone` was in a fold that failed. One
+    that is `overdue` is not tried again: it only waits to hear whether it was written.
     """
 
     number: int
@@ -25,6 +26,7 @@ class Waiting:
     result: asyncio.Future[Answer | Refused]
     can_wait: bool
     alone: bool = False
+    overdue: Exception | None = None
 
     def answer(self, answer: Answer | Refused) -> None:
         """Answer the event, unless its caller has given up."""
@@ -49,6 +51,14 @@ class Attempt:
     writes: tuple[str, ...]
     events: tuple[Waiting, ...]
     answers: tuple[Answer, ...]
+
+    def is_in(self, stored: Stored) -> bool:
+        """Tell whether it was written: the row names only the latest writes, but each start names itself."""
+        if self.writes[0] in stored.writes:
+            return True
+        started = {step.start_id for step in stored.record.steps}
+        events = [event for answer in self.answers for event in answer.events]
+        return any(isinstance(event, StepStarted) and event.start_id in started for event in events)
 
     def settle(self) -> None:
         """Answer its events: it was written."""
@@ -102,6 +112,17 @@ class EventLine:
         for event in self._events:
             event.can_wait = False
 
+    def expire(self, event: Waiting, error: Exception) -> None:
+        """Let an event's time be over.
+
+        While a write of it is on its way, with starts that follow, its caller has to hear what became of it:
+        a start that stands on the record is the caller's to call.
+        """
+        if event.told.follow is not None and any(event in attempt.events for attempt in self._in_doubt):
+            event.overdue = error
+        else:
+            event.fail(error)
+
     def batch(self) -> tuple[Waiting, ...]:
         """Give the events of the next fold: all, or the first when it has to be tried alone."""
         events = self._open()
@@ -146,9 +167,12 @@ class EventLine:
         When a conflict left the task as it is, another row than the task's was not as expected.
         """
         for attempt in self._in_doubt:
-            if attempt.writes[0] in stored.writes:
+            if attempt.is_in(stored):
                 attempt.settle()
         self._in_doubt = [each for each in self._in_doubt if each.version == stored.version]
+        for event in self._open():
+            if event.overdue is not None:
+                event.fail(event.overdue)
         self.base, self.sure_up_to, self.mends = stored, last, self._conflict == stored.version
 
     def gone(self, last: int) -> None:

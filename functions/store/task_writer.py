@@ -7,6 +7,7 @@ import logging
 from collections.abc import Callable, Sequence
 from contextvars import Context
 from datetime import datetime
+from functools import partial
 from random import Random, SystemRandom
 from typing import Protocol
 
@@ -26,6 +27,8 @@ _log = logging.getLogger(__name__)
 #: Seconds for which an event without a deadline is tried, and which every event is granted beyond it.
 _PATIENCE = 10
 _GRACE = 1
+#: Seconds for which a write may stay on its way beyond that, by the client's own limits.
+_LONGEST_DOUBT = 90
 #: Seconds for which a note waits for an event that takes it along.
 _NOTE_WAITS = 2
 #: Seconds before another try after a conflict or fault: at random, up to a bound that grows.
@@ -118,8 +121,10 @@ class TaskWriter:
             self._lines[task] = EventLine(task, newest(self._remembered.find(task), read))
         event = self._lines[task].join(told, can_wait=can_wait)
         error = TransientError(f"task {task}: {type(told.event).__name__} could not be recorded in time")
-        timer = asyncio.get_running_loop().call_later(seconds + _GRACE, event.fail, error)
-        event.result.add_done_callback(lambda _: timer.cancel())
+        loop, line = asyncio.get_running_loop(), self._lines[task]
+        for after, end in ((0, partial(line.expire, event)), (_LONGEST_DOUBT, event.fail)):
+            timer = loop.call_later(seconds + _GRACE + after, end, error)
+            event.result.add_done_callback(partial(_cancel, timer))
         return event
 
     def _hurry(self, task: TaskId) -> None:
@@ -229,6 +234,10 @@ class TaskWriter:
             answers=tuple(answers[:count]),
         )
         return attempt, transaction
+
+
+def _cancel(timer: asyncio.TimerHandle, _: object) -> None:
+    timer.cancel()
 
 
 def _log_lost(task: TaskId, event: Event, result: asyncio.Future[Answer | Refused]) -> None:

@@ -13,7 +13,7 @@ from tests.unit.agents.test_queued import Bench
 async def test_request_whose_begin_outlasts_complete_by_is_not_carried_out(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The store takes up to 30 s; the Supervisor ends the epoch meanwhile, and an operator says "not done"."""
+    """The store takes up to 30 s; meanwhile the epoch ends, and an operator says "not done"."""
     monkeypatch.setattr(sent_once, "_FIRST_WAIT", 0)
     bench = Bench()
     begin = bench.requests.begin

@@ -29,9 +29,7 @@ async def test_outcome_is_recorded_though_the_definition_has_got_a_step(*, idemp
     rows: object = process.rows
     store = TableStateStore(rows, process.writer, RecordingAnnouncer())  # type: ignore[arg-type]
     agents = {each.agent: process.agents for each in deployed.steps}
-    runs = RunSteps(
-        fake_ports(store=store, clock=process.clock), agents, Registry((deployed,), {}), limits()
-    )
+    runs = RunSteps(fake_ports(store=store, clock=process.clock), agents, Registry((deployed,), {}), limits())
     await runs.run(RunInput(task=TASK, epoch=1, number=1, share=False))
     assert process.agents.steps[0] == "pay"
     assert process.step("pay").state is StepState.COMPLETED

@@ -29,7 +29,12 @@ async def test_start_that_is_written_after_the_outcomes_own_time_is_called(
         step("pick", complete_within=0.05), step("pay", "pick", idempotent=idempotent), name="line-2"
     )
     process = Process(of)
-    process.agents.behaviours["pick"] = lambda: (process.rows.gate.clear(), {})[1]
+
+    def hang() -> dict[str, object]:
+        process.rows.gate.clear()
+        return {}
+
+    process.agents.behaviours["pick"] = hang
     running = asyncio.create_task(process.run())
     await asyncio.sleep(0.5)  # hung: longer than complete-by and grace
     process.rows.gate.set()

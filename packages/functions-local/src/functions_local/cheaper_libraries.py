@@ -13,6 +13,7 @@ import sys
 from collections.abc import Callable
 from datetime import datetime
 from types import SimpleNamespace
+from typing import Any
 
 _DURABLE_MODELS = "azure.durable_functions.models"
 
