@@ -6,7 +6,7 @@ import azure.durable_functions as df
 import azure.functions as func
 
 from functions.settings import load_settings
-from functions.wiring import Wiring, start_telemetry
+from functions.wiring import Wiring, collect_garbage_rarely, start_telemetry
 from functions.workflows.registry import load_registrations
 
 settings = load_settings()
@@ -17,3 +17,5 @@ wiring.prepare()
 app = df.DFApp(http_auth_level=func.AuthLevel.FUNCTION)
 for blueprint in wiring.blueprints():
     app.register_functions(blueprint)
+
+collect_garbage_rarely()

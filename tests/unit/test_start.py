@@ -30,11 +30,11 @@ LATER = {
 
 #: The functions are registered, and nothing is connected to.
 _START = """
-import sys
+import gc, sys
 from functions.wiring import Wiring
 Wiring.prepare = lambda self: None
 import function_app
-print(len(function_app.app.get_functions()), *sys.modules)
+print(gc.get_threshold()[0], gc.get_freeze_count(), len(function_app.app.get_functions()), *sys.modules)
 """
 
 
@@ -50,6 +50,8 @@ def test_what_a_start_does_not_need_comes_later() -> None:
         capture_output=True,
         text=True,
     )
-    functions, *modules = started.stdout.split()
+    new_objects, frozen, functions, *modules = started.stdout.split()
     assert int(functions) > 20
+    assert int(new_objects) > 50_000, "garbage is collected often: a seventh of a busy process's time"
+    assert int(frozen) > 0
     assert LATER.isdisjoint(modules), sorted(LATER.intersection(modules))

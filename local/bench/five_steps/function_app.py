@@ -6,7 +6,7 @@ import azure.durable_functions as df
 import azure.functions as func
 
 from functions.settings import load_settings
-from functions.wiring import Wiring
+from functions.wiring import Wiring, collect_garbage_rarely
 from local.bench.five_steps.workflow import REGISTRATION
 
 wiring = Wiring(load_settings(), (REGISTRATION,))
@@ -15,3 +15,5 @@ wiring.prepare()
 app = df.DFApp(http_auth_level=func.AuthLevel.FUNCTION)
 for blueprint in wiring.blueprints():
     app.register_functions(blueprint)
+
+collect_garbage_rarely()
