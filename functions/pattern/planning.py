@@ -133,14 +133,16 @@ def taken_up(record: TaskRecord, runner: Runner) -> tuple[StepRecord, ...]:
     )
 
 
-def started_by(record: TaskRecord, runner: Runner, start_ids: Container[StartId]) -> tuple[StepName, ...]:
+def started_by(
+    record: TaskRecord, runner: Runner, start_ids: Container[StartId | None]
+) -> tuple[StepName, ...]:
     """Name the steps under way whose starts on record have one of the ids: they are their maker's to call."""
     if not _is_held(record, runner):
         return ()
     return tuple(
         step.name
         for step in record.steps
-        if step.start_id is not None and step.start_id in start_ids and _is_under_way(step, record)
+        if step.activity == runner.activity and step.start_id in start_ids and _is_under_way(step, record)
     )
 
 

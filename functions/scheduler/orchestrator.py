@@ -20,7 +20,7 @@ SCHEDULER = "scheduler"
 RUN_STEPS_ACTIVITY = "run_steps"
 
 #: A reply that was recorded in time may wake its Scheduler a moment after its complete-by.
-_REPLY_ARRIVES_WITHIN = timedelta(seconds=10)
+_REPLY_ARRIVES_WITHIN = timedelta(seconds=5)
 
 #: How the SDK (1.7) tells that an instance has ended, or is not known.
 _HAS_ENDED = ("is gone", "No instance with ID")

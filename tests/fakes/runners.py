@@ -60,13 +60,14 @@ def make_runs(
     *,
     requests: RecordedRequests | None = None,
     bounds: RunLimits | None = None,
+    process: str = "id",
 ) -> RunSteps:
-    """Create the activity; its start ids and tokens are `id-0000000000001` and so on."""
+    """Create the activity of a process; its start ids and tokens are `id-0000000000001` and so on."""
     numbers = count(1)
     ports = fake_ports(
         store=store,
         clock=clock,
         agent_messages=requests or RecordedRequests(),
-        new_id=lambda: f"id-{next(numbers):013}",
+        new_id=lambda: f"{process}-{next(numbers):013}",
     )
     return RunSteps(ports, agents, registry, bounds or limits())

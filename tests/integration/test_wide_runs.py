@@ -49,7 +49,12 @@ async def test_every_step_is_called_once_and_done(make_process: MakeProcess, ste
     processes: list[Process] = [make_process() for _ in range(count)]
     await processes[0].store.admit(pending(definition))
     registry = Registry((definition,), {})
-    await _schedule([make_runs(each.store, agents, registry, each.clock) for each in processes])
+    await _schedule(
+        [
+            make_runs(each.store, agents, registry, each.clock, process=f"p{number}")
+            for number, each in enumerate(processes)
+        ]
+    )
     record = (await processes[0].read(TASK)).record
     assert sorted(agent.steps) == sorted(each.name for each in definition.steps)
     assert (record.task.process_state, record.task.epoch) == (ProcessState.PROCESSED, FIRST)

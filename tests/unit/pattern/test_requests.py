@@ -64,3 +64,9 @@ def test_size_is_bounded_and_named() -> None:
     assert _refusal({"text": "x" * (room + 1)}) == (
         f"its request has {MOST + 1} bytes; at most {MOST} can be sent"
     )
+
+
+def test_fault_behind_a_list_without_any_is_found() -> None:
+    """The whole request is looked through."""
+    with pytest.raises(PermanentError, match=r"request\.weight is inf"):
+        request_bytes({"items": [1, "a", None], "weight": float("inf")})

@@ -91,7 +91,7 @@ def test_replies_can_come_from_the_first_episode_on() -> None:
 
 def test_reply_is_waited_for_until_a_moment_after_complete_by(requesting: Instance) -> None:
     """What is not asked for yet is not waited for."""
-    assert _times(requesting) == ["2026-11-21T10:00:40"]
+    assert _times(requesting) == ["2026-11-21T10:00:35"]
     assert requesting.output is None
 
 
@@ -127,7 +127,7 @@ def test_one_timer_waits_for_the_latest_reply(requesting: Instance) -> None:
     assert requesting.reply("reply:pay:1", runs=1) == [2]
     assert [timer["isCanceled"] for timer in requesting.timers] == [True]
     requesting.end(2, awaited={"print": IN_A_MINUTE})
-    assert _times(requesting)[1:] == ["2026-11-21T10:01:10"]
+    assert _times(requesting)[1:] == ["2026-11-21T10:01:05"]
     requesting.fire_timer()
     assert requesting.output == "Processing"
 
@@ -138,7 +138,7 @@ def test_later_limit_replaces_the_timer() -> None:
     instance.begin()
     instance.end(1, runs=1, awaited={"pay": IN_30_SECONDS})
     instance.end(2, awaited={"pay": IN_30_SECONDS, "print": IN_A_MINUTE})
-    assert _times(instance) == ["2026-11-21T10:00:40", "2026-11-21T10:01:10"]
+    assert _times(instance) == ["2026-11-21T10:00:35", "2026-11-21T10:01:05"]
     assert [timer["isCanceled"] for timer in instance.timers] == [True, False]
     assert instance.output is None
 
