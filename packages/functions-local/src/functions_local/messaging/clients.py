@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from azure.servicebus import ServiceBusMessage
 from azure.servicebus.aio import ServiceBusClient, ServiceBusSender
@@ -45,16 +46,18 @@ class Connections:
 
     def _make(self, connection: str, used_by: str) -> ServiceBusClient:
         # retry_total=0: the triggers reconnect by themselves, without limit, and log each outage once.
+        # One context for all: without it each link loads the certificates again, 60 ms of the event loop.
+        options: dict[str, Any] = {"retry_total": 0, "ssl_context": ssl.create_default_context()}
         if text := self._setting(connection):
             try:
-                return ServiceBusClient.from_connection_string(text, retry_total=0)
+                return ServiceBusClient.from_connection_string(text, **options)
             except ValueError as error:
                 raise StartError(
                     f"the setting {connection}, used by {used_by}, is not a connection string: {error}"
                 ) from error
         if namespace := self._setting(f"{connection}__fullyQualifiedNamespace"):
             self._credential = self._credential or _developers_login()
-            return ServiceBusClient(namespace, self._credential, retry_total=0)
+            return ServiceBusClient(namespace, self._credential, **options)
         raise StartError(f"{used_by} needs the setting {connection}: {how_to_set(connection)}")
 
     def _setting(self, name: str) -> str | None:
