@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from datetime import datetime
 from typing import Annotated, Any, cast
 
-from pydantic import BaseModel, ConfigDict, Field, SkipValidation, create_model
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SkipValidation, create_model
 from pydantic.config import JsonDict
 
+from functions.pattern.answers import error_for_caller
 from functions.pattern.definition import Workflow
 from functions.pattern.identity import TASK_ID_PATTERN, TaskId
 from functions.pattern.messages import CorrelationId
@@ -66,8 +68,12 @@ def batch_model(workflow: Workflow) -> type[BaseModel]:
     )
 
 
+def _read_answer(recorded: bytes | None) -> Any:
+    return None if recorded is None else json.loads(recorded)
+
+
 class OrderView(BaseModel):
-    """How far an order is, read from its task's record; times are UTC."""
+    """How far an order is, read from its task's record; times are UTC. A processed one may have an answer."""
 
     model_config = ConfigDict(from_attributes=True)
 
@@ -78,7 +84,8 @@ class OrderView(BaseModel):
     finished_at: datetime | None = read_from("task", "finished_at")
     correlation_id: str | None = read_from("order", "correlation_id")
     steps: list[StepView]
-    last_error: str | None = read_from("task", "last_error")
+    last_error: Annotated[str | None, BeforeValidator(error_for_caller)] = Field(validation_alias="task")
+    answer: Annotated[dict[str, Any] | None, BeforeValidator(_read_answer)] = read_from("task", "answer")
 
 
 def location_of(workflow: Workflow, task: TaskId) -> str:
@@ -135,6 +142,7 @@ def order_example(workflow: Workflow) -> dict[str, Any]:
             for step in workflow.steps
         ],
         "last_error": None,
+        "answer": None,
     }
 
 

@@ -30,6 +30,9 @@ RequestMaker = Callable[[Any, Results], Json]
 #: Tells whether the order needs the step, by its payload and the results.
 Condition = Callable[[Any, Results], bool]
 
+#: Makes what the caller is answered when the task is processed, out of the payload and all results.
+AnswerMaker = Callable[[Any, Results], Json]
+
 #: The fields a submission carries beside the payload; a payload can't use their names.
 ENVELOPE_FIELDS = frozenset({"id", "reply_to", "correlation_id"})
 
@@ -68,7 +71,8 @@ class Workflow:
     """A set of steps that must succeed as a whole. Raises `DefinitionError` when it can't work.
 
     `on_failure` is for a step that is refused, `on_exhausted` for recoveries that are used up. Lists may
-    stand for tuples and sets, and texts for the members of enums.
+    stand for tuples and sets, and texts for the members of enums. `answer` is pure; without it, a caller
+    sees nothing of the results.
     """
 
     name: str
@@ -78,6 +82,7 @@ class Workflow:
     on_failure: Remedy = Remedy.HOLD
     on_exhausted: Remedy = Remedy.HOLD
     version: int = 1
+    answer: AnswerMaker | None = None
 
     def __post_init__(self) -> None:
         self._read_fields()

@@ -101,6 +101,7 @@ def next_epoch(
         not_before=not_before,
         finished_at=None,
         last_error=reason,
+        answer=None,
     )
     return replace(record, task=opened, history=(*record.history, closed))
 

@@ -1,4 +1,4 @@
-"""What a step's `request` and `when` get of the steps before it."""
+"""What a definition's functions get of the steps: a step's `request` and `when`, a workflow's `answer`."""
 
 from __future__ import annotations
 
@@ -27,6 +27,11 @@ def results_of(workflow: Workflow, record: TaskRecord, step: StepName) -> dict[S
     So the result of a step that may or may not have ended by then is never there by chance.
     """
     return _Results({name: _result(record.step(name)) for name in _needed(workflow, step)}, step)
+
+
+def all_results(record: TaskRecord) -> dict[StepName, Any]:
+    """Give the results of all steps; None for a skipped one."""
+    return {step.name: _result(step) for step in record.steps}
 
 
 def _needed(workflow: Workflow, step: StepName) -> tuple[StepName, ...]:

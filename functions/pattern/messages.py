@@ -93,7 +93,7 @@ class SchedulerRequest(_Message):
 
 
 class AnnouncementMessage(_Message):
-    """A notice to a caller, or an alert to the operator. `at` is UTC."""
+    """A notice to a caller, `completed` with its `answer`, or an alert to the operator. `at` is UTC."""
 
     schema_version: Literal[1] = 1
     kind: AnnouncementKind
@@ -104,6 +104,7 @@ class AnnouncementMessage(_Message):
     at: datetime
     correlation_id: CorrelationId | None = None
     reason: str | None = None
+    answer: dict[str, Any] | None = None
 
 
 def announcement_message(announcement: Announcement) -> AnnouncementMessage:
@@ -117,6 +118,7 @@ def announcement_message(announcement: Announcement) -> AnnouncementMessage:
         at=announcement.at,
         correlation_id=announcement.correlation_id,
         reason=announcement.reason,
+        answer=None if announcement.answer is None else dict(announcement.answer),
     )
 
 

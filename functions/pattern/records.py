@@ -16,6 +16,9 @@ from functions.pattern.states import (
     Way,
 )
 
+#: An answer is kept in the task's row, and goes out with a notice.
+MAX_ANSWER_BYTES = 16 * 1024
+
 #: A step's result is kept in one property of its row, which holds 64 KiB (Table Storage) at most.
 MAX_RESULT_BYTES = 24 * 1024
 
@@ -53,7 +56,8 @@ class Task:
 
     `failure_count` counts the recoveries since the task was submitted, resubmitted or changed its direction.
     `not_before` is when a Scheduler may take it up after an extended wait. `sent` are the latest that were
-    sent.
+    sent. `answer` is JSON bytes, and only there while it is `Processed`; `last_error` then says why it is
+    missing.
     """
 
     order_id: TaskId
@@ -68,6 +72,7 @@ class Task:
     not_before: datetime | None = None
     finished_at: datetime | None = None
     last_error: str | None = None
+    answer: bytes | None = field(default=None, repr=False)
     sent: tuple[SentAnnouncement, ...] = ()
 
 

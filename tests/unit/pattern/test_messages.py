@@ -153,6 +153,7 @@ def test_announcement_comes_back_from_the_wire() -> None:
         "epoch": 1,
         "correlation_id": "c-1",
         "reason": "still overdue",
+        "answer": None,
     }
     assert message.at == alert.at
 
