@@ -51,7 +51,9 @@ _MOST_STEPS = 90
 class Step:
     """One unit of work, done by one Agent, which can `undo` it or not. `complete_within` is in seconds.
 
-    `request` and `when` are pure. A step whose `when` is false is `Skipped`; the steps that need it go on.
+    `request`, `when` and `undo_request` are pure. A step whose `when` is false is `Skipped`; the steps that
+    need it go on. `undo_request` gets the step's own result, too, None where it is unknown; without it, an
+    undo gets the request of the do.
     A step that is not `idempotent` is never run twice: if its outcome is unknown, the task goes to `Error`.
     """
 
@@ -64,6 +66,7 @@ class Step:
     idempotent: bool = True
     when: Condition | None = None
     via: Way = Way.ACTIVITY
+    undo_request: RequestMaker | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,6 +116,8 @@ class Workflow:
             object.__setattr__(self, field, value)
 
     def _read_step(self, step: Step) -> Step:
+        if step.undo_request is not None and not step.undo:
+            raise self._error(f"step '{step.name}' has undo_request, but no undo: add undo=True")
         try:
             return replace(
                 step,

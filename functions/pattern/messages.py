@@ -131,7 +131,9 @@ class _AgentMessage(_Message):
     """What a reply echoes of its request."""
 
     schema_version: Literal[1, 2] = Field(
-        2, description="2, or 1 of requests before `idempotent`; another number means another schema."
+        2,
+        description="2, or 1 of requests without `idempotent` and `result`; another number means another"
+        " schema.",
     )
     task_id: TaskIdField = Field(description="The task; a reply echoes it.")
     step: StepField = Field(description="The task's step; a reply echoes it.")
@@ -162,7 +164,11 @@ class AgentRequest(_AgentMessage):
         description="Whether the service may be called again. `false`: it is called once, also when the"
         " request arrives again. Always `true` in schema 1.",
     )
-    request: dict[str, Any] = Field(description="What to do, as the workflow's step says it.")
+    request: dict[str, Any] = Field(description="What to do or to undo, as the workflow's step says it.")
+    result: dict[str, Any] | None = Field(
+        None,
+        description="Of an undo: the result of the do, null where that is unknown. Not in schema 1.",
+    )
 
 
 class AgentReply(_AgentMessage):

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, TypedDict
 
-from functions.pattern.definition import Step, Workflow
+from functions.pattern.definition import Json, Step, Workflow
 from functions.pattern.errors import UnwritableError
 from functions.pattern.events import StepCompleted, StepFailed
 from functions.pattern.identity import Epoch, SchedulerId, StepName, TaskId, effect_key, scheduler_id
-from functions.pattern.inputs import results_of
+from functions.pattern.inputs import result_of, results_of, undo_results_of
 from functions.pattern.messages import AgentRequest
 from functions.pattern.ports import AgentCall
 from functions.pattern.records import MAX_RESULT_BYTES, TaskRecord
@@ -54,14 +54,21 @@ class StepAttempt:
         complete_by = record.step(self.step.name).complete_by
         if complete_by is None:
             raise ValueError(f"task {self.task} step {self.step.name} runs without a complete-by")
-        results = results_of(self.workflow, record, self.step.name)
+        undoes = record.task.direction is Direction.UNDO
         return AgentCall(
             task=self.task,
             effect_key=effect_key(self.task, self.step.name, record.task.direction),
-            request=self.step.request(self._payload(record), results),
+            request=self._request(record),
             complete_by=complete_by,
-            idempotent=self.step.idempotent or record.task.direction is Direction.UNDO,
+            idempotent=self.step.idempotent or undoes,
+            result=result_of(record.step(self.step.name)) if undoes else None,
         )
+
+    def _request(self, record: TaskRecord) -> Json:
+        payload = self._payload(record)
+        if record.task.direction is Direction.UNDO and self.step.undo_request is not None:
+            return self.step.undo_request(payload, undo_results_of(self.workflow, record, self.step.name))
+        return self.step.request(payload, results_of(self.workflow, record, self.step.name))
 
     def agent_request(self, record: TaskRecord) -> AgentRequest:
         """Make the request to an Agent behind a queue; made again, it is the same, with the same token."""
@@ -76,6 +83,7 @@ class StepAttempt:
             complete_by=call.complete_by,
             idempotent=call.idempotent,
             request=dict(call.request),
+            result=None if call.result is None else dict(call.result),
         )
 
     def completed(
