@@ -160,7 +160,7 @@ class Wiring:
         complete = partial(answered, self._registry)
         writer = TaskWriter(rows, clock=clock, new_id=new_id, complete=complete)
         announcer = Announcer(writer, announcements=messages, requests=messages, clock=clock)
-        store = TableStateStore(rows, writer, CountedChanges(announcer, self._registry))
+        store = TableStateStore(rows, writer, CountedChanges(announcer))
         return Ports(
             clock=clock,
             new_id=new_id,
@@ -195,7 +195,6 @@ class Wiring:
 
         return operators_application(
             self._ports,
-            self._registry,
             self._store_figures,
             self._bus_figures,
             guard=self._guard(key_name="operator"),
@@ -234,7 +233,7 @@ class Wiring:
         return scheduler_blueprint(
             RunSteps(ports, self._agents, registry, limits),
             RequestTaker(ports),
-            ReplyTaker(ports, registry, limits),
+            ReplyTaker(ports, limits),
         )
 
     def _make_agents(self, registrations: Sequence[Registration]) -> dict[str, Agent]:

@@ -10,12 +10,10 @@ from functions.pattern.inputs import all_results
 from functions.pattern.records import MAX_ANSWER_BYTES, Task, TaskRecord
 from functions.pattern.requests import json_bytes
 from functions.pattern.states import ProcessState
+from functions.pattern.texts import MAX_ERROR_BYTES, bounded
 
 #: All that a caller is told of an answer that could not be made; the rest may hold what is not for callers.
 _NO_ANSWER = "its answer can't be given"
-
-#: Characters of an exception's text that are recorded.
-_MOST_CHARACTERS = 500
 
 
 def answered(registry: Registry, record: TaskRecord) -> TaskRecord:
@@ -27,7 +25,7 @@ def answered(registry: Registry, record: TaskRecord) -> TaskRecord:
     except Exception as defect:  # noqa: BLE001 - whatever a definition's function raises
         answer, error = None, f"{type(defect).__name__}: {defect}"
     if error is not None:
-        error = f"{_NO_ANSWER}: {error}"[:_MOST_CHARACTERS]
+        error = bounded(f"{_NO_ANSWER}: {error}", MAX_ERROR_BYTES)
     return replace(record, task=replace(record.task, answer=answer, last_error=error))
 
 

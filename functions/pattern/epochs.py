@@ -20,8 +20,16 @@ from functions.pattern.events import (
     SupervisorEvent,
 )
 from functions.pattern.identity import Epoch
-from functions.pattern.records import EpochRecord, LostMessage, SentAnnouncement, TaskRecord
+from functions.pattern.records import (
+    EpochRecord,
+    LostMessage,
+    PastStep,
+    SentAnnouncement,
+    StepRecord,
+    TaskRecord,
+)
 from functions.pattern.states import Direction, EpochEnd, ProcessState, Remedy, StepState
+from functions.pattern.texts import MAX_PAST_ERROR_BYTES, bounded
 
 FINAL = frozenset({ProcessState.PROCESSED, ProcessState.ERROR, ProcessState.COMPENSATED})
 
@@ -85,7 +93,7 @@ def next_epoch(
         process_state=task.process_state,
         direction=task.direction,
         locked_by=task.locked_by,
-        steps=tuple(replace(step, result=None, token=None) for step in record.steps),
+        steps=tuple(map(_past, record.steps)),
         last_error=task.last_error,
         traceparent=None if isinstance(event, StepFailed) else event.traceparent,
     )
@@ -104,6 +112,18 @@ def next_epoch(
         answer=None,
     )
     return replace(record, task=opened, history=(*record.history, closed))
+
+
+def _past(step: StepRecord) -> PastStep:
+    return PastStep(
+        name=step.name,
+        state=step.state,
+        complete_by=step.complete_by,
+        started_at=step.started_at,
+        finished_at=step.finished_at,
+        epoch=step.epoch,
+        error=None if step.error is None else bounded(step.error, MAX_PAST_ERROR_BYTES),
+    )
 
 
 def undoing(record: TaskRecord, now: datetime) -> TaskRecord:
@@ -161,7 +181,7 @@ def supervised(record: TaskRecord, event: SupervisorEvent, now: datetime) -> Tas
 
 
 def _given_up(record: TaskRecord, event: GivenUp, now: datetime) -> TaskRecord:
-    if event.hold or record.order.on_exhausted is Remedy.HOLD:
+    if event.hold or record.order.shape.on_exhausted is Remedy.HOLD:
         return finished(record, ProcessState.ERROR, now, error=event.reason)
     opened = next_epoch(record, event, now, ended_by=EpochEnd.EXHAUSTED, who=_SUPERVISOR, reason=event.reason)
     return undoing(opened, now)

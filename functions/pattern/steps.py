@@ -21,6 +21,7 @@ from functions.pattern.events import (
 from functions.pattern.identity import StepName
 from functions.pattern.records import StepRecord, TaskRecord
 from functions.pattern.states import Direction, EpochEnd, ProcessState, Remedy, StepState
+from functions.pattern.texts import MAX_ERROR_BYTES, bounded
 
 #: The state of a step that is under way, and of one that is done, in each direction.
 UNDER_WAY = {Direction.DO: StepState.RUNNING, Direction.UNDO: StepState.UNDOING}
@@ -128,13 +129,13 @@ def _complete(record: TaskRecord, event: StepCompleted, now: datetime) -> TaskRe
 
 
 def _fail(record: TaskRecord, event: StepFailed, now: datetime) -> TaskRecord:
-    step = record.step(event.step)
+    step, fault = record.step(event.step), bounded(event.error, MAX_ERROR_BYTES)
     if record.task.direction is Direction.UNDO:
-        stuck = record.with_step(replace(step, error=event.error))
-        return finished(stuck, ProcessState.ERROR, now, error=f"undo of {event.step}: {event.error}")
-    failed = record.with_step(replace(_ended(step, StepState.FAILED, now), error=event.error))
-    reason = f"{event.step}: {event.error}"
-    if record.order.on_failure is Remedy.HOLD:
+        stuck = record.with_step(replace(step, error=fault))
+        return finished(stuck, ProcessState.ERROR, now, error=f"undo of {event.step}: {fault}")
+    failed = record.with_step(replace(_ended(step, StepState.FAILED, now), error=fault))
+    reason = f"{event.step}: {fault}"
+    if record.order.shape.on_failure is Remedy.HOLD:
         return finished(failed, ProcessState.ERROR, now, error=reason)
     opened = next_epoch(failed, event, now, ended_by=EpochEnd.REFUSED, who="scheduler", reason=reason)
     return undoing(opened, now)

@@ -106,7 +106,7 @@ class LifeOfATask(RuleBasedStateMachine):
         """Do what the rightful Scheduler does next, so that tasks get far; an Agent may stay silent."""
         epoch = self.record.task.epoch
         self._tell(self._timed(claimed(epoch), 10))
-        for name in ready_steps(self.workflow, self.record):
+        for name in ready_steps(self.record):
             if self.record.step(name).epoch != epoch:
                 self._tell(self._timed(started(name, epoch), 10))
                 if outcome is not None and self.record.step(name).epoch == epoch:
@@ -157,7 +157,7 @@ class LifeOfATask(RuleBasedStateMachine):
         all_done = all(each.state is StepState.COMPLETED for each in self.record.steps)
         assert all_done is (self.record.task.process_state is ProcessState.PROCESSED)
         if self.record.task.process_state is ProcessState.COMPENSATED:
-            undoable = [each for each in self.record.steps if each.undo and each.started_at is not None]
+            undoable = [each for each in self.record.steps if each.shape.undo and each.started_at is not None]
             assert all(each.state is StepState.UNDONE for each in undoable)
 
     @invariant()
@@ -180,7 +180,7 @@ class LifeOfATask(RuleBasedStateMachine):
         for each in self.record.steps:
             if each.state in {StepState.UNDOING, StepState.UNDONE}:
                 assert each.started_at is not None
-                assert each.undo
+                assert each.shape.undo
                 assert self.record.task.direction is Direction.UNDO
 
     @invariant()
@@ -209,7 +209,7 @@ class LifeOfATask(RuleBasedStateMachine):
         for old, new in zip(before.steps, now.steps, strict=True):
             if new.started_at != old.started_at:
                 self.dispatched = [name for name in self.dispatched if name != new.name] + [new.name]
-                self.once_only_begun += 0 if new.idempotent else 1
+                self.once_only_begun += 0 if new.shape.idempotent else 1
         self.once_only_begun = 0 if isinstance(event, Resubmitted) else self.once_only_begun
         assert self.once_only_begun <= 1
 
