@@ -44,11 +44,6 @@ class Written:
         self.record = record
         self._check(admission(record, "w" * 8))
 
-    @property
-    def state(self) -> ProcessState:
-        """Look at the task's state."""
-        return self.record.task.process_state
-
     def tell(self, event: Event, at: float) -> None:
         """Have the task take an event, and write that."""
         folded = fold(self.record, [Told(event)], after(at))
@@ -111,9 +106,9 @@ def test_widest_task_with_the_longest_texts_is_written_to_its_end(character: str
         written.tell(event, at)
         assert len(written.record.history) == min(number + 1, POLICY.threshold)
         at += 1000
-    assert written.state is ProcessState.ERROR
+    assert written.record.task.process_state is ProcessState.ERROR
     written.tell(resubmission(written.record.task.epoch), at)
-    assert written.state is ProcessState.PENDING
+    assert len(written.record.history) == POLICY.threshold + 1
 
 
 @each_text
