@@ -27,7 +27,7 @@ from functions.operations.alerts.alerts import Alerts
 from functions.operations.alerts.queues import QUEUES
 from functions.operations.blueprint import operations_blueprint
 from functions.operations.housekeeping import Housekeeping
-from functions.pattern.answers import answered
+from functions.pattern.answering import answered
 from functions.pattern.breaker import BreakerPolicy
 from functions.pattern.definition import Registry
 from functions.pattern.ports import Agent, Ports

@@ -1,4 +1,4 @@
-"""Accepts orders: gives them ids, checks whether they are recorded already, and submits them."""
+"""Accepts what callers submit: gives it ids, checks whether it is recorded already, and sends it on."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from functions.pattern.records import TaskRecord
 from functions.web.callers import Caller
 from functions.web.problems import FieldFault, ProblemError
 
-#: The answer to an order whose id is another order's.
-ID_IS_TAKEN = "Another order is known under this id."
+#: The answer to a submission whose id is another's.
+ID_IS_TAKEN = "Something else is known under this id."
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class Acceptance:
             or stored.record.order.workflow != workflow.name
             or not caller.may_see(stored.record.order.submitter)
         ):
-            raise ProblemError(HTTPStatus.NOT_FOUND, "No order is recorded under this id (yet).")
+            raise ProblemError(HTTPStatus.NOT_FOUND, f"No {workflow.noun} is recorded under this id (yet).")
         return stored.record
 
     def draft(self, workflow: Workflow, task: TaskId | None, body: BaseModel, caller: Caller) -> Draft:

@@ -41,7 +41,7 @@ _ACTION: dict[str, Any] = {
 
 TaskIdPath = Annotated[
     str,
-    Path(pattern=TASK_ID_PATTERN, description="The task's id, which is its order's", examples=["order-1"]),
+    Path(pattern=TASK_ID_PATTERN, description="The task's id, as its caller named it", examples=["order-1"]),
 ]
 
 

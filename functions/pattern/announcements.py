@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass
 from datetime import datetime
 
-from functions.pattern.answers import error_for_caller, lacks_answer
+from functions.pattern.answering import error_for_caller, lacks_answer
 from functions.pattern.definition import Json
 from functions.pattern.identity import Epoch, TaskId
 from functions.pattern.records import TaskRecord

@@ -76,7 +76,7 @@ class Workflow:
 
     `on_failure` is for a step that is refused, `on_exhausted` for recoveries that are used up. Lists may
     stand for tuples and sets, and texts for the members of enums. `answer` is pure; without it, a caller
-    sees nothing of the results.
+    sees nothing of the results. `noun` is what callers call one of the `resource`; it is `name` unless given.
     """
 
     name: str
@@ -87,6 +87,7 @@ class Workflow:
     on_exhausted: Remedy = Remedy.HOLD
     version: int = 1
     answer: AnswerMaker | None = None
+    noun: str = ""
     #: What a task of this workflow is made of, as it is recorded with the task.
     shape: Shape = field(init=False, repr=False)
 
@@ -116,7 +117,8 @@ class Workflow:
             }
         except ValueError as fault:
             raise self._error(str(fault)) from None
-        for name, value in {**remedies, "steps": tuple(map(self._read_step, self.steps))}.items():
+        steps = tuple(map(self._read_step, self.steps))
+        for name, value in {**remedies, "steps": steps, "noun": self.noun or self.name}.items():
             object.__setattr__(self, name, value)
 
     def _read_step(self, step: Step) -> Step:

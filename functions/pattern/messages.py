@@ -115,7 +115,7 @@ class AnnouncementMessage(_Message):
 
     schema_version: Literal[1] = 1
     kind: AnnouncementKind
-    order_id: TaskIdField
+    id: TaskIdField
     workflow: str
     state: ProcessState
     epoch: EpochField
@@ -129,7 +129,7 @@ def announcement_message(announcement: Announcement) -> AnnouncementMessage:
     """Write an announcement as a message."""
     return AnnouncementMessage(
         kind=announcement.kind,
-        order_id=announcement.task,
+        id=announcement.task,
         workflow=announcement.workflow,
         state=announcement.state,
         epoch=announcement.epoch,

@@ -10,7 +10,7 @@ import pytest
 from azure.data.tables.aio import TableClient
 
 from functions.pattern.announcements import announcements
-from functions.pattern.answers import answered
+from functions.pattern.answering import answered
 from functions.pattern.definition import Registry
 from functions.pattern.events import AnnouncementSent, RefusalReason, Refused
 from functions.pattern.identity import TaskId

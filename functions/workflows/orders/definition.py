@@ -21,6 +21,7 @@ def _answer(order: OrderPayload, _results: Results) -> Json:
 ORDERS = Workflow(
     name="orders",
     resource="orders",
+    noun="order",
     payload=OrderPayload,
     on_failure=Remedy.HOLD,
     on_exhausted=Remedy.COMPENSATE,

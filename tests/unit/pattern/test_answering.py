@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from functions.pattern.announcements import announcements
-from functions.pattern.answers import answered, error_for_caller
+from functions.pattern.answering import answered, error_for_caller
 from functions.pattern.definition import AnswerMaker, Registry, Results
 from functions.pattern.events import StepSkipped
 from functions.pattern.folding import Fold, Told, fold
