@@ -48,12 +48,22 @@ class SentAnnouncement:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Decision:
+    """How an epoch is to end: by `ended_by` and an undo, or (None) in `Error`; who decided that, and why."""
+
+    who: str
+    reason: str
+    ended_by: EpochEnd | None = None
+    traceparent: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
     """The pattern's state record; times are UTC. `due_at` is when the Supervisor must look at it next.
 
     `failure_count` counts the recoveries since the task was submitted, resubmitted or changed its direction.
     `not_before` is when a Scheduler may take it up after an extended wait. `sent` are the latest that were
-    sent.
+    sent. A `decision` waits for the outcome of what must not be repeated; until then, nothing starts.
     """
 
     order_id: TaskId
@@ -68,6 +78,7 @@ class Task:
     not_before: datetime | None = None
     finished_at: datetime | None = None
     last_error: str | None = None
+    decision: Decision | None = None
     sent: tuple[SentAnnouncement, ...] = ()
 
 

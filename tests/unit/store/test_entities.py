@@ -43,8 +43,8 @@ _IDS = st.from_regex(r"[A-Za-z0-9_-]{1,64}", fullmatch=True)
 _COLUMNS = {
     Order: "CorrelationID Digest OnExhausted OnFailure Payload ReplyTo SubmittedAt Submitter TraceParent"
     " Workflow WorkflowVersion",
-    Task: "CompleteBy Direction DueAt Epoch FailureCount FinishedAt LastError LockedBy NotBefore OrderID"
-    " ProcessState Sent UpdatedAt",
+    Task: "CompleteBy Decision Direction DueAt Epoch FailureCount FinishedAt LastError LockedBy NotBefore"
+    " OrderID ProcessState Sent UpdatedAt",
     StepRecord: "Activity CompleteBy Epoch Error FinishedAt Idempotent Name Result StartId StartedAt State"
     " Token Undo Via",
     EpochRecord: "Direction EndedAt EndedBy Epoch LastError LockedBy ProcessState Reason Steps TraceParent"
