@@ -158,7 +158,7 @@ class Wiring:
         rows = TaskTable(tasks, groups, self._tables.rows(TASKS_TABLE), shards=shards, figures=figures)
         writer = TaskWriter(rows, clock=clock, new_id=new_id)
         announcer = Announcer(writer, announcements=messages, requests=messages, clock=clock)
-        store = TableStateStore(rows, writer, CountedChanges(announcer, self._registry))
+        store = TableStateStore(rows, writer, CountedChanges(announcer))
         return Ports(
             clock=clock,
             new_id=new_id,
@@ -193,7 +193,6 @@ class Wiring:
 
         return operators_application(
             self._ports,
-            self._registry,
             self._store_figures,
             self._bus_figures,
             guard=self._guard(key_name="operator"),
@@ -232,7 +231,7 @@ class Wiring:
         return scheduler_blueprint(
             RunSteps(ports, self._agents, registry, limits),
             RequestTaker(ports),
-            ReplyTaker(ports, registry, limits),
+            ReplyTaker(ports, limits),
         )
 
     def _make_agents(self, registrations: Sequence[Registration]) -> dict[str, Agent]:

@@ -7,13 +7,12 @@ from dataclasses import dataclass
 from http import HTTPStatus
 
 from pydantic import BaseModel
-from pydantic_core import PydanticSerializationError
 
 from functions.pattern.definition import ENVELOPE_FIELDS, Workflow
 from functions.pattern.identity import TaskId
-from functions.pattern.messages import SubmissionMessage, order_of
+from functions.pattern.messages import SubmissionMessage, check_payload
 from functions.pattern.ports import Ports
-from functions.pattern.records import Order, TaskRecord
+from functions.pattern.records import TaskRecord
 from functions.web.callers import Caller
 from functions.web.problems import FieldFault, ProblemError
 
@@ -26,7 +25,6 @@ class Draft:
     """An order that is valid, and not submitted yet. An id that is new can't be recorded already."""
 
     message: SubmissionMessage
-    order: Order
     id_is_new: bool
 
 
@@ -45,9 +43,9 @@ class Acceptance:
         Raises `ProblemError` 409 when another order is recorded under that id.
         """
         draft = self.draft(workflow, task, body, caller)
-        if await self.submit_unless_known(draft) != draft.order.digest:
+        if await self.submit_unless_known(draft) != draft.message.digest:
             raise ProblemError(HTTPStatus.CONFLICT, ID_IS_TAKEN)
-        return draft.order.task
+        return draft.message.task_id
 
     async def find(self, workflow: Workflow, task: TaskId, caller: Caller) -> TaskRecord:
         """Read an order. Raises `ProblemError` 404 when there is none in this resource for this caller."""
@@ -65,8 +63,8 @@ class Acceptance:
 
         Raises `ProblemError` and `PayloadTooLargeError`.
         """
-        fields = body.model_dump(mode="json")
-        reply_to = fields["reply_to"]
+        fields = body.model_dump(mode="json", exclude_unset=True)
+        reply_to = fields.get("reply_to")
         if reply_to is not None and reply_to not in self._reply_queues:
             fault = FieldFault(field="reply_to", reason="not a queue that replies may go to")
             raise ProblemError(HTTPStatus.UNPROCESSABLE_ENTITY, "Some fields are wrong.", errors=[fault])
@@ -77,22 +75,22 @@ class Acceptance:
             submitter=caller.name,
             submitted_at=self._ports.clock.now(),
             reply_to=reply_to,
-            correlation_id=fields["correlation_id"],
+            correlation_id=fields.get("correlation_id"),
         )
         try:
-            order = order_of(message, workflow)
-        except PydanticSerializationError:
+            check_payload(message, workflow)
+        except UnicodeEncodeError:
             # Half of a surrogate pair is JSON, and a plain `str`, but no text that can be kept.
             raise ProblemError(HTTPStatus.UNPROCESSABLE_ENTITY, "Some text is not Unicode.") from None
-        return Draft(message, order, id_is_new=task is None)
+        return Draft(message, id_is_new=task is None)
 
     async def submit_unless_known(self, draft: Draft) -> str | None:
         """Give the digest of the order under this id: one that is recorded, or this, submitted now.
 
         None when the recorded one is another caller's, of which nothing more is told.
         """
-        known = None if draft.id_is_new else await self._ports.store.order(draft.order.task)
+        known = None if draft.id_is_new else await self._ports.store.order(draft.message.task_id)
         if known is not None:
-            return known.digest if known.submitter == draft.order.submitter else None
-        await self._ports.submissions.submit(draft.message, draft.order)
-        return draft.order.digest
+            return known.digest if known.submitter == draft.message.submitter else None
+        await self._ports.submissions.submit(draft.message)
+        return draft.message.digest

@@ -43,7 +43,7 @@ class BatchAcceptance:
         firsts: dict[TaskId, Draft] = {}
         for draft in drafts:
             if isinstance(draft, Draft):
-                firsts.setdefault(draft.order.task, draft)
+                firsts.setdefault(draft.message.task_id, draft)
         limit = asyncio.Semaphore(_CONCURRENCY)
         standing = await asyncio.gather(*(self._submit(draft, limit) for draft in firsts.values()))
         by_id = dict(zip(firsts, standing, strict=True))
@@ -78,18 +78,18 @@ class BatchAcceptance:
             async with limit:
                 return await self._acceptance.submit_unless_known(draft)
         except Exception as error:  # noqa: BLE001 - whatever happens to one order, the others go on
-            return problem_of(error, doing=f"task {draft.order.task}: submitting it in a batch")
+            return problem_of(error, doing=f"task {draft.message.task_id}: submitting it in a batch")
 
     def _answer(
         self, index: int, draft: Draft | Problem, standing: Mapping[TaskId, str | Problem | None]
     ) -> OrderAnswer:
         if isinstance(draft, Problem):
             return OrderAnswer(index=index, status=draft.status, problem=draft)
-        task = draft.order.task
+        task = draft.message.task_id
         digest = standing[task]
         if isinstance(digest, Problem):
             return OrderAnswer(index=index, status=digest.status, id=task, problem=digest)
-        if digest != draft.order.digest:
+        if digest != draft.message.digest:
             conflict = problem(HTTPStatus.CONFLICT, ID_IS_TAKEN)
             return OrderAnswer(index=index, status=conflict.status, id=task, problem=conflict)
         location = location_of(self._workflow, task)

@@ -22,7 +22,7 @@ from functions.pattern.messages import (
     seconds_left,
 )
 from functions.pattern.ports import Clock
-from functions.pattern.records import Order, Task
+from functions.pattern.records import Task
 from functions.pattern.requests import request_bytes
 from functions.pattern.states import AnnouncementKind
 
@@ -37,10 +37,10 @@ class QueuedMessages:
         self._sender = cache(open_sender)
         self._clock = clock
 
-    async def submit(self, message: SubmissionMessage, order: Order) -> None:
+    async def submit(self, message: SubmissionMessage) -> None:
         """Submit an order; its digest in the message id keeps a conflicting one from being dropped."""
         outgoing = Outgoing(
-            message_id=f"{message.task_id}.{order.digest[:_DIGEST_CHARACTERS]}",
+            message_id=f"{message.task_id}.{message.digest[:_DIGEST_CHARACTERS]}",
             body=message.model_dump_json(exclude_none=True).encode(),
             subject=message.workflow,
             correlation_id=message.correlation_id,

@@ -15,7 +15,6 @@ from functions.operations.tasks.actions import Actions
 from functions.operations.tasks.listing import Tasks
 from functions.operations.tasks.query import ListQuery
 from functions.operations.tasks.views import ActionTaken, TaskLine, TaskPage, TaskView
-from functions.pattern.definition import Registry
 from functions.pattern.events import OperatorAction, Resubmitted, UndoRequested
 from functions.pattern.identity import TASK_ID_PATTERN, TaskId
 from functions.pattern.ports import Ports
@@ -60,7 +59,6 @@ class Reason(BaseModel):
 
 def operators_application(
     ports: Ports,
-    registry: Registry,
     store: StoreFigures,
     bus: BusFigures,
     *,
@@ -77,14 +75,14 @@ def operators_application(
     access = Access(reading={Role.OPERATOR}, writing={Role.OPERATOR}, own_pages_only=True)
     guard.protect(app, access, BodyLimits(BodyLimit(_MOST_BODY_BYTES)))
     router = APIRouter(prefix="/api/ops", tags=["operations"], route_class=ReadRoute)
-    _add_tasks(router, ports, registry, trace_url_template)
+    _add_tasks(router, ports, trace_url_template)
     _add_actions(router, Actions(ports, start_within))
     _add_overview(router, OverviewReader(ports), store, bus)
     app.include_router(router)
     return app
 
 
-def _add_tasks(router: APIRouter, ports: Ports, registry: Registry, trace_url_template: str | None) -> None:
+def _add_tasks(router: APIRouter, ports: Ports, trace_url_template: str | None) -> None:
     tasks = Tasks(ports)
 
     @router.get("/tasks", responses=documented_answer(examples.TASK_PAGE) | documented_problems(422, 503))
@@ -101,8 +99,7 @@ def _add_tasks(router: APIRouter, ports: Ports, registry: Registry, trace_url_te
     async def show_task(task_id: TaskIdPath) -> TaskView:
         """Show a task with its steps and its history, and what each action would do to it."""
         record = (await tasks.find(TaskId(task_id))).record
-        workflow = registry.find(record.order.workflow)
-        return TaskView.whole(record, workflow, trace_url_template, ports.clock.now())
+        return TaskView.whole(record, trace_url_template, ports.clock.now())
 
 
 def _add_actions(router: APIRouter, actions: Actions) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from graphlib import CycleError, TopologicalSorter
 from itertools import combinations
 from typing import Any
@@ -15,6 +15,7 @@ from pydantic import BaseModel
 from functions.pattern import written
 from functions.pattern.errors import DefinitionError
 from functions.pattern.identity import StepName
+from functions.pattern.shape import MAX_SHAPE_BYTES, Shape, StepShape
 from functions.pattern.states import Remedy, Way
 
 #: A step's request or result: a JSON object.
@@ -78,11 +79,14 @@ class Workflow:
     on_failure: Remedy = Remedy.HOLD
     on_exhausted: Remedy = Remedy.HOLD
     version: int = 1
+    #: What a task of this workflow is made of, as it is recorded with the task.
+    shape: Shape = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         self._read_fields()
         self._check_names()
         self._check_needs()
+        self._set_shape()
         if self.resource in RESERVED_RESOURCES:
             taken = ", ".join(sorted(RESERVED_RESOURCES))
             raise self._error(
@@ -99,13 +103,13 @@ class Workflow:
         """Replace what may be written in several ways by its one form."""
         try:
             remedies = {
-                field: written.member(field, Remedy, getattr(self, field))
-                for field in ("on_failure", "on_exhausted")
+                name: written.member(name, Remedy, getattr(self, name))
+                for name in ("on_failure", "on_exhausted")
             }
         except ValueError as fault:
             raise self._error(str(fault)) from None
-        for field, value in {**remedies, "steps": tuple(map(self._read_step, self.steps))}.items():
-            object.__setattr__(self, field, value)
+        for name, value in {**remedies, "steps": tuple(map(self._read_step, self.steps))}.items():
+            object.__setattr__(self, name, value)
 
     def _read_step(self, step: Step) -> Step:
         try:
@@ -140,8 +144,27 @@ class Workflow:
             circle = " → ".join(error.args[1])
             raise self._error(f"its steps need each other in a circle: {circle}") from None
 
+    def _set_shape(self) -> None:
+        steps = tuple(map(_shape_of, self.steps))
+        shape = Shape(steps=steps, on_failure=self.on_failure, on_exhausted=self.on_exhausted)
+        if len(shape.written) > MAX_SHAPE_BYTES:
+            raise self._error(f"what is recorded of its steps has more than {MAX_SHAPE_BYTES} bytes")
+        object.__setattr__(self, "shape", shape)
+
     def _error(self, text: str) -> DefinitionError:
         return DefinitionError(f"workflow '{self.name}': {text}")
+
+
+def _shape_of(step: Step) -> StepShape:
+    return StepShape(
+        name=step.name,
+        agent=step.agent,
+        via=step.via,
+        needs=frozenset(step.needs),
+        undo=step.undo,
+        idempotent=step.idempotent,
+        complete_within=step.complete_within,
+    )
 
 
 class Registry:

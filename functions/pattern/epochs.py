@@ -7,8 +7,16 @@ from datetime import datetime
 
 from functions.pattern.events import AnnouncementSent, MessageLost
 from functions.pattern.identity import Epoch
-from functions.pattern.records import EpochRecord, LostMessage, SentAnnouncement, TaskRecord
+from functions.pattern.records import (
+    EpochRecord,
+    LostMessage,
+    PastStep,
+    SentAnnouncement,
+    StepRecord,
+    TaskRecord,
+)
 from functions.pattern.states import Direction, EpochEnd, ProcessState, StepState
+from functions.pattern.texts import MAX_PAST_ERROR_BYTES, bounded
 
 FINAL = frozenset({ProcessState.PROCESSED, ProcessState.ERROR, ProcessState.COMPENSATED})
 
@@ -71,7 +79,7 @@ def next_epoch(
         process_state=task.process_state,
         direction=task.direction,
         locked_by=task.locked_by,
-        steps=tuple(replace(step, result=None, token=None) for step in record.steps),
+        steps=tuple(map(_past, record.steps)),
         last_error=task.last_error,
         traceparent=traceparent,
     )
@@ -97,6 +105,18 @@ def resumed(record: TaskRecord, now: datetime) -> TaskRecord:
     if record.task.direction is Direction.DO and all(step.settled for step in record.steps):
         return finished(record, ProcessState.PROCESSED, now, error=None)
     return record
+
+
+def _past(step: StepRecord) -> PastStep:
+    return PastStep(
+        name=step.name,
+        state=step.state,
+        complete_by=step.complete_by,
+        started_at=step.started_at,
+        finished_at=step.finished_at,
+        epoch=step.epoch,
+        error=None if step.error is None else bounded(step.error, MAX_PAST_ERROR_BYTES),
+    )
 
 
 def undoing(record: TaskRecord, now: datetime) -> TaskRecord:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from functions.pattern.definition import Workflow
 from functions.pattern.identity import StepName
 from functions.pattern.records import StepRecord, TaskRecord
 
@@ -21,17 +20,17 @@ class _Results(dict[StepName, Any]):
         raise KeyError(f"step '{self._step}' gets no result of '{name}': add it to its needs")
 
 
-def results_of(workflow: Workflow, record: TaskRecord, step: StepName) -> dict[StepName, Any]:
+def results_of(record: TaskRecord, step: StepName) -> dict[StepName, Any]:
     """Give the results of exactly the steps that `step` needs, and that these need; None for a skipped one.
 
     So the result of a step that may or may not have ended by then is never there by chance.
     """
-    return _Results({name: _result(record.step(name)) for name in _needed(workflow, step)}, step)
+    return _Results({name: _result(record.step(name)) for name in _needed(record, step)}, step)
 
 
-def _needed(workflow: Workflow, step: StepName) -> tuple[StepName, ...]:
-    """Name all that come before a step, in the workflow's order."""
-    needs = {each.name: each.needs for each in workflow.steps}
+def _needed(record: TaskRecord, step: StepName) -> tuple[StepName, ...]:
+    """Name all that come before a step, in the task's order."""
+    needs = {each.name: each.shape.needs for each in record.steps}
     found: set[StepName] = set()
     waiting = set(needs[step])
     while waiting:

@@ -53,7 +53,7 @@ def supervised(record: TaskRecord, event: SupervisorEvent, now: datetime) -> Tas
             )
             return resumed(recovered, now)
         case GivenUp():
-            held = event.hold or record.order.on_exhausted is Remedy.HOLD
+            held = event.hold or record.order.shape.on_exhausted is Remedy.HOLD
             decision = Decision(
                 ended_by=None if held else EpochEnd.EXHAUSTED,
                 who=_SUPERVISOR,

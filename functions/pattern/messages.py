@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from datetime import datetime
+from functools import cached_property
 from typing import Annotated, Any, Literal
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, StringConstraints
@@ -11,7 +13,7 @@ from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, StringConstrai
 from functions.pattern.announcements import Announcement
 from functions.pattern.definition import NAME_PATTERN, Workflow
 from functions.pattern.errors import PayloadTooLargeError
-from functions.pattern.identity import TASK_ID_PATTERN, EffectKey, Epoch, StepName, TaskId
+from functions.pattern.identity import TASK_ID_PATTERN, Birth, EffectKey, Epoch, StepName, TaskId
 from functions.pattern.records import Order
 from functions.pattern.states import AnnouncementKind, Direction, Outcome, ProcessState
 
@@ -39,7 +41,10 @@ class _Message(BaseModel):
 
 
 class SubmissionMessage(_Message):
-    """An order on its way from the API to the state store. `submitted_at` is UTC."""
+    """An order on its way from the API to the state store. `submitted_at` is UTC.
+
+    The payload has the fields that the caller sent, and no others: what a model adds is not the caller's.
+    """
 
     schema_version: Literal[1] = 1
     task_id: TaskIdField
@@ -50,25 +55,38 @@ class SubmissionMessage(_Message):
     reply_to: str | None = None
     correlation_id: CorrelationId | None = None
 
+    @cached_property
+    def content(self) -> bytes:
+        """Write the payload as JSON: equal content has equal bytes, whatever its fields' order was."""
+        text = json.dumps(self.payload, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+        return text.encode()
 
-def order_of(message: SubmissionMessage, workflow: Workflow) -> Order:
-    """Check the payload and make the order. Raises `pydantic.ValidationError` and `PayloadTooLargeError`.
+    @cached_property
+    def digest(self) -> str:
+        """Make the digest that shows whether two submissions under one id are the same."""
+        return content_digest(self.workflow, self.content, self.reply_to)
 
-    The payload is serialized from its model: equal content has equal bytes, whatever its fields' order was.
-    """
-    payload = workflow.payload.model_validate(message.payload).model_dump_json().encode()
-    if len(payload) > MAX_PAYLOAD_BYTES:
+
+def check_payload(message: SubmissionMessage, workflow: Workflow) -> None:
+    """Check what is to be recorded. Raises `pydantic.ValidationError` and `PayloadTooLargeError`."""
+    if len(message.content) > MAX_PAYLOAD_BYTES:
         raise PayloadTooLargeError(f"payload: more than {MAX_PAYLOAD_BYTES} bytes")
+    workflow.payload.model_validate_json(message.content)
+
+
+def order_of(message: SubmissionMessage, workflow: Workflow, birth: Birth) -> Order:
+    """Check the payload and make the order. Raises `pydantic.ValidationError` and `PayloadTooLargeError`."""
+    check_payload(message, workflow)
     return Order(
         task=message.task_id,
+        birth=birth,
         workflow=workflow.name,
         workflow_version=workflow.version,
-        payload=payload,
-        digest=content_digest(workflow.name, payload, message.reply_to),
+        shape=workflow.shape,
+        payload=message.content,
+        digest=message.digest,
         submitter=message.submitter,
         submitted_at=message.submitted_at,
-        on_failure=workflow.on_failure,
-        on_exhausted=workflow.on_exhausted,
         reply_to=message.reply_to,
         correlation_id=message.correlation_id,
     )
@@ -149,7 +167,7 @@ class AgentRequest(_AgentMessage):
         description="`do`: carry the step out. `undo`: reverse it, and refuse a late `do`."
     )
     effect_key: EffectKey = Field(
-        description="The idempotency key, `{task}/{step}/{direction}`: the same in every attempt."
+        description="The idempotency key, `{task}.{birth}/{step}/{direction}`: the same in every attempt."
     )
     complete_by: AwareDatetime = Field(
         description="From this time on (UTC) nothing may be begun, and no reply is sent,"

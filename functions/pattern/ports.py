@@ -10,9 +10,9 @@ from typing import Any, Protocol, runtime_checkable
 from functions.pattern.agent_requests import AgentRequestRows
 from functions.pattern.announcements import Announcement
 from functions.pattern.definition import Json
-from functions.pattern.identity import EffectKey, Epoch, StepName, TaskId
+from functions.pattern.identity import EffectKey, Epoch, ResourceId, StepName, TaskId, resource_of
 from functions.pattern.messages import AgentReply, AgentRequest, SubmissionMessage
-from functions.pattern.records import Order, Task
+from functions.pattern.records import Task
 from functions.pattern.store_ports import (
     BreakerRows,
     Heartbeat,
@@ -35,7 +35,7 @@ class Clock(Protocol):
 class Submissions(Protocol):
     """The way of an order from the API to the state store."""
 
-    async def submit(self, message: SubmissionMessage, order: Order) -> None:
+    async def submit(self, message: SubmissionMessage) -> None:
         """Hand the order over; when this returns, it is durable."""
 
 
@@ -81,6 +81,11 @@ class AgentCall:
     request: Json
     complete_by: datetime
     idempotent: bool = True
+
+    @property
+    def resource(self) -> ResourceId:
+        """Name what the task makes at the service; a task id alone may have been another task's."""
+        return resource_of(self.effect_key)
 
 
 class Agent(Protocol):

@@ -5,13 +5,22 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
-from functions.pattern.identity import Epoch, SchedulerId, StartId, StepName, TaskId
+from functions.pattern.identity import (
+    Birth,
+    Epoch,
+    ResourceId,
+    SchedulerId,
+    StartId,
+    StepName,
+    TaskId,
+    resource_id,
+)
+from functions.pattern.shape import Shape, StepShape
 from functions.pattern.states import (
     AnnouncementKind,
     Direction,
     EpochEnd,
     ProcessState,
-    Remedy,
     StepState,
     Way,
 )
@@ -22,20 +31,29 @@ MAX_RESULT_BYTES = 24 * 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Order:
-    """What the caller asked for; it never changes. `payload` is JSON bytes, `traceparent` W3C's."""
+    """What the caller asked for, and what the task is made of; it never changes.
+
+    `payload` is JSON bytes, `traceparent` W3C's. The `shape` is the definition's at submission: nothing but
+    it is asked what the steps are. `birth` tells the task from others of its id.
+    """
 
     task: TaskId
+    birth: Birth
     workflow: str
     workflow_version: int
+    shape: Shape = field(repr=False)
     payload: bytes = field(repr=False)
     digest: str
     submitter: str
     submitted_at: datetime
-    on_failure: Remedy = Remedy.HOLD
-    on_exhausted: Remedy = Remedy.HOLD
     reply_to: str | None = None
     correlation_id: str | None = None
     traceparent: str | None = None
+
+    @property
+    def resource(self) -> ResourceId:
+        """Name what the task makes at remote services."""
+        return resource_id(self.task, self.birth)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,13 +105,10 @@ class StepRecord:
     """The state of one step. `result` is JSON bytes; `epoch` is the one that dispatched it last.
 
     `activity` is the number of the `run_steps` that dispatched it, and `start_id` is that one start's own.
-    `undo`, `idempotent` and `via` are the definition's at submission, so that the record says all by itself.
+    Its `shape` is a part of the order's.
     """
 
-    name: StepName
-    undo: bool = False
-    idempotent: bool = True
-    via: Way = Way.ACTIVITY
+    shape: StepShape
     state: StepState = StepState.NOT_STARTED
     complete_by: datetime | None = None
     started_at: datetime | None = None
@@ -106,6 +121,11 @@ class StepRecord:
     start_id: StartId | None = None
 
     @property
+    def name(self) -> StepName:
+        """Name the step."""
+        return self.shape.name
+
+    @property
     def settled(self) -> bool:
         """Tell whether the steps that need it can start: it is done, or not needed itself."""
         return self.state in {StepState.COMPLETED, StepState.SKIPPED}
@@ -113,12 +133,25 @@ class StepRecord:
     @property
     def needs_undo(self) -> bool:
         """Tell whether it may have had an effect that stands: outcome unknown is not "not done"."""
-        return self.undo and self.started_at is not None and self.state is not StepState.UNDONE
+        return self.shape.undo and self.started_at is not None and self.state is not StepState.UNDONE
 
     @property
     def never_twice(self) -> bool:
         """Tell whether it was started, its outcome is unknown, and it must not be started again."""
-        return self.state is StepState.RUNNING and not self.idempotent
+        return self.state is StepState.RUNNING and not self.shape.idempotent
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PastStep:
+    """How a step stood when an epoch ended. It is small: an epoch's steps are kept in one property."""
+
+    name: StepName
+    state: StepState
+    complete_by: datetime | None = None
+    started_at: datetime | None = None
+    finished_at: datetime | None = None
+    epoch: Epoch | None = None
+    error: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,7 +166,7 @@ class EpochRecord:
     process_state: ProcessState
     direction: Direction
     locked_by: SchedulerId | None
-    steps: tuple[StepRecord, ...]
+    steps: tuple[PastStep, ...]
     last_error: str | None = None
     traceparent: str | None = None
 
@@ -161,7 +194,7 @@ class TaskRecord:
     @property
     def queued(self) -> tuple[StepName, ...]:
         """Name the steps whose Agents are reached over queues."""
-        return tuple(step.name for step in self.steps if step.via is Way.QUEUE)
+        return tuple(step.name for step in self.steps if step.shape.via is Way.QUEUE)
 
     def step(self, name: StepName) -> StepRecord:
         """Find a step by its name. Raises `KeyError` when the task has none of that name."""

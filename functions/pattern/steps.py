@@ -22,6 +22,7 @@ from functions.pattern.events import (
 from functions.pattern.identity import StepName
 from functions.pattern.records import Decision, StepRecord, TaskRecord
 from functions.pattern.states import Direction, EpochEnd, ProcessState, Remedy, StepState
+from functions.pattern.texts import MAX_ERROR_BYTES, bounded
 
 #: The state of a step that is under way, and of one that is done, in each direction.
 UNDER_WAY = {Direction.DO: StepState.RUNNING, Direction.UNDO: StepState.UNDOING}
@@ -135,14 +136,14 @@ def _complete(record: TaskRecord, event: StepCompleted, now: datetime) -> TaskRe
 
 
 def _fail(record: TaskRecord, event: StepFailed, now: datetime) -> TaskRecord:
-    step = record.step(event.step)
+    step, fault = record.step(event.step), bounded(event.error, MAX_ERROR_BYTES)
     if record.task.direction is Direction.UNDO:
-        failed = record.with_step(replace(step, error=event.error))
-        ended_by, reason = None, f"undo of {event.step}: {event.error}"
+        failed = record.with_step(replace(step, error=fault))
+        ended_by, reason = None, f"undo of {event.step}: {fault}"
     else:
-        failed = record.with_step(replace(_ended(step, StepState.FAILED, now), error=event.error))
-        held = record.order.on_failure is Remedy.HOLD
-        ended_by, reason = None if held else EpochEnd.REFUSED, f"{event.step}: {event.error}"
+        failed = record.with_step(replace(_ended(step, StepState.FAILED, now), error=fault))
+        held = record.order.shape.on_failure is Remedy.HOLD
+        ended_by, reason = None if held else EpochEnd.REFUSED, f"{event.step}: {fault}"
     decision = Decision(ended_by=ended_by, who="scheduler", reason=reason)
     return decide(failed, decision, now, event.start_by)
 

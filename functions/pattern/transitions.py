@@ -6,7 +6,6 @@ from dataclasses import replace
 from datetime import datetime
 from typing import assert_never
 
-from functions.pattern.definition import Workflow
 from functions.pattern.epochs import FINAL, announcement_sent, message_lost, moved
 from functions.pattern.events import (
     AnnouncementSent,
@@ -39,7 +38,7 @@ from functions.pattern.states import Direction, ProcessState, StepState
 from functions.pattern.steps import DONE, illegal, is_forged, step_changed
 
 
-def admit(order: Order, workflow: Workflow, *, pick_up_by: datetime) -> TaskRecord:
+def admit(order: Order, *, pick_up_by: datetime) -> TaskRecord:
     """Make the record of a new task: `Pending`, and due at the latest time for a Scheduler to claim it."""
     task = Task(
         order_id=order.task,
@@ -52,11 +51,9 @@ def admit(order: Order, workflow: Workflow, *, pick_up_by: datetime) -> TaskReco
         due_at=pick_up_by,
         updated_at=order.submitted_at,
     )
-    steps = tuple(
-        StepRecord(name=step.name, undo=step.undo, idempotent=step.idempotent, via=step.via)
-        for step in workflow.steps
+    return TaskRecord(
+        order=order, task=task, steps=tuple(StepRecord(shape=step) for step in order.shape.steps)
     )
-    return TaskRecord(order=order, task=task, steps=steps)
 
 
 def apply(record: TaskRecord, event: Event, now: datetime) -> TaskRecord | Refused:

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from functions.pattern.definition import Registry
 from functions.pattern.errors import PayloadTooLargeError, UnwritableError
-from functions.pattern.identity import FIRST_EPOCH
+from functions.pattern.identity import FIRST_EPOCH, new_birth
 from functions.pattern.messages import SUBMISSIONS_QUEUE, SubmissionMessage, order_of
 from functions.pattern.ports import Ports, Schedulers
 from functions.pattern.records import TaskRecord
@@ -78,11 +78,11 @@ class Intake:
         if workflow is None:
             raise _RejectedError("workflow: no such workflow")
         try:
-            order = order_of(message, workflow)
+            order = order_of(message, workflow, new_birth(self._ports.new_id()))
         except (ValidationError, PayloadTooLargeError) as error:
             raise _RejectedError(_reason(error)) from None
         order = replace(order, traceparent=current_traceparent())
-        return admit(order, workflow, pick_up_by=self._ports.clock.now() + self._pick_up_within)
+        return admit(order, pick_up_by=self._ports.clock.now() + self._pick_up_within)
 
 
 def _reason(error: ValidationError | PayloadTooLargeError) -> str:

@@ -30,7 +30,9 @@ def call(
     direction: CallDirection, at: float, effect: Effect = Effect.PERFORMED, *, key: str | None = None
 ) -> PaymentCall:
     """Make a call that was carried out as soon as it arrived."""
-    return PaymentCall(ORDER, key or f"{ORDER}/payment/{direction}", direction, after(at), effect, after(at))
+    return PaymentCall(
+        ORDER, key or f"{ORDER}.0a1b2c3d/payment/{direction}", direction, after(at), effect, after(at)
+    )
 
 
 def step(state: str, epoch: int, *, started: float, finished: float | None = None) -> RawStep:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pydantic import BaseModel, ConfigDict
 
 from functions.pattern.definition import Condition, Json, Step, Workflow
-from functions.pattern.identity import StepName, TaskId
+from functions.pattern.identity import Birth, StepName, TaskId
 from functions.pattern.messages import SubmissionMessage, order_of
 from functions.pattern.records import Order
 from functions.pattern.states import Remedy, Way
@@ -79,11 +79,12 @@ def trip(*, remedy: Remedy = Remedy.COMPENSATE, hotel_idempotent: bool = True) -
 TRIP = trip()
 
 TASK = TaskId("task-1")
+BIRTH = Birth("0a1b2c3d")
 
 
 def order(of: Workflow = DIAMOND, task: TaskId = TASK, weight: int = 3) -> Order:
     """Create an order, as the submission does."""
-    return order_of(submission(of, task, weight), of)
+    return order_of(submission(of, task, weight), of, BIRTH)
 
 
 def submission(of: Workflow = DIAMOND, task: TaskId = TASK, weight: int = 3) -> SubmissionMessage:

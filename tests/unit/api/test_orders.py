@@ -13,6 +13,7 @@ from functions.pattern.transitions import admit
 from tests.fakes.clock import START
 from tests.fakes.orders import ORDERS
 from tests.fakes.tasks import after, claimed, failed, pending, started, told
+from tests.fakes.workflows import BIRTH
 from tests.unit.api.conftest import Api
 from tests.unit.api.samples import ITEM, ORDER, problem
 
@@ -20,7 +21,7 @@ from tests.unit.api.samples import ITEM, ORDER, problem
 def _record_submitted(api: Api) -> None:
     """Do what the submission does with the orders that were taken."""
     for message in api.submissions.messages:
-        api.store.put(admit(order_of(message, ORDERS), ORDERS, pick_up_by=after(30)))
+        api.store.put(admit(order_of(message, ORDERS, BIRTH), pick_up_by=after(30)))
 
 
 async def test_new_order_gets_an_id_and_a_location(api: Api) -> None:

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from functions.operations.application import operators_application
-from functions.pattern.definition import Registry
 from functions.pattern.identity import TaskId
 from functions.pattern.ports import Pile, QueueDepth
 from functions.pattern.records import TaskRecord
@@ -68,7 +67,6 @@ class Desk:
         )
         self.application = operators_application(
             self.ports,
-            Registry((LINE,), {}),
             StoreFigures(),
             self.bus_figures,
             guard=guard or _KEYS,

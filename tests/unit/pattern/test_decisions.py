@@ -92,7 +92,7 @@ def test_nothing_new_starts_once_it_is_decided(event: Event) -> None:
     """Not even what a run has planned already."""
     starts = [started(name, complete_by=60) for name in ("seat", "pay", "other")]
     waiting = told(pending(FLOW), claimed(), *starts, failed("pay"), completed("seat"), now=after(9))
-    assert ready_steps(FLOW, waiting) == ()
+    assert ready_steps(waiting) == ()
     assert apply(waiting, event, after(10)) == Refused(RefusalReason.DECIDED)
     assert told(waiting, started("other", complete_by=60), now=after(10)) is waiting  # it came before
 

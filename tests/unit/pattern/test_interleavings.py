@@ -112,7 +112,7 @@ class LifeOfATask(RuleBasedStateMachine):
         """Do what the rightful Scheduler does next, so that tasks get far; an Agent may stay silent."""
         epoch = self.record.task.epoch
         self._tell(self._timed(claimed(epoch), 10))
-        for name in ready_steps(self.workflow, self.record):
+        for name in ready_steps(self.record):
             if self.record.step(name).epoch != epoch:
                 self._tell(self._timed(started(name, epoch), seconds))
                 if outcome is not None and self.record.step(name).epoch == epoch:
@@ -173,7 +173,7 @@ class LifeOfATask(RuleBasedStateMachine):
         all_done = all(each.state is StepState.COMPLETED for each in self.record.steps)
         assert all_done is (self.record.task.process_state is ProcessState.PROCESSED)
         if self.record.task.process_state is ProcessState.COMPENSATED:
-            undoable = [each for each in self.record.steps if each.undo and each.started_at is not None]
+            undoable = [each for each in self.record.steps if each.shape.undo and each.started_at is not None]
             assert all(each.state is StepState.UNDONE for each in undoable)
 
     @invariant()
@@ -196,7 +196,7 @@ class LifeOfATask(RuleBasedStateMachine):
         for each in self.record.steps:
             if each.state in {StepState.UNDOING, StepState.UNDONE}:
                 assert each.started_at is not None
-                assert each.undo
+                assert each.shape.undo
                 assert self.record.task.direction is Direction.UNDO
 
     @invariant()
@@ -230,7 +230,7 @@ class LifeOfATask(RuleBasedStateMachine):
         for old, new in zip(before.steps, now.steps, strict=True):
             if new.started_at != old.started_at:
                 self.dispatched = [name for name in self.dispatched if name != new.name] + [new.name]
-                self.once_only_begun += 0 if new.idempotent else 1
+                self.once_only_begun += 0 if new.shape.idempotent else 1
         if isinstance(event, FoundNotDone) or any(_is_refused(each) for each in before.steps):
             self.once_only_begun = 0
         assert self.once_only_begun <= 1
@@ -243,7 +243,7 @@ def _may_be_done(step: StepRecord, at: datetime) -> bool:
 
 def _is_refused(step: StepRecord) -> bool:
     """Tell whether a step that must not be repeated is known to be not done."""
-    return step.state is StepState.FAILED and not step.idempotent
+    return step.state is StepState.FAILED and not step.shape.idempotent
 
 
 def _check_change(before: TaskRecord, now: TaskRecord, event: Event, at: datetime) -> None:
@@ -260,12 +260,7 @@ def _check_change(before: TaskRecord, now: TaskRecord, event: Event, at: datetim
     if before.task.process_state in FINAL and now is not before:
         assert isinstance(event, Resubmitted | UndoRequested | FoundDone | FoundNotDone)
         assert now.task.epoch == before.task.epoch + 1
-    if now.task.epoch != before.task.epoch or now.task.process_state in FINAL:
-        assert not any(_may_be_done(each, at) for each in now.steps), "its outcome is awaited"
-    if isinstance(event, Resubmitted) and before.task.direction is Direction.DO:
-        assert not any(each.never_twice for each in before.steps), "an answer comes first"
-    if before.task.decision is not None:
-        assert not isinstance(event, StepStarted) or now is before, "it is decided how the epoch ends"
+    _check_waiting(before, now, event, at)
     scheduler = getattr(event, "scheduler", None)
     if scheduler is not None and now is not before:
         assert scheduler == (before.task.locked_by or now.task.locked_by)
@@ -274,6 +269,16 @@ def _check_change(before: TaskRecord, now: TaskRecord, event: Event, at: datetim
             assert new is old or new.state is StepState.UNDOING
         if old.state is StepState.UNDONE:
             assert new is old
+
+
+def _check_waiting(before: TaskRecord, now: TaskRecord, event: Event, at: datetime) -> None:
+    """Nothing ends, and nothing starts, round a step that must not be repeated."""
+    if now.task.epoch != before.task.epoch or now.task.process_state in FINAL:
+        assert not any(_may_be_done(each, at) for each in now.steps), "its outcome is awaited"
+    if isinstance(event, Resubmitted) and before.task.direction is Direction.DO:
+        assert not any(each.never_twice for each in before.steps), "an answer comes first"
+    if before.task.decision is not None:
+        assert not isinstance(event, StepStarted) or now is before, "it is decided how the epoch ends"
 
 
 def _check_time(before: TaskRecord, event: Event, now: datetime) -> None:

@@ -65,7 +65,10 @@ async def test_agent_gets_request_key_and_deadline(bench: Bench) -> None:
         request={"weight": 3, "after": ["pick"]},
         complete_by=after(15),
     )
-    assert [call.effect_key for call in bench.agents.calls] == ["task-1/pick/do", "task-1/send/do"]
+    assert [call.effect_key for call in bench.agents.calls] == [
+        "task-1.0a1b2c3d/pick/do",
+        "task-1.0a1b2c3d/send/do",
+    ]
     assert bench.step("pick").result == '{"bin":"Ä7"}'.encode()
 
 
