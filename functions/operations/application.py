@@ -15,7 +15,7 @@ from functions.operations.tasks.actions import Actions
 from functions.operations.tasks.listing import Tasks
 from functions.operations.tasks.query import ListQuery
 from functions.operations.tasks.views import ActionTaken, TaskLine, TaskPage, TaskView
-from functions.pattern.events import OperatorEvent, Resubmitted, UndoRequested
+from functions.pattern.events import OperatorAction, Resubmitted, UndoRequested
 from functions.pattern.identity import TASK_ID_PATTERN, TaskId
 from functions.pattern.ports import Ports
 from functions.pattern.request_figures import BusFigures, StoreFigures
@@ -103,7 +103,7 @@ def _add_tasks(router: APIRouter, ports: Ports, trace_url_template: str | None) 
 
 
 def _add_actions(router: APIRouter, actions: Actions) -> None:
-    async def act(action: type[OperatorEvent], task: str, body: Reason, operator: Caller) -> ActionTaken:
+    async def act(action: type[OperatorAction], task: str, body: Reason, operator: Caller) -> ActionTaken:
         record = await actions.act(action, TaskId(task), who=operator.name, reason=body.reason)
         return ActionTaken.model_validate(record)
 

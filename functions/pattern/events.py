@@ -31,6 +31,16 @@ class RefusalReason(StrEnum):
     NEVER_TWICE = "never twice"
     #: Another start of the step in this epoch was recorded first: it is another runner's.
     STARTED = "started by another"
+    #: A step that must not be repeated is running, and its complete-by has not passed: no epoch ends.
+    OUTCOME_AWAITED = "its outcome is awaited"
+    #: It is decided how the epoch ends: nothing more starts in it.
+    DECIDED = "the end of its epoch is decided"
+    #: The outcome of a step that must not be repeated is unknown: an operator has to find it out first.
+    OUTCOME_UNKNOWN = "an outcome is unknown"
+    #: A step is known to be done, without its result: an operator gives that, or has the task undone.
+    KNOWN_DONE = "a step is known to be done"
+    #: The outcome of the step is not in question.
+    NOT_IN_QUESTION = "not in question"
     #: No order was recorded under this id, or it was purged.
     NO_SUCH_TASK = "no such task"
 
@@ -131,6 +141,11 @@ class GivenUp(_EndsEpoch):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class DecisionDue(_EndsEpoch):
+    """The Supervisor found that the time has passed for which a decision waited."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Resubmitted(_EndsEpoch):
     """An operator has the task run again, in the direction in which it stopped."""
 
@@ -142,6 +157,25 @@ class Resubmitted(_EndsEpoch):
 class UndoRequested(_EndsEpoch):
     """An operator has everything undone that was dispatched."""
 
+    who: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FoundDone(_EndsEpoch):
+    """An operator found out that a step whose outcome was unknown is done, with this result."""
+
+    step: StepName
+    result: bytes = field(repr=False)
+    who: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FoundNotDone(_EndsEpoch):
+    """An operator found out that a step whose outcome was unknown is not done: it can run."""
+
+    step: StepName
     who: str
     reason: str
 
@@ -165,6 +199,8 @@ class AnnouncementSent:
 
 StepEvent = StepStarted | StepSkipped | StepCompleted | StepFailed
 SchedulerEvent = Claimed | StepEvent
-SupervisorEvent = Postponed | Recovered | GivenUp
-OperatorEvent = Resubmitted | UndoRequested
+SupervisorEvent = Postponed | Recovered | GivenUp | DecisionDue
+OperatorAction = Resubmitted | UndoRequested
+OperatorAnswer = FoundDone | FoundNotDone
+OperatorEvent = OperatorAction | OperatorAnswer
 Event = SchedulerEvent | SupervisorEvent | OperatorEvent | MessageLost | AnnouncementSent

@@ -69,13 +69,23 @@ class SentAnnouncement:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Decision:
+    """How an epoch is to end: by `ended_by` and an undo, or (None) in `Error`; who decided that, and why."""
+
+    who: str
+    reason: str
+    ended_by: EpochEnd | None = None
+    traceparent: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
     """The pattern's state record; times are UTC. `due_at` is when the Supervisor must look at it next.
 
     `failure_count` counts the recoveries since the task was submitted, resubmitted or changed its direction.
     `not_before` is when a Scheduler may take it up after an extended wait. `sent` are the latest that were
-    sent. `answer` is JSON bytes, and only there while it is `Processed`; `last_error` then says why it is
-    missing.
+    sent. A `decision` waits for the outcome of what must not be repeated; until then, nothing starts.
+    `answer` is JSON bytes, and only there while it is `Processed`; `last_error` then says why it is missing.
     """
 
     order_id: TaskId
@@ -91,6 +101,7 @@ class Task:
     finished_at: datetime | None = None
     last_error: str | None = None
     answer: bytes | None = field(default=None, repr=False)
+    decision: Decision | None = None
     sent: tuple[SentAnnouncement, ...] = ()
 
 

@@ -6,11 +6,14 @@ from dataclasses import replace
 from datetime import datetime
 from typing import assert_never
 
-from functions.pattern.epochs import FINAL, announcement_sent, message_lost, moved, operated, supervised
+from functions.pattern.epochs import FINAL, announcement_sent, message_lost, moved
 from functions.pattern.events import (
     AnnouncementSent,
     Claimed,
+    DecisionDue,
     Event,
+    FoundDone,
+    FoundNotDone,
     GivenUp,
     MessageLost,
     OperatorEvent,
@@ -29,6 +32,7 @@ from functions.pattern.events import (
     UndoRequested,
 )
 from functions.pattern.identity import FIRST_EPOCH
+from functions.pattern.interventions import operated, supervised
 from functions.pattern.records import Order, StepRecord, Task, TaskRecord
 from functions.pattern.states import Direction, ProcessState, StepState
 from functions.pattern.steps import DONE, illegal, is_forged, step_changed
@@ -75,10 +79,10 @@ def _of_epoch(
             return _claim(record, event, now)
         case StepStarted() | StepSkipped() | StepCompleted() | StepFailed():
             return _step(record, event, now)
-        case Postponed() | Recovered() | GivenUp():
+        case Postponed() | Recovered() | GivenUp() | DecisionDue():
             is_final = record.task.process_state in FINAL
             return Refused(RefusalReason.FINISHED) if is_final else supervised(record, event, now)
-        case Resubmitted() | UndoRequested():
+        case Resubmitted() | UndoRequested() | FoundDone() | FoundNotDone():
             return operated(record, event, now)
         case _:
             assert_never(event)

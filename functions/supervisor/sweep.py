@@ -18,6 +18,7 @@ from functions.pattern.announcements import Announcement
 from functions.pattern.errors import TransientError
 from functions.pattern.events import (
     AnnouncementSent,
+    DecisionDue,
     GivenUp,
     Postponed,
     Recovered,
@@ -41,7 +42,7 @@ _PAGES = 5
 _SHARDS_AT_ONCE = 4
 _TASKS_AT_ONCE = 10
 #: What an intervention is called in traces.
-_NAMES = {Recovered: "recover", GivenUp: "give up"}
+_NAMES = {Recovered: "recover", GivenUp: "give up", DecisionDue: "end as decided"}
 #: Seconds after which a sweep is cut short; the host would end it after five minutes, with the process.
 _LONGEST = 120
 #: The process that recorded an announcement has this time to send it.
@@ -132,6 +133,8 @@ class Sweep:
                 report.recovered += 1
             case GivenUp():
                 report.given_up += 1
+            case DecisionDue():
+                report.ended_as_decided += 1
             case _:
                 assert_never(event)
 

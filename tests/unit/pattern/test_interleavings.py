@@ -6,17 +6,22 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
+from functools import partial
 
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from functions.pattern.decisions import awaited_until
 from functions.pattern.definition import Workflow
 from functions.pattern.epochs import FINAL
 from functions.pattern.errors import IllegalTransitionError
 from functions.pattern.events import (
     AnnouncementSent,
+    DecisionDue,
     Event,
+    FoundDone,
+    FoundNotDone,
     GivenUp,
     MessageLost,
     OperatorEvent,
@@ -32,12 +37,12 @@ from functions.pattern.events import (
 )
 from functions.pattern.identity import Epoch, SchedulerId, StepName, scheduler_id
 from functions.pattern.planning import ready_steps
-from functions.pattern.records import TaskRecord
+from functions.pattern.records import StepRecord, TaskRecord
 from functions.pattern.states import Direction, EpochEnd, ProcessState, Remedy, StepState
 from functions.pattern.supervision import SupervisionPolicy, judge
 from functions.pattern.transitions import apply
 from tests.fakes.clock import START
-from tests.fakes.interventions import resubmission, undo_request
+from tests.fakes.interventions import found_done, found_not_done, resubmission, undo_request
 from tests.fakes.tasks import claimed, completed, failed, pending, started
 from tests.fakes.workflows import TASK, step, workflow
 
@@ -49,6 +54,7 @@ EVENTS = st.sampled_from(
         *(say(step) for say in (started, completed, failed) for step in ("open", "left", "right", "close")),
     ]
 )
+ANSWERS = (partial(found_done, "right"), partial(found_not_done, "right"))
 SECONDS = st.sampled_from([1, 5, 16, 40])
 STRANGER = SchedulerId("somebody-else")
 POLICY = SupervisionPolicy(
@@ -101,17 +107,24 @@ class LifeOfATask(RuleBasedStateMachine):
         self._tell(self._timed(replace(event, epoch=epoch, scheduler=speaker), seconds))
 
     @precondition(lambda self: self.record.task.process_state not in FINAL)
-    @rule(outcome=st.sampled_from([completed, completed, failed, None]))
-    def go_on(self, outcome: Callable[..., StepCompleted | StepFailed] | None) -> None:
+    @rule(outcome=st.sampled_from([completed, completed, failed, None, None]), seconds=SECONDS)
+    def go_on(self, outcome: Callable[..., StepCompleted | StepFailed] | None, seconds: int) -> None:
         """Do what the rightful Scheduler does next, so that tasks get far; an Agent may stay silent."""
         epoch = self.record.task.epoch
         self._tell(self._timed(claimed(epoch), 10))
         for name in ready_steps(self.record):
             if self.record.step(name).epoch != epoch:
-                self._tell(self._timed(started(name, epoch), 10))
+                self._tell(self._timed(started(name, epoch), seconds))
                 if outcome is not None and self.record.step(name).epoch == epoch:
                     self._tell(self._timed(outcome(name, epoch), 10))
                 return
+
+    @precondition(lambda self: self._under_way())
+    @rule(outcome=st.sampled_from([completed, failed]), choice=st.integers(0, 3))
+    def reply(self, outcome: Callable[..., StepCompleted | StepFailed], choice: int) -> None:
+        """Let the Agent of a step that is under way say what came of it."""
+        steps = self._under_way()
+        self._tell(self._timed(outcome(steps[choice % len(steps)], self.record.task.epoch), 10))
 
     @rule()
     def look(self) -> None:
@@ -125,9 +138,9 @@ class LifeOfATask(RuleBasedStateMachine):
         assert self.verdict is not None
         self._tell(self.verdict)
 
-    @rule(event=st.sampled_from([resubmission, undo_request]), behind=BEHIND)
+    @rule(event=st.sampled_from([resubmission, undo_request, *ANSWERS]), behind=BEHIND)
     def operate(self, event: Callable[[Epoch], OperatorEvent], behind: int) -> None:
-        """Let an operator resubmit the task, or have it undone."""
+        """Let an operator resubmit the task, have it undone, or answer for what is unknown."""
         self._tell(self._timed(event(Epoch(max(1, self.record.task.epoch - behind))), 10))
 
     @rule(message=st.integers(1, 3))
@@ -137,12 +150,15 @@ class LifeOfATask(RuleBasedStateMachine):
 
     @invariant()
     def due_is_never_too_late(self) -> None:
-        """Never later than the earliest complete-by of a running step."""
-        task = self.record.task
+        """Never later than the earliest complete-by of a running step, unless an outcome is awaited then."""
+        task, awaited = self.record.task, awaited_until(self.record)
         for each in self.record.steps:
             if task.process_state is ProcessState.PROCESSING and each.epoch == task.epoch:
                 under_way = each.state in {StepState.RUNNING, StepState.UNDOING}
-                assert not under_way or (each.complete_by is not None and task.due_at <= each.complete_by)
+                if under_way:
+                    assert each.complete_by is not None
+                    waits = awaited is not None and each.complete_by < self.now
+                    assert task.due_at <= max(each.complete_by, awaited or START if waits else START)
 
     @invariant()
     def task_is_held_while_it_is_processing(self) -> None:
@@ -189,6 +205,11 @@ class LifeOfATask(RuleBasedStateMachine):
         known = [(each.started_at, each.name) for each in self.record.steps if each.started_at is not None]
         assert [name for _, name in sorted(known)] == self.dispatched
 
+    def _under_way(self) -> list[StepName]:
+        task = self.record.task
+        states = {StepState.RUNNING, StepState.UNDOING}
+        return [each.name for each in self.record.steps if each.state in states and each.epoch == task.epoch]
+
     def _timed(self, event: SchedulerEvent | OperatorEvent, seconds: int) -> Event:
         time = self.now + timedelta(seconds=seconds)
         if isinstance(event, StepStarted):
@@ -199,7 +220,7 @@ class LifeOfATask(RuleBasedStateMachine):
         with suppress(IllegalTransitionError):
             outcome = apply(self.record, event, self.now)
             if not isinstance(outcome, Refused):
-                _check_change(self.record, outcome, event)
+                _check_change(self.record, outcome, event, self.now)
                 if outcome is not self.record:
                     _check_time(self.record, event, self.now)
                 self._remember(self.record, outcome, event)
@@ -210,11 +231,22 @@ class LifeOfATask(RuleBasedStateMachine):
             if new.started_at != old.started_at:
                 self.dispatched = [name for name in self.dispatched if name != new.name] + [new.name]
                 self.once_only_begun += 0 if new.shape.idempotent else 1
-        self.once_only_begun = 0 if isinstance(event, Resubmitted) else self.once_only_begun
+        if isinstance(event, FoundNotDone) or any(_is_refused(each) for each in before.steps):
+            self.once_only_begun = 0
         assert self.once_only_begun <= 1
 
 
-def _check_change(before: TaskRecord, now: TaskRecord, event: Event) -> None:
+def _may_be_done(step: StepRecord, at: datetime) -> bool:
+    """Tell whether a step that must not be repeated is running, and has time."""
+    return step.never_twice and step.complete_by is not None and at < step.complete_by
+
+
+def _is_refused(step: StepRecord) -> bool:
+    """Tell whether a step that must not be repeated is known to be not done."""
+    return step.state is StepState.FAILED and not step.shape.idempotent
+
+
+def _check_change(before: TaskRecord, now: TaskRecord, event: Event, at: datetime) -> None:
     """Check what must hold of any one change."""
     if isinstance(event, MessageLost):
         as_it_was = replace(now.task, updated_at=before.task.updated_at)
@@ -226,8 +258,9 @@ def _check_change(before: TaskRecord, now: TaskRecord, event: Event) -> None:
     if before.task.direction is Direction.UNDO:
         assert now.task.direction is Direction.UNDO
     if before.task.process_state in FINAL and now is not before:
-        assert isinstance(event, Resubmitted | UndoRequested)
+        assert isinstance(event, Resubmitted | UndoRequested | FoundDone | FoundNotDone)
         assert now.task.epoch == before.task.epoch + 1
+    _check_waiting(before, now, event, at)
     scheduler = getattr(event, "scheduler", None)
     if scheduler is not None and now is not before:
         assert scheduler == (before.task.locked_by or now.task.locked_by)
@@ -238,13 +271,23 @@ def _check_change(before: TaskRecord, now: TaskRecord, event: Event) -> None:
             assert new is old
 
 
+def _check_waiting(before: TaskRecord, now: TaskRecord, event: Event, at: datetime) -> None:
+    """Nothing ends, and nothing starts, round a step that must not be repeated."""
+    if now.task.epoch != before.task.epoch or now.task.process_state in FINAL:
+        assert not any(_may_be_done(each, at) for each in now.steps), "its outcome is awaited"
+    if isinstance(event, Resubmitted) and before.task.direction is Direction.DO:
+        assert not any(each.never_twice for each in before.steps), "an answer comes first"
+    if before.task.decision is not None:
+        assert not isinstance(event, StepStarted) or now is before, "it is decided how the epoch ends"
+
+
 def _check_time(before: TaskRecord, event: Event, now: datetime) -> None:
     """No outcome is taken late, and no task is taken from its Scheduler early."""
     if isinstance(event, StepCompleted | StepFailed):
         complete_by = before.step(event.step).complete_by
         assert complete_by is not None
         assert now <= complete_by
-    if isinstance(event, Recovered | GivenUp):
+    if isinstance(event, Recovered | GivenUp | DecisionDue):
         assert now >= (before.task.complete_by or before.task.due_at)
 
 
