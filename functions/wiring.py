@@ -186,7 +186,7 @@ class Wiring:
         from functions.api.acceptance import Acceptance
         from functions.api.application import callers_application
 
-        acceptance = Acceptance(self._ports, self._settings.reply_queues)
+        acceptance = Acceptance(self._ports, self._settings.reply_queues, self._settings.pick_up_seconds)
         guard = self._guard(key_name="function-key")
         return callers_application(self._registry, acceptance, self._ports.store.check, guard=guard)
 

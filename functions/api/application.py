@@ -138,6 +138,27 @@ def _add_orders(app: FastAPI, workflow: Workflow, acceptance: Acceptance) -> Non
     async def show(task: ItsId, request: Request) -> Status:
         return Status.model_validate(await acceptance.find(workflow, TaskId(task), caller_of(request)))
 
+    @app.delete(
+        f"{path}/{{id}}",
+        tags=tags,
+        status_code=HTTPStatus.ACCEPTED,
+        responses=taken | documented_problems(404, 409, 422, 503),
+        description=f"Cancel this {noun}: what was done for it is undone\n\n{_cancelling(workflow)}",
+    )
+    async def cancel(task: ItsId, request: Request, response: Response) -> Accepted:
+        await acceptance.cancel(workflow, TaskId(task), caller_of(request))
+        return accepted(TaskId(task), response)
+
+
+def _cancelling(workflow: Workflow) -> str:
+    """Say for how long, and what comes of it."""
+    within = workflow.cancel_within
+    processed = "not any more when it was" if within is None else f"up to {within:g} seconds after it was"
+    return (
+        f"Possible while it is under way, and {processed} processed; 409 says why it is not. Its state"
+        " becomes `Compensated` when all is undone. A repeated request gets the same answer."
+    )
+
 
 def _path(workflow: Workflow) -> str:
     return f"/api/{workflow.resource}"

@@ -117,6 +117,17 @@ def _add_actions(router: APIRouter, actions: Actions) -> None:
         """Undo everything that a task in `Error` has dispatched."""
         return await act(UndoRequested, task_id, body, caller_of(request))
 
+    @router.post("/tasks/{task_id}/cancel", **_ACTION)
+    async def cancel(task_id: TaskIdPath, body: Reason, request: Request) -> ActionTaken:
+        """Undo everything that a task has dispatched, in any state but `Compensated`.
+
+        Nothing more is started. What must not be repeated and is running is waited for until its complete-by;
+        until then the answer shows the epoch as it was.
+        """
+        operator = caller_of(request)
+        record = await actions.cancel(TaskId(task_id), who=operator.name, reason=body.reason)
+        return ActionTaken.model_validate(record)
+
 
 def _add_overview(router: APIRouter, overviews: OverviewReader, store: StoreFigures, bus: BusFigures) -> None:
     @router.get("/overview", responses=documented_answer(examples.OVERVIEW) | documented_problems(503))

@@ -75,8 +75,11 @@ class Workflow:
     """A set of steps that must succeed as a whole. Raises `DefinitionError` when it can't work.
 
     `on_failure` is for a step that is refused, `on_exhausted` for recoveries that are used up. Lists may
-    stand for tuples and sets, and texts for the members of enums. `answer` is pure; without it, a caller
-    sees nothing of the results. `noun` is what callers call one of the `resource`; it is `name` unless given.
+    stand for tuples and sets, and texts for the members of enums.
+
+    `answer` is pure; without it, a caller sees nothing of the results. `noun` is what callers call one of the
+    `resource`; it is `name` unless given. They can cancel one while it is under way, and `cancel_within`
+    seconds after it was processed.
     """
 
     name: str
@@ -88,6 +91,7 @@ class Workflow:
     version: int = 1
     answer: AnswerMaker | None = None
     noun: str = ""
+    cancel_within: float | None = None
     #: What a task of this workflow is made of, as it is recorded with the task.
     shape: Shape = field(init=False, repr=False)
 
@@ -115,8 +119,12 @@ class Workflow:
                 name: written.member(name, Remedy, getattr(self, name))
                 for name in ("on_failure", "on_exhausted")
             }
+            if self.cancel_within is not None:
+                written.seconds("cancel_within", self.cancel_within)
         except ValueError as fault:
             raise self._error(str(fault)) from None
+        if self.cancel_within is not None and not any(step.undo for step in self.steps):
+            raise self._error("it has cancel_within, but no step that can be undone: add undo=True to one")
         steps = tuple(map(self._read_step, self.steps))
         for name, value in {**remedies, "steps": steps, "noun": self.noun or self.name}.items():
             object.__setattr__(self, name, value)
@@ -158,7 +166,12 @@ class Workflow:
 
     def _set_shape(self) -> None:
         steps = tuple(map(_shape_of, self.steps))
-        shape = Shape(steps=steps, on_failure=self.on_failure, on_exhausted=self.on_exhausted)
+        shape = Shape(
+            steps=steps,
+            on_failure=self.on_failure,
+            on_exhausted=self.on_exhausted,
+            cancel_within=self.cancel_within,
+        )
         if len(shape.written) > MAX_SHAPE_BYTES:
             raise self._error(f"what is recorded of its steps has more than {MAX_SHAPE_BYTES} bytes")
         object.__setattr__(self, "shape", shape)

@@ -41,6 +41,8 @@ class RefusalReason(StrEnum):
     KNOWN_DONE = "a step is known to be done"
     #: The outcome of the step is not in question.
     NOT_IN_QUESTION = "not in question"
+    #: It was processed too long ago for its caller to cancel it, or its workflow does not allow that at all.
+    NOT_CANCELLABLE = "not cancellable"
     #: No order was recorded under this id, or it was purged.
     NO_SUCH_TASK = "no such task"
 
@@ -181,6 +183,21 @@ class FoundNotDone(_EndsEpoch):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Cancelled:
+    """Its caller, or an operator, has a task undone, whatever it does, and in whatever epoch it is.
+
+    A caller can do so while it is under way, and for a while after it was processed. `traceparent` and
+    `start_by` are as above.
+    """
+
+    who: str
+    reason: str
+    by_operator: bool
+    start_by: datetime
+    traceparent: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class MessageLost:
     """A message about the task was dead-lettered. The task goes on as it was, in whatever epoch it is."""
 
@@ -203,4 +220,4 @@ SupervisorEvent = Postponed | Recovered | GivenUp | DecisionDue
 OperatorAction = Resubmitted | UndoRequested
 OperatorAnswer = FoundDone | FoundNotDone
 OperatorEvent = OperatorAction | OperatorAnswer
-Event = SchedulerEvent | SupervisorEvent | OperatorEvent | MessageLost | AnnouncementSent
+Event = SchedulerEvent | SupervisorEvent | OperatorEvent | Cancelled | MessageLost | AnnouncementSent

@@ -9,6 +9,7 @@ from typing import assert_never
 from functions.pattern.epochs import FINAL, announcement_sent, message_lost, moved
 from functions.pattern.events import (
     AnnouncementSent,
+    Cancelled,
     Claimed,
     DecisionDue,
     Event,
@@ -32,7 +33,7 @@ from functions.pattern.events import (
     UndoRequested,
 )
 from functions.pattern.identity import FIRST_EPOCH
-from functions.pattern.interventions import operated, supervised
+from functions.pattern.interventions import cancelled, operated, supervised
 from functions.pattern.records import Order, StepRecord, Task, TaskRecord
 from functions.pattern.states import Direction, ProcessState, StepState
 from functions.pattern.steps import DONE, illegal, is_forged, step_changed
@@ -59,6 +60,8 @@ def admit(order: Order, *, pick_up_by: datetime) -> TaskRecord:
 def apply(record: TaskRecord, event: Event, now: datetime) -> TaskRecord | Refused:
     """Give the record after `event` (the same when it holds) or a refusal; raise `IllegalTransitionError`."""
     match event:
+        case Cancelled():
+            return cancelled(record, event, now)
         case MessageLost():
             return message_lost(record, event, now)
         case AnnouncementSent():

@@ -34,7 +34,7 @@ class Api:
             submissions=self.submissions,
             new_id=lambda: f"new-{next(ids)}",
         )
-        self.acceptance = Acceptance(ports, {"notices-demo"})
+        self.acceptance = Acceptance(ports, {"notices-demo"}, 30)
         self._guard = guard or KEYS
         self.application = self.application_of(ORDERS, DIAMOND)
         self.client = AsgiClient(self.application)

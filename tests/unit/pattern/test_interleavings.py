@@ -18,6 +18,7 @@ from functions.pattern.epochs import FINAL
 from functions.pattern.errors import IllegalTransitionError
 from functions.pattern.events import (
     AnnouncementSent,
+    Cancelled,
     DecisionDue,
     Event,
     FoundDone,
@@ -42,7 +43,13 @@ from functions.pattern.states import Direction, EpochEnd, ProcessState, Remedy, 
 from functions.pattern.supervision import SupervisionPolicy, judge
 from functions.pattern.transitions import apply
 from tests.fakes.clock import START
-from tests.fakes.interventions import found_done, found_not_done, resubmission, undo_request
+from tests.fakes.interventions import (
+    cancellation,
+    found_done,
+    found_not_done,
+    resubmission,
+    undo_request,
+)
 from tests.fakes.tasks import claimed, completed, failed, pending, started
 from tests.fakes.workflows import TASK, step, workflow
 
@@ -64,6 +71,7 @@ POLICY = SupervisionPolicy(
     start_within=timedelta(seconds=10),
 )
 MOST_RECOVERIES = 2
+CANCEL_WITHIN = 30
 
 
 def _workflow(remedy: Remedy, *, idempotent: bool) -> Workflow:
@@ -73,6 +81,7 @@ def _workflow(remedy: Remedy, *, idempotent: bool) -> Workflow:
         step("right", "open", idempotent=idempotent),
         step("close", "left", "right", undo=True),
         remedy=remedy,
+        cancel_within=CANCEL_WITHIN,
     )
 
 
@@ -143,6 +152,11 @@ class LifeOfATask(RuleBasedStateMachine):
         """Let an operator resubmit the task, have it undone, or answer for what is unknown."""
         self._tell(self._timed(event(Epoch(max(1, self.record.task.epoch - behind))), 10))
 
+    @rule(by_operator=st.booleans())
+    def cancel(self, by_operator: bool) -> None:  # noqa: FBT001 - Hypothesis draws it
+        """Let its caller cancel the task, or an operator."""
+        self._tell(self._timed(cancellation(by_operator=by_operator), 10))
+
     @rule(message=st.integers(1, 3))
     def lose(self, message: int) -> None:
         """Let a message about the task die, perhaps the same one again."""
@@ -210,7 +224,7 @@ class LifeOfATask(RuleBasedStateMachine):
         states = {StepState.RUNNING, StepState.UNDOING}
         return [each.name for each in self.record.steps if each.state in states and each.epoch == task.epoch]
 
-    def _timed(self, event: SchedulerEvent | OperatorEvent, seconds: int) -> Event:
+    def _timed(self, event: SchedulerEvent | OperatorEvent | Cancelled, seconds: int) -> Event:
         time = self.now + timedelta(seconds=seconds)
         if isinstance(event, StepStarted):
             return replace(event, complete_by=time)
@@ -253,12 +267,16 @@ def _check_change(before: TaskRecord, now: TaskRecord, event: Event, at: datetim
         assert replace(now, task=as_it_was, lost=before.lost) == before
         return
     assert not isinstance(event, AnnouncementSent), "nobody in here sends any"
-    assert event.epoch == before.task.epoch <= now.task.epoch <= before.task.epoch + 1
+    if isinstance(event, Cancelled):
+        _check_cancelling(before, now, event, at)
+    else:
+        assert event.epoch == before.task.epoch
+    assert before.task.epoch <= now.task.epoch <= before.task.epoch + 1
     assert now.history[: len(before.history)] == before.history
     if before.task.direction is Direction.UNDO:
         assert now.task.direction is Direction.UNDO
     if before.task.process_state in FINAL and now is not before:
-        assert isinstance(event, Resubmitted | UndoRequested | FoundDone | FoundNotDone)
+        assert isinstance(event, Resubmitted | UndoRequested | FoundDone | FoundNotDone | Cancelled)
         assert now.task.epoch == before.task.epoch + 1
     _check_waiting(before, now, event, at)
     scheduler = getattr(event, "scheduler", None)
@@ -269,6 +287,16 @@ def _check_change(before: TaskRecord, now: TaskRecord, event: Event, at: datetim
             assert new is old or new.state is StepState.UNDOING
         if old.state is StepState.UNDONE:
             assert new is old
+
+
+def _check_cancelling(before: TaskRecord, now: TaskRecord, event: Cancelled, at: datetime) -> None:
+    """Check that it leads to an undo, at once or soon, and that a caller comes in time."""
+    decision = now.task.decision
+    assert now.task.direction is Direction.UNDO or (decision is not None and decision.ended_by is not None)
+    if not event.by_operator and now is not before:
+        finished_at = before.task.finished_at
+        assert before.task.process_state is not ProcessState.ERROR
+        assert finished_at is None or at <= finished_at + timedelta(seconds=CANCEL_WITHIN)
 
 
 def _check_waiting(before: TaskRecord, now: TaskRecord, event: Event, at: datetime) -> None:
