@@ -16,6 +16,7 @@ _ERROR = "payment answered 402"
 _LINE = {
     "id": _ID,
     "workflow": "orders",
+    "workflow_version": 1,
     "state": "Error",
     "direction": "do",
     "epoch": 1,
@@ -26,6 +27,7 @@ _LINE = {
     "due_at": None,
     "finished_at": _FAILED,
     "last_error": _ERROR,
+    "parked": False,
 }
 
 _STEP = {
@@ -57,7 +59,7 @@ TASK_PAGE: dict[str, Any] = {"tasks": [_LINE], "cursor": None, "more": False}
 
 TASK: dict[str, Any] = {
     **_LINE,
-    "workflow_version": 1,
+    "birth": "3f9a0c27",
     "submitter": "function-key",
     "reply_to": "notices-demo",
     "correlation_id": None,

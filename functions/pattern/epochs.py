@@ -15,9 +15,9 @@ from functions.pattern.events import (
     Recovered,
     RefusalReason,
     Refused,
+    Released,
     Resubmitted,
     StepFailed,
-    SupervisorEvent,
 )
 from functions.pattern.identity import Epoch
 from functions.pattern.records import (
@@ -57,6 +57,11 @@ def moved(record: TaskRecord, now: datetime, latest: datetime) -> TaskRecord:
     return replace(record, task=task)
 
 
+def is_busy(record: TaskRecord) -> bool:
+    """Tell whether a step is under way in the task's epoch."""
+    return any(each.state in _UNDER_WAY and each.epoch == record.task.epoch for each in record.steps)
+
+
 def finished(record: TaskRecord, state: ProcessState, now: datetime, *, error: str | None) -> TaskRecord:
     """End a task; `error` is why, for `Error`."""
     task = replace(
@@ -64,6 +69,7 @@ def finished(record: TaskRecord, state: ProcessState, now: datetime, *, error: s
         process_state=state,
         locked_by=None,
         complete_by=None,
+        parked_for=None,
         last_error=error,
         updated_at=now,
         finished_at=now,
@@ -73,7 +79,7 @@ def finished(record: TaskRecord, state: ProcessState, now: datetime, *, error: s
 
 def next_epoch(
     record: TaskRecord,
-    event: Recovered | GivenUp | OperatorEvent | StepFailed,
+    event: Recovered | GivenUp | Released | OperatorEvent | StepFailed,
     now: datetime,
     *,
     ended_by: EpochEnd,
@@ -107,6 +113,7 @@ def next_epoch(
         epoch=Epoch(task.epoch + 1),
         updated_at=now,
         not_before=not_before,
+        parked_for=None,
         finished_at=None,
         last_error=reason,
     )
@@ -151,9 +158,13 @@ def announcement_sent(record: TaskRecord, event: AnnouncementSent) -> TaskRecord
     return replace(record, task=replace(record.task, sent=(*record.task.sent, sent)[-MOST_SENT:]))
 
 
-def supervised(record: TaskRecord, event: SupervisorEvent, now: datetime) -> TaskRecord | Refused:
+def supervised(
+    record: TaskRecord, event: Postponed | Recovered | GivenUp, now: datetime
+) -> TaskRecord | Refused:
     """Apply what the Supervisor decided; a task that has gone on since then stays with its Scheduler."""
     complete_by = record.task.complete_by or record.task.due_at
+    if record.task.is_parked:
+        return Refused(RefusalReason.PARKED)
     match event:
         case Postponed():
             due_at = min(event.due_at, complete_by)

@@ -31,6 +31,12 @@ class RefusalReason(StrEnum):
     NEVER_TWICE = "never twice"
     #: Another start of the step in this epoch was recorded first: it is another runner's.
     STARTED = "started by another"
+    #: It is parked: only the Supervisor has it go on.
+    PARKED = "parked"
+    #: Only a parked task can be released.
+    NOT_PARKED = "not parked"
+    #: A step is under way, so that the task can't be parked.
+    BUSY = "a step is under way"
     #: No order was recorded under this id, or it was purged.
     NO_SUCH_TASK = "no such task"
 
@@ -99,6 +105,15 @@ class StepFailed(_OfStep):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Parked:
+    """What the task needs of its workflow is not deployed where its Scheduler runs."""
+
+    epoch: Epoch
+    scheduler: SchedulerId
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Postponed:
     """The Supervisor found a task that is not overdue: it looks again at `due_at`."""
 
@@ -128,6 +143,11 @@ class GivenUp(_EndsEpoch):
 
     reason: str
     hold: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Released(_EndsEpoch):
+    """The Supervisor found that a parked task can go on."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,7 +184,7 @@ class AnnouncementSent:
 
 
 StepEvent = StepStarted | StepSkipped | StepCompleted | StepFailed
-SchedulerEvent = Claimed | StepEvent
-SupervisorEvent = Postponed | Recovered | GivenUp
+SchedulerEvent = Claimed | Parked | StepEvent
+SupervisorEvent = Postponed | Recovered | GivenUp | Released
 OperatorEvent = Resubmitted | UndoRequested
 Event = SchedulerEvent | SupervisorEvent | OperatorEvent | MessageLost | AnnouncementSent

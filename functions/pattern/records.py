@@ -70,8 +70,8 @@ class Task:
     """The pattern's state record; times are UTC. `due_at` is when the Supervisor must look at it next.
 
     `failure_count` counts the recoveries since the task was submitted, resubmitted or changed its direction.
-    `not_before` is when a Scheduler may take it up after an extended wait. `sent` are the latest that were
-    sent.
+    `not_before` is when a Scheduler may take it up after an extended wait. `parked_for` is what a parked task
+    waits for, as `{workflow}|{version}`. `sent` are the latest that were sent.
     """
 
     order_id: TaskId
@@ -86,7 +86,13 @@ class Task:
     not_before: datetime | None = None
     finished_at: datetime | None = None
     last_error: str | None = None
+    parked_for: str | None = None
     sent: tuple[SentAnnouncement, ...] = ()
+
+    @property
+    def is_parked(self) -> bool:
+        """Tell whether it waits for what it needs to be deployed."""
+        return self.parked_for is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -79,6 +79,8 @@ class EpochEnd(StrEnum):
     RESUBMITTED = "resubmitted"
     #: An operator had it undone.
     UNDO_REQUESTED = "undo requested"
+    #: What it was parked for is deployed; it goes on.
+    RELEASED = "released"
 
 
 class Outcome(StrEnum):

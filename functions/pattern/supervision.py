@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from functions.pattern.epochs import FINAL
-from functions.pattern.events import GivenUp, Postponed, Recovered, SupervisorEvent
+from functions.pattern.events import GivenUp, Postponed, Recovered
 from functions.pattern.records import TaskRecord
 from functions.pattern.states import Direction, StepState
 
@@ -24,10 +24,14 @@ class SupervisionPolicy:
     start_within: timedelta
 
 
-def judge(record: TaskRecord, now: datetime, policy: SupervisionPolicy) -> SupervisorEvent | None:
-    """Decide about one task; None when it is finished."""
+#: What can come of a look at a task that is due.
+Judgement = Postponed | Recovered | GivenUp
+
+
+def judge(record: TaskRecord, now: datetime, policy: SupervisionPolicy) -> Judgement | None:
+    """Decide about one task; None when it is finished, or parked."""
     task = record.task
-    if task.process_state in FINAL:
+    if task.process_state in FINAL or task.is_parked:
         return None
     complete_by = task.complete_by or task.due_at
     if now < complete_by + policy.skew:

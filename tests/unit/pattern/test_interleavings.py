@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from functions.pattern.definition import Workflow
-from functions.pattern.epochs import FINAL
+from functions.pattern.epochs import FINAL, is_busy
 from functions.pattern.errors import IllegalTransitionError
 from functions.pattern.events import (
     AnnouncementSent,
@@ -20,8 +20,10 @@ from functions.pattern.events import (
     GivenUp,
     MessageLost,
     OperatorEvent,
+    Parked,
     Recovered,
     Refused,
+    Released,
     Resubmitted,
     SchedulerEvent,
     StepCompleted,
@@ -38,19 +40,20 @@ from functions.pattern.supervision import SupervisionPolicy, judge
 from functions.pattern.transitions import apply
 from tests.fakes.clock import START
 from tests.fakes.interventions import resubmission, undo_request
-from tests.fakes.tasks import claimed, completed, failed, pending, started
+from tests.fakes.tasks import FIRST, claimed, completed, failed, pending, started
 from tests.fakes.workflows import TASK, step, workflow
 
+STRANGER = SchedulerId("somebody-else")
 #: How many epochs back the speaker is: most know the present one.
 BEHIND = st.sampled_from([0, 0, 0, 1])
 EVENTS = st.sampled_from(
     [
         claimed(),
+        Parked(epoch=FIRST, scheduler=STRANGER, reason="not deployed here"),
         *(say(step) for say in (started, completed, failed) for step in ("open", "left", "right", "close")),
     ]
 )
 SECONDS = st.sampled_from([1, 5, 16, 40])
-STRANGER = SchedulerId("somebody-else")
 POLICY = SupervisionPolicy(
     threshold=1,
     extended_waits=(timedelta(seconds=20),),
@@ -125,6 +128,12 @@ class LifeOfATask(RuleBasedStateMachine):
         assert self.verdict is not None
         self._tell(self.verdict)
 
+    @rule(behind=BEHIND)
+    def release(self, behind: int) -> None:
+        """Let a Supervisor find what the task waits for deployed, perhaps for the second time."""
+        epoch = Epoch(max(1, self.record.task.epoch - behind))
+        self._tell(Released(epoch=epoch, start_by=self.now + timedelta(seconds=10)))
+
     @rule(event=st.sampled_from([resubmission, undo_request]), behind=BEHIND)
     def operate(self, event: Callable[[Epoch], OperatorEvent], behind: int) -> None:
         """Let an operator resubmit the task, or have it undone."""
@@ -150,6 +159,7 @@ class LifeOfATask(RuleBasedStateMachine):
         task = self.record.task
         assert (task.locked_by is not None) is (task.process_state is ProcessState.PROCESSING)
         assert (task.finished_at is not None) is (task.process_state in FINAL)
+        assert not task.is_parked or (task.process_state is ProcessState.PENDING and not is_busy(self.record))
 
     @invariant()
     def ends_mean_what_they_say(self) -> None:
@@ -165,7 +175,8 @@ class LifeOfATask(RuleBasedStateMachine):
         """And they are bounded."""
         count = 0
         for closed in self.record.history:
-            count = count + 1 if closed.ended_by is EpochEnd.RECOVERED else 0
+            kept = count if closed.ended_by is EpochEnd.RELEASED else 0
+            count = count + 1 if closed.ended_by is EpochEnd.RECOVERED else kept
         assert self.record.task.failure_count == count <= MOST_RECOVERIES
 
     @invariant()
@@ -191,6 +202,8 @@ class LifeOfATask(RuleBasedStateMachine):
 
     def _timed(self, event: SchedulerEvent | OperatorEvent, seconds: int) -> Event:
         time = self.now + timedelta(seconds=seconds)
+        if isinstance(event, Parked):
+            return event
         if isinstance(event, StepStarted):
             return replace(event, complete_by=time)
         return replace(event, start_by=time)
