@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from functions.operations.overview.last_hour import WorkflowLine
+from functions.operations.overview.last_hour import VersionLine, WorkflowLine
 
 _ID = "order-1"
 _SUBMITTED = "2026-11-21T12:00:00Z"
@@ -93,6 +93,7 @@ OVERVIEW: dict[str, Any] = {
     "at": _FAILED,
     "under_way": {"count": 12, "more": False},
     "overdue": _NONE,
+    "parked": _NONE,
     "in_error": {"count": 1, "more": False},
     "supervisor": {
         "instance": "5f0c1d4e",
@@ -120,6 +121,9 @@ OVERVIEW: dict[str, Any] = {
         "end_to_end": {"p50": 0.4, "p99": 1.2, "tasks": 240},
     },
     "workflows": [WorkflowLine(workflow="orders", under_way=12, in_error=1, processed=240).model_dump()],
+    "versions": [
+        VersionLine(workflow="orders", version=1, deployed=True, under_way=12, in_error=1).model_dump()
+    ],
     "minutes": [{"at": _SUBMITTED, "accepted": 13, "processed": 4, "compensated": 0, "error": 1}],
     "queues": [{"queue": "submissions", "waiting": _WAITING, "dead": _DEAD}],
 }
