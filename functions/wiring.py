@@ -110,7 +110,7 @@ class Wiring:
     """The application's parts, joined by its settings and workflows; nothing connects before it is used."""
 
     def __init__(self, settings: Settings, registrations: Sequence[Registration]) -> None:
-        workflows = tuple(each.workflow for each in registrations)
+        workflows = tuple(version for each in registrations for version in each.versions)
         self._settings = settings
         self._registry = Registry(workflows, settings.step_seconds)
         self._store_figures, self._bus_figures = StoreFigures(), BusFigures()
@@ -195,6 +195,7 @@ class Wiring:
 
         return operators_application(
             self._ports,
+            self._registry,
             self._store_figures,
             self._bus_figures,
             guard=self._guard(key_name="operator"),
@@ -267,7 +268,7 @@ class Wiring:
             skew=timedelta(seconds=settings.skew_seconds),
             start_within=timedelta(seconds=settings.pick_up_seconds),
         )
-        return Sweep(self._ports, policy, new_id())
+        return Sweep(self._ports, policy, self._registry, new_id())
 
     def _webhook(self) -> Webhook | None:
         address = self._settings.alert_webhook_url

@@ -105,6 +105,7 @@ class Acceptance:
         message = SubmissionMessage(
             task_id=task or TaskId(self._ports.new_id()),
             workflow=workflow.name,
+            version=workflow.version,
             payload={name: value for name, value in fields.items() if name not in ENVELOPE_FIELDS},
             submitter=caller.name,
             submitted_at=self._ports.clock.now(),

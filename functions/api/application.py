@@ -72,11 +72,11 @@ def callers_application(
 ) -> FastAPI:
     """Serve a resource for each workflow, and the application's health, which is open to all."""
     app = bare_application("Callers", responses=GUARDED)
-    batches = {_path(workflow) + _BATCH for workflow in registry}
+    batches = {_path(workflow) + _BATCH for workflow in registry.newest}
     access = Access(reading={Role.SUBMITTER, Role.OPERATOR}, writing={Role.SUBMITTER}, open_paths={_HEALTH})
     bodies = BodyLimits(BodyLimit(MAX_PAYLOAD_BYTES), {("POST", path): _BATCH_LIMIT for path in batches})
     guard.protect(app, access, bodies, batches=batches)
-    for workflow in registry:
+    for workflow in registry.newest:
         _add_orders(app, workflow, acceptance)
         _add_batches(app, workflow, acceptance)
 

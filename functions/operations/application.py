@@ -15,6 +15,7 @@ from functions.operations.tasks.actions import Actions
 from functions.operations.tasks.listing import Tasks
 from functions.operations.tasks.query import ListQuery
 from functions.operations.tasks.views import ActionTaken, TaskLine, TaskPage, TaskView
+from functions.pattern.definition import Registry
 from functions.pattern.events import OperatorAction, Resubmitted, UndoRequested
 from functions.pattern.identity import TASK_ID_PATTERN, TaskId
 from functions.pattern.ports import Ports
@@ -59,6 +60,7 @@ class Reason(BaseModel):
 
 def operators_application(
     ports: Ports,
+    registry: Registry,
     store: StoreFigures,
     bus: BusFigures,
     *,
@@ -77,7 +79,7 @@ def operators_application(
     router = APIRouter(prefix="/api/ops", tags=["operations"], route_class=ReadRoute)
     _add_tasks(router, ports, trace_url_template)
     _add_actions(router, Actions(ports, start_within))
-    _add_overview(router, OverviewReader(ports), store, bus)
+    _add_overview(router, OverviewReader(ports, registry), store, bus)
     app.include_router(router)
     return app
 

@@ -59,12 +59,24 @@ def starts_scheduler(before: TaskRecord, after: TaskRecord) -> bool:
 
 
 def _is_alarming(before: TaskRecord, after: TaskRecord) -> bool:
-    """Alert on entry into `Error`, where recoveries were used up, and of an answer that can't be made."""
+    """Alert on entry into `Error`, where recoveries were used up, of a parked task, and a missing answer."""
     if lacks_answer(after.task):
         return not lacks_answer(before.task)
+    if after.task.is_parked:
+        return not before.task.is_parked and not _was_parked_for_it(after)
     if after.task.process_state is ProcessState.ERROR:
         return before.task.process_state is not ProcessState.ERROR
     return any(epoch.ended_by is EpochEnd.EXHAUSTED for epoch in after.history[len(before.history) :])
+
+
+def _was_parked_for_it(record: TaskRecord) -> bool:
+    """Tell whether the epoch before was parked for the same reason: the operators know of it."""
+    before = record.history[-1] if record.history else None
+    return (
+        before is not None
+        and before.ended_by is EpochEnd.RELEASED
+        and before.last_error == record.task.last_error
+    )
 
 
 def _notice(kind: AnnouncementKind, record: TaskRecord) -> list[Announcement]:

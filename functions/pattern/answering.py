@@ -31,7 +31,7 @@ def answered(registry: Registry, record: TaskRecord) -> TaskRecord:
 
 def _answer(registry: Registry, record: TaskRecord) -> bytes | None:
     order = record.order
-    workflow = registry.find(order.workflow)
+    workflow = registry.find(order.workflow, order.workflow_version)
     if workflow is None:
         raise PermanentError(f"version {order.workflow_version} of '{order.workflow}' is not deployed here")
     if workflow.answer is None:

@@ -98,6 +98,7 @@ class Workflow:
     def __post_init__(self) -> None:
         self._read_fields()
         self._check_names()
+        self._check_version()
         self._check_needs()
         self._set_shape()
         if self.resource in RESERVED_RESOURCES:
@@ -153,6 +154,10 @@ class Workflow:
             if name in steps[:number]:
                 raise self._error(f"step '{name}' is defined twice")
 
+    def _check_version(self) -> None:
+        if type(self.version) is not int or self.version < 1:
+            raise self._error(f"version must be a whole number from 1 on, not {self.version!r}")
+
     def _check_needs(self) -> None:
         names = {step.name for step in self.steps}
         for step in self.steps:
@@ -193,21 +198,31 @@ def _shape_of(step: Step) -> StepShape:
 
 
 class Registry:
-    """Finds workflows by name. `step_seconds` overrides the time limits of steps, named `workflow.step`.
+    """Finds workflows by name and version. `step_seconds` overrides limits of steps, named `workflow.step`.
 
-    Raises `DefinitionError` when it names an unknown step, or when two workflows share a name.
+    Raises `DefinitionError` when it names an unknown step, or when two workflows are not told apart.
     """
 
     def __init__(self, workflows: tuple[Workflow, ...], step_seconds: Mapping[str, float]) -> None:
         for one, other in combinations(workflows, 2):
             _check_apart(one, other)
-        self._workflows = {each.name: _limited(each, step_seconds) for each in workflows}
+        limited = [_limited(each, step_seconds) for each in workflows]
+        self._versions = {(each.name, each.version): each for each in limited}
+        self._newest = {each.name: each for each in sorted(limited, key=lambda each: each.version)}
+        steps = [step for each in limited for step in each.shape.steps]
+        self._ways = {(step.agent, step.via, undo) for step in steps for undo in {step.undo, False}}
         known = {f"{each.name}.{step.name}" for each in workflows for step in each.steps}
         for unknown in sorted(step_seconds.keys() - known):
             raise DefinitionError(f"STEP_SECONDS names '{unknown}'; the steps are {', '.join(sorted(known))}")
 
     def __iter__(self) -> Iterator[Workflow]:
-        return iter(self._workflows.values())
+        """Give every version of every workflow."""
+        return iter(self._versions.values())
+
+    @property
+    def newest(self) -> tuple[Workflow, ...]:
+        """Give the newest version of each workflow: new submissions take it."""
+        return tuple(self._newest[name] for name in dict.fromkeys(name for name, _ in self._versions))
 
     @property
     def queued_agents(self) -> frozenset[str]:
@@ -215,15 +230,25 @@ class Registry:
         steps = (step for workflow in self for step in workflow.steps)
         return frozenset(step.agent for step in steps if step.via is Way.QUEUE)
 
-    def find(self, name: str) -> Workflow | None:
-        """Give the workflow of that name, or None."""
-        return self._workflows.get(name)
+    def find(self, name: str, version: int | None = None) -> Workflow | None:
+        """Give that version of a workflow, or its newest; None when it is not deployed here."""
+        return self._newest.get(name) if version is None else self._versions.get((name, version))
+
+    def serves(self, step: StepShape) -> bool:
+        """Tell whether a step's Agent is known here, by the step's way, and can undo it if it must."""
+        return (step.agent, step.via, step.undo) in self._ways
 
 
 def _check_apart(one: Workflow, other: Workflow) -> None:
-    if one.name == other.name:
+    same_name, same_resource = one.name == other.name, one.resource == other.resource
+    if same_name and same_resource:
+        if one.version != other.version:
+            return
+        shared = f"version {one.version} of workflow '{one.name}' is there twice: give one another version"
+        raise DefinitionError(shared)
+    if same_name:
         shared = f"two workflows have the name '{one.name}' (resources {one.resource}, {other.resource})"
-    elif one.resource == other.resource:
+    elif same_resource:
         shared = f"workflows '{one.name}' and '{other.name}' have the resource '{one.resource}'"
     else:
         return

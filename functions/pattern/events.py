@@ -43,6 +43,12 @@ class RefusalReason(StrEnum):
     NOT_IN_QUESTION = "not in question"
     #: It was processed too long ago for its caller to cancel it, or its workflow does not allow that at all.
     NOT_CANCELLABLE = "not cancellable"
+    #: It is parked: only the Supervisor has it go on.
+    PARKED = "parked"
+    #: Only a parked task can be released.
+    NOT_PARKED = "not parked"
+    #: A step is under way, so that the task can't be parked.
+    BUSY = "a step is under way"
     #: No order was recorded under this id, or it was purged.
     NO_SUCH_TASK = "no such task"
 
@@ -111,6 +117,15 @@ class StepFailed(_OfStep):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Parked:
+    """What the task needs of its workflow is not deployed where its Scheduler runs."""
+
+    epoch: Epoch
+    scheduler: SchedulerId
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Postponed:
     """The Supervisor found a task that is not overdue: it looks again at `due_at`."""
 
@@ -145,6 +160,11 @@ class GivenUp(_EndsEpoch):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DecisionDue(_EndsEpoch):
     """The Supervisor found that the time has passed for which a decision waited."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Released(_EndsEpoch):
+    """The Supervisor found that a parked task can go on."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -215,8 +235,10 @@ class AnnouncementSent:
 
 
 StepEvent = StepStarted | StepSkipped | StepCompleted | StepFailed
-SchedulerEvent = Claimed | StepEvent
-SupervisorEvent = Postponed | Recovered | GivenUp | DecisionDue
+SchedulerEvent = Claimed | Parked | StepEvent
+#: What can come of a look at a task that is due.
+Judgement = Postponed | Recovered | GivenUp | DecisionDue
+SupervisorEvent = Judgement | Released
 OperatorAction = Resubmitted | UndoRequested
 OperatorAnswer = FoundDone | FoundNotDone
 OperatorEvent = OperatorAction | OperatorAnswer

@@ -14,6 +14,7 @@ from functions.pattern.events import (
     FoundDone,
     FoundNotDone,
     GivenUp,
+    Judgement,
     OperatorAnswer,
     OperatorEvent,
     Postponed,
@@ -21,7 +22,6 @@ from functions.pattern.events import (
     RefusalReason,
     Refused,
     Resubmitted,
-    SupervisorEvent,
     UndoRequested,
 )
 from functions.pattern.records import Decision, StepRecord, TaskRecord
@@ -31,7 +31,7 @@ _SUPERVISOR = "supervisor"
 _OVERDUE = "its complete-by time passed"
 
 
-def supervised(record: TaskRecord, event: SupervisorEvent, now: datetime) -> TaskRecord | Refused:
+def supervised(record: TaskRecord, event: Judgement, now: datetime) -> TaskRecord | Refused:
     """Apply what the Supervisor decided; a task that has gone on since then stays with its Scheduler."""
     if isinstance(event, Postponed):
         return _postponed(record, event, now)

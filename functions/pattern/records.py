@@ -83,8 +83,9 @@ class Task:
     """The pattern's state record; times are UTC. `due_at` is when the Supervisor must look at it next.
 
     `failure_count` counts the recoveries since the task was submitted, resubmitted or changed its direction.
-    `not_before` is when a Scheduler may take it up after an extended wait. `sent` are the latest that were
-    sent. A `decision` waits for the outcome of what must not be repeated; until then, nothing starts.
+    `not_before` is when a Scheduler may take it up after an extended wait. `parked_for` is what a parked task
+    waits for, as `{workflow}|{version}`. `sent` are the latest that were sent.
+    A `decision` waits for the outcome of what must not be repeated; until then, nothing starts.
     `answer` is JSON bytes, and only there while it is `Processed`; `last_error` then says why it is missing.
     """
 
@@ -102,7 +103,13 @@ class Task:
     last_error: str | None = None
     answer: bytes | None = field(default=None, repr=False)
     decision: Decision | None = None
+    parked_for: str | None = None
     sent: tuple[SentAnnouncement, ...] = ()
+
+    @property
+    def is_parked(self) -> bool:
+        """Tell whether it waits for what it needs to be deployed."""
+        return self.parked_for is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -87,6 +87,8 @@ class EpochEnd(StrEnum):
     FOUND_DONE = "found done"
     #: An operator found out that a step of unknown outcome was not done.
     FOUND_NOT_DONE = "found not done"
+    #: What it was parked for is deployed; it goes on.
+    RELEASED = "released"
 
 
 class Outcome(StrEnum):

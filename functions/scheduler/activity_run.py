@@ -13,7 +13,7 @@ from functools import partial
 from typing import assert_never
 
 from functions.agents.steps import carry_out
-from functions.pattern.definition import Registry, Workflow
+from functions.pattern.definition import Registry
 from functions.pattern.errors import PermanentError, TransientError, UnusableAnswerError, UnwritableError
 from functions.pattern.events import (
     Claimed,
@@ -26,12 +26,13 @@ from functions.pattern.events import (
 )
 from functions.pattern.folding import Follow
 from functions.pattern.identity import StartId, StepName
-from functions.pattern.planning import Runner, StepPlan, plan, started_by, taken_up
+from functions.pattern.planning import CannotStart, Runner, StepPlan, plan, started_by, taken_up
 from functions.pattern.ports import Agent, AgentCall, Ports
+from functions.pattern.readiness import Definitions
 from functions.pattern.records import TaskRecord
 from functions.pattern.states import Outcome, Way
 from functions.pattern.store_ports import Changed
-from functions.scheduler.calls import agent_call, agent_request, is_needed
+from functions.scheduler.calls import agent_call, agent_request
 from functions.scheduler.outcomes import StepAttempt
 from functions.scheduler.patience import again_until
 from functions.scheduler.progress import Progress, ended, progress_of
@@ -46,6 +47,7 @@ _NOT_OURS = frozenset(
         RefusalReason.STALE_EPOCH,
         RefusalReason.NOT_HOLDER,
         RefusalReason.FINISHED,
+        RefusalReason.PARKED,
         RefusalReason.NO_SUCH_TASK,
     }
 )
@@ -76,6 +78,8 @@ class ActivityRun:
         #: became of the answer to the write.
         self._planned = set[StartId]()
         self._begun = set[StepName]()
+        #: Ready steps that can't be started; each is told of once.
+        self._unstartable = set[StepName]()
         self._steps = asyncio.TaskGroup()
 
     async def to_its_end(self, start_by: datetime) -> Progress:
@@ -127,7 +131,7 @@ class ActivityRun:
             self._begin(recorded)
 
     async def _call(self, attempt: StepAttempt, record: TaskRecord) -> tuple[Outcome, TaskRecord | None]:
-        call = agent_call(self._definition(record), record, attempt.step)
+        call = agent_call(self._registry, record, attempt.step)
         if self._ports.clock.now() >= call.complete_by:  # Durable runs a lost activity again after minutes
             raise TransientError("its complete-by time passed before it was called")
         agent = self._agents[record.step(attempt.step).shape.agent]
@@ -158,7 +162,7 @@ class ActivityRun:
             raise TransientError(f"it was done, but {fault}")
 
     async def _request(self, attempt: StepAttempt, record: TaskRecord) -> tuple[Outcome, TaskRecord | None]:
-        request = agent_request(self._definition(record), record, attempt.step)
+        request = agent_request(self._registry, record, attempt.step)
         ask = partial(self._ports.agent_messages.ask, record.step(attempt.step).shape.agent, request)
         try:
             await again_until(min(request.complete_by, self._runner.ends_at), ask, self._ports.clock)
@@ -219,24 +223,18 @@ class ActivityRun:
             record,
             self._runner,
             now,
-            is_needed=partial(self._is_needed, record),
+            look_at=partial(self._look_at, record),
             is_first=is_first,
             may_share=may_share,
         )
 
-    def _is_needed(self, record: TaskRecord, name: StepName) -> bool | None:
-        try:
-            return is_needed(self._definition(record), record, name)
-        except Exception:  # noqa: BLE001 - whatever a definition's function raises
-            _log.exception("task %s step %s: its condition failed, so it is not started", self._task, name)
-            return None
-
-    def _definition(self, record: TaskRecord) -> Workflow:
-        """Give what has the task's functions; what this process remembers may be another task of its id."""
-        workflow = self._registry.find(record.order.workflow)
-        if workflow is None:
-            raise LookupError(f"workflow '{record.order.workflow}' is not registered")
-        return workflow
+    def _look_at(self, record: TaskRecord, name: StepName) -> bool | CannotStart:
+        """Ask the definition that the record names: what was remembered may be another task of this id."""
+        look = Definitions(self._registry, record).look_at(name)
+        if isinstance(look, CannotStart) and name not in self._unstartable:
+            self._unstartable.add(name)
+            _log.warning("task %s: step %s is not started", self._task, name, exc_info=look.fault)
+        return look
 
     def _attempt(self, name: StepName) -> StepAttempt:
         return StepAttempt(self._task, self._runner.epoch, name)

@@ -14,7 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from functions.pattern.decisions import awaited_until
 from functions.pattern.definition import Workflow
-from functions.pattern.epochs import FINAL
+from functions.pattern.epochs import FINAL, is_busy
 from functions.pattern.errors import IllegalTransitionError
 from functions.pattern.events import (
     AnnouncementSent,
@@ -26,8 +26,10 @@ from functions.pattern.events import (
     GivenUp,
     MessageLost,
     OperatorEvent,
+    Parked,
     Recovered,
     Refused,
+    Released,
     Resubmitted,
     SchedulerEvent,
     StepCompleted,
@@ -50,20 +52,21 @@ from tests.fakes.interventions import (
     resubmission,
     undo_request,
 )
-from tests.fakes.tasks import claimed, completed, failed, pending, started
+from tests.fakes.tasks import FIRST, claimed, completed, failed, pending, started
 from tests.fakes.workflows import TASK, step, workflow
 
+STRANGER = SchedulerId("somebody-else")
 #: How many epochs back the speaker is: most know the present one.
 BEHIND = st.sampled_from([0, 0, 0, 1])
 EVENTS = st.sampled_from(
     [
         claimed(),
+        Parked(epoch=FIRST, scheduler=STRANGER, reason="not deployed here"),
         *(say(step) for say in (started, completed, failed) for step in ("open", "left", "right", "close")),
     ]
 )
 ANSWERS = (partial(found_done, "right"), partial(found_not_done, "right"))
 SECONDS = st.sampled_from([1, 5, 16, 40])
-STRANGER = SchedulerId("somebody-else")
 POLICY = SupervisionPolicy(
     threshold=1,
     extended_waits=(timedelta(seconds=20),),
@@ -147,6 +150,12 @@ class LifeOfATask(RuleBasedStateMachine):
         assert self.verdict is not None
         self._tell(self.verdict)
 
+    @rule(behind=BEHIND)
+    def release(self, behind: int) -> None:
+        """Let a Supervisor find what the task waits for deployed, perhaps for the second time."""
+        epoch = Epoch(max(1, self.record.task.epoch - behind))
+        self._tell(Released(epoch=epoch, start_by=self.now + timedelta(seconds=10)))
+
     @rule(event=st.sampled_from([resubmission, undo_request, *ANSWERS]), behind=BEHIND)
     def operate(self, event: Callable[[Epoch], OperatorEvent], behind: int) -> None:
         """Let an operator resubmit the task, have it undone, or answer for what is unknown."""
@@ -180,6 +189,7 @@ class LifeOfATask(RuleBasedStateMachine):
         task = self.record.task
         assert (task.locked_by is not None) is (task.process_state is ProcessState.PROCESSING)
         assert (task.finished_at is not None) is (task.process_state in FINAL)
+        assert not task.is_parked or (task.process_state is ProcessState.PENDING and not is_busy(self.record))
 
     @invariant()
     def ends_mean_what_they_say(self) -> None:
@@ -195,7 +205,8 @@ class LifeOfATask(RuleBasedStateMachine):
         """And they are bounded."""
         count = 0
         for closed in self.record.history:
-            count = count + 1 if closed.ended_by is EpochEnd.RECOVERED else 0
+            kept = count if closed.ended_by is EpochEnd.RELEASED else 0
+            count = count + 1 if closed.ended_by is EpochEnd.RECOVERED else kept
         assert self.record.task.failure_count == count <= MOST_RECOVERIES
 
     @invariant()
@@ -226,6 +237,8 @@ class LifeOfATask(RuleBasedStateMachine):
 
     def _timed(self, event: SchedulerEvent | OperatorEvent | Cancelled, seconds: int) -> Event:
         time = self.now + timedelta(seconds=seconds)
+        if isinstance(event, Parked):
+            return event
         if isinstance(event, StepStarted):
             return replace(event, complete_by=time)
         return replace(event, start_by=time)

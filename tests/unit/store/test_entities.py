@@ -46,7 +46,7 @@ _COLUMNS = {
     Order: "Birth CorrelationID Digest Payload ReplyTo Shape SubmittedAt Submitter TraceParent Workflow"
     " WorkflowVersion",
     Task: "Answer CompleteBy Decision Direction DueAt Epoch FailureCount FinishedAt LastError LockedBy"
-    " NotBefore OrderID ProcessState Sent UpdatedAt",
+    " NotBefore OrderID ParkedFor ProcessState Sent UpdatedAt",
     StepRecord: "Activity CompleteBy Epoch Error FinishedAt Name Result StartId StartedAt State Token",
     EpochRecord: "Direction EndedAt EndedBy Epoch LastError LockedBy ProcessState Reason Steps TraceParent"
     " Who",
