@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 import sys
@@ -19,6 +20,9 @@ REGISTRY = "functions/workflows/registry.py"
 WORKFLOW = "functions/workflows/trips"
 _LIST = "FOLDERS: Sequence[str] = [\n"
 _HEADING = "\n## "
+
+#: What a task's id has behind it in a service's path: the tutorial leaves it out.
+_BIRTH = re.compile(r"\.[0-9a-f]{8} ")
 
 
 def shown() -> list[CodeBlock]:
@@ -51,8 +55,9 @@ class TripServices:
         return self._printed.read_text(encoding="utf-8").splitlines()
 
     def calls_of(self, trip: str) -> list[str]:
-        """Return the calls for one trip."""
-        return [line for line in self.printed[1:] if f"/{trip} " in line]
+        """Return the calls for one trip, without its birth."""
+        called = (_BIRTH.sub(" ", line) for line in self.printed[1:])
+        return [line for line in called if f"/{trip} " in line]
 
 
 def follow_tutorial(folder: Path, services: str) -> None:
