@@ -76,8 +76,9 @@ TASK: dict[str, Any] = {
     ],
     "lost_messages": [],
     "prospects": {
-        "resubmit": {"runs": ["payment"], "undoes": [], "twice": []},
-        "undo": {"runs": [], "undoes": ["payment"], "twice": []},
+        "resubmit": {"runs": ["payment"], "undoes": []},
+        "undo": {"runs": [], "undoes": ["payment"]},
+        "question": None,
     },
     "trace_id": "4bf92f3577b34da6a3ce929d0e0e4736",
     "trace_url": None,

@@ -31,6 +31,9 @@ RequestMaker = Callable[[Any, Results], Json]
 #: Tells whether the order needs the step, by its payload and the results.
 Condition = Callable[[Any, Results], bool]
 
+#: Makes what the caller is answered when the task is processed, out of the payload and all results.
+AnswerMaker = Callable[[Any, Results], Json]
+
 #: The fields a submission carries beside the payload; a payload can't use their names.
 ENVELOPE_FIELDS = frozenset({"id", "reply_to", "correlation_id"})
 
@@ -49,7 +52,9 @@ _MOST_STEPS = 90
 class Step:
     """One unit of work, done by one Agent, which can `undo` it or not. `complete_within` is in seconds.
 
-    `request` and `when` are pure. A step whose `when` is false is `Skipped`; the steps that need it go on.
+    `request`, `when` and `undo_request` are pure. A step whose `when` is false is `Skipped`; the steps that
+    need it go on. `undo_request` gets the step's own result, too, None where it is unknown; without it, an
+    undo gets the request of the do.
     A step that is not `idempotent` is never run twice: if its outcome is unknown, the task goes to `Error`.
     """
 
@@ -62,6 +67,7 @@ class Step:
     idempotent: bool = True
     when: Condition | None = None
     via: Way = Way.ACTIVITY
+    undo_request: RequestMaker | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,6 +76,10 @@ class Workflow:
 
     `on_failure` is for a step that is refused, `on_exhausted` for recoveries that are used up. Lists may
     stand for tuples and sets, and texts for the members of enums.
+
+    `answer` is pure; without it, a caller sees nothing of the results. `noun` is what callers call one of the
+    `resource`; it is `name` unless given. They can cancel one while it is under way, and `cancel_within`
+    seconds after it was processed.
     """
 
     name: str
@@ -79,6 +89,9 @@ class Workflow:
     on_failure: Remedy = Remedy.HOLD
     on_exhausted: Remedy = Remedy.HOLD
     version: int = 1
+    answer: AnswerMaker | None = None
+    noun: str = ""
+    cancel_within: float | None = None
     #: What a task of this workflow is made of, as it is recorded with the task.
     shape: Shape = field(init=False, repr=False)
 
@@ -107,12 +120,19 @@ class Workflow:
                 name: written.member(name, Remedy, getattr(self, name))
                 for name in ("on_failure", "on_exhausted")
             }
+            if self.cancel_within is not None:
+                written.seconds("cancel_within", self.cancel_within)
         except ValueError as fault:
             raise self._error(str(fault)) from None
-        for name, value in {**remedies, "steps": tuple(map(self._read_step, self.steps))}.items():
+        if self.cancel_within is not None and not any(step.undo for step in self.steps):
+            raise self._error("it has cancel_within, but no step that can be undone: add undo=True to one")
+        steps = tuple(map(self._read_step, self.steps))
+        for name, value in {**remedies, "steps": steps, "noun": self.noun or self.name}.items():
             object.__setattr__(self, name, value)
 
     def _read_step(self, step: Step) -> Step:
+        if step.undo_request is not None and not step.undo:
+            raise self._error(f"step '{step.name}' has undo_request, but no undo: add undo=True")
         try:
             return replace(
                 step,
@@ -151,7 +171,12 @@ class Workflow:
 
     def _set_shape(self) -> None:
         steps = tuple(map(_shape_of, self.steps))
-        shape = Shape(steps=steps, on_failure=self.on_failure, on_exhausted=self.on_exhausted)
+        shape = Shape(
+            steps=steps,
+            on_failure=self.on_failure,
+            on_exhausted=self.on_exhausted,
+            cancel_within=self.cancel_within,
+        )
         if len(shape.written) > MAX_SHAPE_BYTES:
             raise self._error(f"what is recorded of its steps has more than {MAX_SHAPE_BYTES} bytes")
         object.__setattr__(self, "shape", shape)

@@ -127,30 +127,32 @@ class SchedulerRequest(_Message):
 
 
 class AnnouncementMessage(_Message):
-    """A notice to a caller, or an alert to the operator. `at` is UTC."""
+    """A notice to a caller, `completed` with its `answer`, or an alert to the operator. `at` is UTC."""
 
     schema_version: Literal[1] = 1
     kind: AnnouncementKind
-    order_id: TaskIdField
+    id: TaskIdField
     workflow: str
     state: ProcessState
     epoch: EpochField
     at: datetime
     correlation_id: CorrelationId | None = None
     reason: str | None = None
+    answer: dict[str, Any] | None = None
 
 
 def announcement_message(announcement: Announcement) -> AnnouncementMessage:
     """Write an announcement as a message."""
     return AnnouncementMessage(
         kind=announcement.kind,
-        order_id=announcement.task,
+        id=announcement.task,
         workflow=announcement.workflow,
         state=announcement.state,
         epoch=announcement.epoch,
         at=announcement.at,
         correlation_id=announcement.correlation_id,
         reason=announcement.reason,
+        answer=None if announcement.answer is None else dict(announcement.answer),
     )
 
 
@@ -163,7 +165,9 @@ class _AgentMessage(_Message):
     """What a reply echoes of its request."""
 
     schema_version: Literal[1, 2] = Field(
-        2, description="2, or 1 of requests before `idempotent`; another number means another schema."
+        2,
+        description="2, or 1 of requests without `idempotent` and `result`; another number means another"
+        " schema.",
     )
     task_id: TaskIdField = Field(description="The task; a reply echoes it.")
     step: StepField = Field(description="The task's step; a reply echoes it.")
@@ -194,7 +198,11 @@ class AgentRequest(_AgentMessage):
         description="Whether the service may be called again. `false`: it is called once, also when the"
         " request arrives again. Always `true` in schema 1.",
     )
-    request: dict[str, Any] = Field(description="What to do, as the workflow's step says it.")
+    request: dict[str, Any] = Field(description="What to do or to undo, as the workflow's step says it.")
+    result: dict[str, Any] | None = Field(
+        None,
+        description="Of an undo: the result of the do, null where that is unknown. Not in schema 1.",
+    )
 
 
 class AgentReply(_AgentMessage):

@@ -40,10 +40,11 @@ def released(record: TaskRecord, event: Released, now: datetime) -> TaskRecord |
         return Refused(RefusalReason.NOT_PARKED)
     return next_epoch(
         record,
-        event,
         now,
         ended_by=EpochEnd.RELEASED,
         who="supervisor",
         reason="what it waited for is deployed",
+        start_by=event.start_by,
+        traceparent=event.traceparent,
         failure_count=record.task.failure_count,
     )

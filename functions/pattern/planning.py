@@ -106,9 +106,10 @@ def plan(
 def ready_steps(record: TaskRecord) -> tuple[StepName, ...]:
     """Name the steps that can be dispatched, in the direction in which the task goes.
 
-    A step that an older epoch dispatched is dispatched again, unless it must not run twice.
+    A step that an older epoch dispatched is dispatched again, unless it must not run twice. Nothing starts
+    any more once it is decided how the epoch ends.
     """
-    if record.task.process_state is not ProcessState.PROCESSING:
+    if record.task.process_state is not ProcessState.PROCESSING or record.task.decision is not None:
         return ()
     epoch = record.task.epoch
     if record.task.direction is Direction.UNDO:

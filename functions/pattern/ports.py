@@ -76,7 +76,8 @@ class Schedulers(Protocol):
 class AgentCall:
     """What an Agent gets: what to ask, under which key, and until when.
 
-    What is not `idempotent` is sent to the remote service once; an undo always is idempotent.
+    What is not `idempotent` is sent to the remote service once; an undo always is idempotent. For an undo,
+    `result` is what the do gave, None where that is unknown.
     """
 
     task: TaskId
@@ -84,6 +85,7 @@ class AgentCall:
     request: Json
     complete_by: datetime
     idempotent: bool = True
+    result: Json | None = None
 
     @property
     def resource(self) -> ResourceId:

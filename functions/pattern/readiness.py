@@ -13,7 +13,7 @@ from pydantic import BaseModel, ValidationError
 
 from functions.pattern.definition import Json, Registry, Step, Workflow
 from functions.pattern.identity import StepName
-from functions.pattern.inputs import results_of
+from functions.pattern.inputs import results_of, undo_results_of
 from functions.pattern.planning import CannotStart, ready_steps
 from functions.pattern.records import TaskRecord
 from functions.pattern.states import Direction, ProcessState
@@ -59,7 +59,10 @@ class Definitions:
 
     def request(self, step: StepName) -> Json:
         """Make the request for a step. Raises `NotDeployedError`, and whatever the definition raises."""
-        return self._step(step).request(self._payload(), results_of(self.record, step))
+        defined, payload = self._step(step), self._payload()
+        if self.record.task.direction is Direction.UNDO and defined.undo_request is not None:
+            return defined.undo_request(payload, undo_results_of(self.record, step))
+        return defined.request(payload, results_of(self.record, step))
 
     def _step(self, step: StepName) -> Step:
         workflow, shape = self._workflow(), self.record.step(step).shape

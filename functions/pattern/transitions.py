@@ -6,11 +6,15 @@ from dataclasses import replace
 from datetime import datetime
 from typing import assert_never
 
-from functions.pattern.epochs import FINAL, announcement_sent, message_lost, moved, operated, supervised
+from functions.pattern.epochs import FINAL, announcement_sent, message_lost, moved
 from functions.pattern.events import (
     AnnouncementSent,
+    Cancelled,
     Claimed,
+    DecisionDue,
     Event,
+    FoundDone,
+    FoundNotDone,
     GivenUp,
     MessageLost,
     OperatorEvent,
@@ -31,6 +35,7 @@ from functions.pattern.events import (
     UndoRequested,
 )
 from functions.pattern.identity import FIRST_EPOCH
+from functions.pattern.interventions import cancelled, operated, supervised
 from functions.pattern.parking import parked, released
 from functions.pattern.records import Order, StepRecord, Task, TaskRecord
 from functions.pattern.states import Direction, ProcessState, StepState
@@ -58,6 +63,8 @@ def admit(order: Order, *, pick_up_by: datetime) -> TaskRecord:
 def apply(record: TaskRecord, event: Event, now: datetime) -> TaskRecord | Refused:
     """Give the record after `event` (the same when it holds) or a refusal; raise `IllegalTransitionError`."""
     match event:
+        case Cancelled():
+            return cancelled(record, event, now)
         case MessageLost():
             return message_lost(record, event, now)
         case AnnouncementSent():
@@ -78,10 +85,10 @@ def _of_epoch(
             return _claim(record, event, now)
         case StepStarted() | StepSkipped() | StepCompleted() | StepFailed():
             return _step(record, event, now)
-        case Parked() | Postponed() | Recovered() | GivenUp() | Released():
+        case Parked() | Postponed() | Recovered() | GivenUp() | DecisionDue() | Released():
             is_final = record.task.process_state in FINAL
             return Refused(RefusalReason.FINISHED) if is_final else _unfinished(record, event, now)
-        case Resubmitted() | UndoRequested():
+        case Resubmitted() | UndoRequested() | FoundDone() | FoundNotDone():
             return operated(record, event, now)
         case _:
             assert_never(event)
@@ -93,6 +100,8 @@ def _unfinished(record: TaskRecord, event: Parked | SupervisorEvent, now: dateti
             return parked(record, event, now)
         case Released():
             return released(record, event, now)
+        case _ if record.task.is_parked:
+            return Refused(RefusalReason.PARKED)
         case _:
             return supervised(record, event, now)
 

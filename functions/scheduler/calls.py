@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functions.pattern.definition import Registry
 from functions.pattern.identity import StepName, effect_key
+from functions.pattern.inputs import result_of
 from functions.pattern.messages import AgentRequest
 from functions.pattern.ports import AgentCall
 from functions.pattern.readiness import Definitions
@@ -16,12 +17,14 @@ def agent_call(registry: Registry, record: TaskRecord, step: StepName) -> AgentC
     recorded, direction = record.step(step), record.task.direction
     if recorded.complete_by is None:
         raise ValueError(f"task {record.order.task} step {step} runs without a complete-by")
+    undoes = direction is Direction.UNDO
     return AgentCall(
         task=record.order.task,
         effect_key=effect_key(record.order.resource, step, direction),
         request=Definitions(registry, record).request(step),
         complete_by=recorded.complete_by,
-        idempotent=recorded.shape.idempotent or direction is Direction.UNDO,
+        idempotent=recorded.shape.idempotent or undoes,
+        result=result_of(recorded) if undoes else None,
     )
 
 
@@ -38,4 +41,5 @@ def agent_request(registry: Registry, record: TaskRecord, step: StepName) -> Age
         complete_by=call.complete_by,
         idempotent=call.idempotent,
         request=dict(call.request),
+        result=None if call.result is None else dict(call.result),
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, is_dataclass, replace
 from datetime import datetime
 from enum import StrEnum
 from functools import partial
@@ -49,8 +49,8 @@ class _ColumnType:
 class RowCodec[RecordT]:
     """Maps a dataclass to columns: the field `started_at` is `StartedAt`, unless `names` says otherwise.
 
-    Enums are stored as text, tuples of dataclasses as JSON; None or an empty tuple is no column, as rows are
-    replaced whole.
+    Enums are stored as text, dataclasses and tuples of them as JSON; None or an empty tuple is no column, as
+    rows are replaced whole.
     The field `elsewhere` has no column: whoever reads the row knows it already.
     """
 
@@ -118,6 +118,9 @@ def _column_type(hint: Any) -> _ColumnType:
         return _ColumnType((str,), str, hint)
     if hint is Shape:
         return _ColumnType((bytes,), attrgetter("written"), read_shape)
+    if is_dataclass(hint):
+        adapter = TypeAdapter(hint)
+        return _ColumnType((bytes,), partial(adapter.dump_json, exclude_none=True), adapter.validate_json)
     if hint in {str, int, bool, bytes, datetime}:
         return _ColumnType((hint,))
     raise TypeError(f"a table has no column for {hint}")

@@ -19,7 +19,9 @@ from functions.pattern.definition import Registry
 from functions.pattern.errors import TransientError
 from functions.pattern.events import (
     AnnouncementSent,
+    DecisionDue,
     GivenUp,
+    Judgement,
     Postponed,
     Recovered,
     Refused,
@@ -27,7 +29,7 @@ from functions.pattern.events import (
 from functions.pattern.ports import Ports
 from functions.pattern.states import AnnouncementKind
 from functions.pattern.store_ports import Changed, Index, IndexEntry, Stored
-from functions.pattern.supervision import Judgement, SupervisionPolicy, judge
+from functions.pattern.supervision import SupervisionPolicy, judge
 from functions.supervisor.releases import Releases
 from functions.supervisor.sweeping import SweepReport, for_each
 from functions.telemetry.instruments import OVERDUE, SWEEP_DURATION
@@ -42,7 +44,7 @@ _PAGES = 5
 _SHARDS_AT_ONCE = 4
 _TASKS_AT_ONCE = 10
 #: What an intervention is called in traces.
-_NAMES = {Recovered: "recover", GivenUp: "give up"}
+_NAMES = {Recovered: "recover", GivenUp: "give up", DecisionDue: "end as decided"}
 #: Seconds after which a sweep is cut short; the host would end it after five minutes, with the process.
 _LONGEST = 120
 #: The process that recorded an announcement has this time to send it.
@@ -136,6 +138,8 @@ class Sweep:
                 report.recovered += 1
             case GivenUp():
                 report.given_up += 1
+            case DecisionDue():
+                report.ended_as_decided += 1
             case _:
                 assert_never(event)
 

@@ -194,13 +194,6 @@ def test_step_that_must_not_run_twice_is_refused_in_the_next_epoch() -> None:
     assert apply(again, started("hotel", SECOND), START) == Refused(RefusalReason.NEVER_TWICE)
 
 
-def test_step_that_must_not_run_twice_runs_on_the_operators_word() -> None:
-    """The operator looked at the service, and answers for it."""
-    held = supervised(_once_only(), giving_up(hold=True))
-    again = told(held, resubmission(), claimed(SECOND), started("hotel", SECOND))
-    assert again.step(HOTEL).state is StepState.RUNNING
-
-
 def test_step_that_never_ran_has_no_outcome_to_fear() -> None:
     """A task is recovered freely before a step that must not run twice."""
     before = told(pending(trip(hotel_idempotent=False)), claimed(), *done("flight"))
