@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from datetime import datetime
 
-from functions.pattern.identity import Epoch, TaskId
+from functions.pattern.identity import Epoch, StepName, TaskId
 from functions.pattern.records import TaskRecord
 from functions.pattern.states import AnnouncementKind, EpochEnd, ProcessState
 
@@ -23,11 +24,14 @@ class Announcement:
     reply_to: str | None
     correlation_id: str | None
     reason: str | None
+    #: The step that an alert is about, if it is not about the end of the epoch.
+    step: StepName | None = None
 
     @property
     def message_id(self) -> str:
         """Name the message, so that duplicate detection drops a repeat."""
-        return f"{self.task}.{self.epoch}.{self.kind}"
+        about = "" if self.step is None else f".{self.step}"
+        return f"{self.task}.{self.epoch}.{self.kind}{about}"
 
 
 _ENDS = {
@@ -44,8 +48,10 @@ def announcements(before: TaskRecord | None, after: TaskRecord) -> tuple[Announc
         found += _notice(AnnouncementKind.RECEIVED, after)
     elif after.task.process_state in _ENDS and after.task.process_state is not before.task.process_state:
         found += _notice(_ENDS[after.task.process_state], after)
-    if before is not None and _is_alarming(before, after):
-        found.append(_announcement(AnnouncementKind.ALERT, after, before.task.epoch))
+    if before is not None:
+        if _is_alarming(before, after):
+            found.append(_announcement(AnnouncementKind.ALERT, after, before.task.epoch))
+        found += _noted(before, after)
     return tuple(found)
 
 
@@ -59,6 +65,14 @@ def _is_alarming(before: TaskRecord, after: TaskRecord) -> bool:
     if after.task.process_state is ProcessState.ERROR:
         return before.task.process_state is not ProcessState.ERROR
     return any(epoch.ended_by is EpochEnd.EXHAUSTED for epoch in after.history[len(before.history) :])
+
+
+def _noted(before: TaskRecord, after: TaskRecord) -> Iterator[Announcement]:
+    """Alert on what was noted of a step."""
+    for old, new in zip(before.steps, after.steps, strict=True):
+        if new.noted is not None and new.noted != old.noted:
+            alert = _announcement(AnnouncementKind.ALERT, after, after.task.epoch)
+            yield replace(alert, step=new.name, reason=f"{new.name}: {new.noted}")
 
 
 def _notice(kind: AnnouncementKind, record: TaskRecord) -> list[Announcement]:

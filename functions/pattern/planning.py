@@ -6,14 +6,14 @@ from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from functions.pattern.events import StepSkipped, StepStarted
-from functions.pattern.identity import Epoch, SchedulerId, StartId, StepName
+from functions.pattern.events import StepBroken, StepSkipped, StepStarted
+from functions.pattern.identity import Epoch, SchedulerId, StartId, StepName, start_of
 from functions.pattern.records import StepRecord, TaskRecord
 from functions.pattern.states import Direction, ProcessState, StepState, Way
 from functions.pattern.steps import UNDER_WAY, undo_order
 
-#: Tells whether the order needs a step; None when that can't be told: the step is then left as it is.
-IsNeeded = Callable[[StepName], bool | None]
+#: Tells whether the order needs a step, or which defect keeps that from being told.
+IsNeeded = Callable[[StepName], bool | str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +37,7 @@ class Runner:
 class StepPlan:
     """What happens now, as events; `left` are ready steps that need another run of `run_steps`."""
 
-    events: tuple[StepSkipped | StepStarted, ...] = ()
+    events: tuple[StepSkipped | StepStarted | StepBroken, ...] = ()
     left: tuple[StepName, ...] = ()
 
 
@@ -65,8 +65,8 @@ def plan(
     left: list[StepName] = []
     for name in ready_steps(record):
         needed = is_needed(name)
-        if needed is None:
-            continue
+        if isinstance(needed, str):
+            return StepPlan((_broken(name, needed, runner, now),))
         if not needed:
             skipped.append(
                 StepSkipped(
@@ -179,13 +179,21 @@ def _can_start(step: StepRecord, epoch: Epoch) -> bool:
     return step.state is StepState.RUNNING and step.epoch != epoch and not step.never_twice
 
 
+def _broken(name: StepName, defect: str, runner: Runner, now: datetime) -> StepBroken:
+    start_by = now + runner.start_within
+    return StepBroken(
+        epoch=runner.epoch, scheduler=runner.scheduler, step=name, error=defect, start_by=start_by
+    )
+
+
 def _started(step: StepRecord, runner: Runner, now: datetime) -> StepStarted:
+    token = runner.new_id() if step.shape.via is Way.QUEUE else None
     return StepStarted(
         epoch=runner.epoch,
         scheduler=runner.scheduler,
         step=step.name,
         complete_by=now + timedelta(seconds=step.shape.complete_within),
         activity=runner.activity,
-        start_id=StartId(runner.new_id()),
-        token=runner.new_id() if step.shape.via is Way.QUEUE else None,
+        start_id=StartId(runner.new_id()) if token is None else start_of(token),
+        token=token,
     )
