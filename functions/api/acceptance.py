@@ -1,23 +1,34 @@
-"""Accepts orders: gives them ids, checks whether they are recorded already, and submits them."""
+"""Accepts what callers submit: gives it ids, checks whether it is recorded already, and sends it on."""
 
 from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
+from datetime import timedelta
 from http import HTTPStatus
 
 from pydantic import BaseModel
 
 from functions.pattern.definition import ENVELOPE_FIELDS, Workflow
+from functions.pattern.events import Cancelled, RefusalReason, Refused
 from functions.pattern.identity import TaskId
 from functions.pattern.messages import SubmissionMessage, check_payload
 from functions.pattern.ports import Ports
 from functions.pattern.records import TaskRecord
+from functions.pattern.store_ports import Stored
+from functions.telemetry.spans import current_traceparent
+from functions.telemetry.tasks import decision_span
 from functions.web.callers import Caller
 from functions.web.problems import FieldFault, ProblemError
 
-#: The answer to an order whose id is another order's.
-ID_IS_TAKEN = "Another order is known under this id."
+#: The answer to a submission whose id is another's.
+ID_IS_TAKEN = "Something else is known under this id."
+
+#: Why a task can't be cancelled, as its caller is told.
+_NOT_CANCELLED = {
+    RefusalReason.FINISHED: "It is in Error: an operator decides what becomes of it.",
+    RefusalReason.NOT_CANCELLABLE: "It was processed, and can't be cancelled any more.",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,11 +40,15 @@ class Draft:
 
 
 class Acceptance:
-    """Takes orders from callers and tells how far they are."""
+    """Takes orders from callers, tells how far they are, and cancels them.
 
-    def __init__(self, ports: Ports, reply_queues: Collection[str]) -> None:
+    `start_within` is in seconds: by then a Scheduler must have taken a task that is cancelled.
+    """
+
+    def __init__(self, ports: Ports, reply_queues: Collection[str], start_within: float) -> None:
         self._ports = ports
         self._reply_queues = reply_queues
+        self._start_within = timedelta(seconds=start_within)
 
     async def submit(
         self, workflow: Workflow, task: TaskId | None, body: BaseModel, caller: Caller
@@ -49,14 +64,33 @@ class Acceptance:
 
     async def find(self, workflow: Workflow, task: TaskId, caller: Caller) -> TaskRecord:
         """Read an order. Raises `ProblemError` 404 when there is none in this resource for this caller."""
+        return (await self._stored(workflow, task, caller)).record
+
+    async def cancel(self, workflow: Workflow, task: TaskId, caller: Caller) -> None:
+        """Have everything undone that was done for an order. Raises `ProblemError` 404 as above, and 409."""
+        stored = await self._stored(workflow, task, caller)
+        with decision_span(stored.record, "cancel"):
+            event = Cancelled(
+                who=caller.name,
+                reason="cancelled by its caller",
+                by_operator=False,
+                start_by=self._ports.clock.now() + self._start_within,
+                traceparent=current_traceparent(),
+            )
+            outcome = await self._ports.store.change(task, event, read=stored)
+        if isinstance(outcome, Refused):
+            text = _NOT_CANCELLED.get(outcome.reason, f"This can't be done now ({outcome.reason}).")
+            raise ProblemError(HTTPStatus.CONFLICT, text)
+
+    async def _stored(self, workflow: Workflow, task: TaskId, caller: Caller) -> Stored:
         stored = await self._ports.store.load(task)
         if (
             stored is None
             or stored.record.order.workflow != workflow.name
             or not caller.may_see(stored.record.order.submitter)
         ):
-            raise ProblemError(HTTPStatus.NOT_FOUND, "No order is recorded under this id (yet).")
-        return stored.record
+            raise ProblemError(HTTPStatus.NOT_FOUND, f"No {workflow.noun} is recorded under this id (yet).")
+        return stored
 
     def draft(self, workflow: Workflow, task: TaskId | None, body: BaseModel, caller: Caller) -> Draft:
         """Make the order that a body asks for, under a new id when there is none.
@@ -71,6 +105,7 @@ class Acceptance:
         message = SubmissionMessage(
             task_id=task or TaskId(self._ports.new_id()),
             workflow=workflow.name,
+            version=workflow.version,
             payload={name: value for name, value in fields.items() if name not in ENVELOPE_FIELDS},
             submitter=caller.name,
             submitted_at=self._ports.clock.now(),

@@ -15,6 +15,7 @@ from functions.operations.tasks.actions import Actions
 from functions.operations.tasks.listing import Tasks
 from functions.operations.tasks.query import ListQuery
 from functions.operations.tasks.views import ActionTaken, TaskLine, TaskPage, TaskView
+from functions.pattern.definition import Registry
 from functions.pattern.events import OperatorAction, Resubmitted, UndoRequested
 from functions.pattern.identity import TASK_ID_PATTERN, TaskId
 from functions.pattern.ports import Ports
@@ -41,7 +42,7 @@ _ACTION: dict[str, Any] = {
 
 TaskIdPath = Annotated[
     str,
-    Path(pattern=TASK_ID_PATTERN, description="The task's id, which is its order's", examples=["order-1"]),
+    Path(pattern=TASK_ID_PATTERN, description="The task's id, as its caller named it", examples=["order-1"]),
 ]
 
 
@@ -59,6 +60,7 @@ class Reason(BaseModel):
 
 def operators_application(
     ports: Ports,
+    registry: Registry,
     store: StoreFigures,
     bus: BusFigures,
     *,
@@ -77,7 +79,7 @@ def operators_application(
     router = APIRouter(prefix="/api/ops", tags=["operations"], route_class=ReadRoute)
     _add_tasks(router, ports, trace_url_template)
     _add_actions(router, Actions(ports, start_within))
-    _add_overview(router, OverviewReader(ports), store, bus)
+    _add_overview(router, OverviewReader(ports, registry), store, bus)
     app.include_router(router)
     return app
 
@@ -116,6 +118,17 @@ def _add_actions(router: APIRouter, actions: Actions) -> None:
     async def undo(task_id: TaskIdPath, body: Reason, request: Request) -> ActionTaken:
         """Undo everything that a task in `Error` has dispatched."""
         return await act(UndoRequested, task_id, body, caller_of(request))
+
+    @router.post("/tasks/{task_id}/cancel", **_ACTION)
+    async def cancel(task_id: TaskIdPath, body: Reason, request: Request) -> ActionTaken:
+        """Undo everything that a task has dispatched, in any state but `Compensated`.
+
+        Nothing more is started. What must not be repeated and is running is waited for until its complete-by;
+        until then the answer shows the epoch as it was.
+        """
+        operator = caller_of(request)
+        record = await actions.cancel(TaskId(task_id), who=operator.name, reason=body.reason)
+        return ActionTaken.model_validate(record)
 
 
 def _add_overview(router: APIRouter, overviews: OverviewReader, store: StoreFigures, bus: BusFigures) -> None:

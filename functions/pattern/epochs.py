@@ -41,6 +41,11 @@ def moved(record: TaskRecord, now: datetime, latest: datetime) -> TaskRecord:
     return replace(record, task=task)
 
 
+def is_busy(record: TaskRecord) -> bool:
+    """Tell whether a step is under way in the task's epoch."""
+    return any(each.state in _UNDER_WAY and each.epoch == record.task.epoch for each in record.steps)
+
+
 def finished(record: TaskRecord, state: ProcessState, now: datetime, *, error: str | None) -> TaskRecord:
     """End a task; `error` is why, for `Error`."""
     task = replace(
@@ -48,6 +53,7 @@ def finished(record: TaskRecord, state: ProcessState, now: datetime, *, error: s
         process_state=state,
         locked_by=None,
         complete_by=None,
+        parked_for=None,
         last_error=error,
         decision=None,
         updated_at=now,
@@ -93,8 +99,10 @@ def next_epoch(
         epoch=Epoch(task.epoch + 1),
         updated_at=now,
         not_before=not_before,
+        parked_for=None,
         finished_at=None,
         last_error=reason,
+        answer=None,
         decision=None,
     )
     return replace(record, task=opened, history=(*record.history, closed))

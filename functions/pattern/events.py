@@ -41,6 +41,14 @@ class RefusalReason(StrEnum):
     KNOWN_DONE = "a step is known to be done"
     #: The outcome of the step is not in question.
     NOT_IN_QUESTION = "not in question"
+    #: It was processed too long ago for its caller to cancel it, or its workflow does not allow that at all.
+    NOT_CANCELLABLE = "not cancellable"
+    #: It is parked: only the Supervisor has it go on.
+    PARKED = "parked"
+    #: Only a parked task can be released.
+    NOT_PARKED = "not parked"
+    #: A step is under way, so that the task can't be parked.
+    BUSY = "a step is under way"
     #: No order was recorded under this id, or it was purged.
     NO_SUCH_TASK = "no such task"
 
@@ -138,6 +146,15 @@ class StepTried(_OfStep):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Parked:
+    """What the task needs of its workflow is not deployed where its Scheduler runs."""
+
+    epoch: Epoch
+    scheduler: SchedulerId
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Postponed:
     """The Supervisor found a task that is not overdue: it looks again at `due_at`."""
 
@@ -172,6 +189,11 @@ class GivenUp(_EndsEpoch):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DecisionDue(_EndsEpoch):
     """The Supervisor found that the time has passed for which a decision waited."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Released(_EndsEpoch):
+    """The Supervisor found that a parked task can go on."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -210,6 +232,21 @@ class FoundNotDone(_EndsEpoch):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Cancelled:
+    """Its caller, or an operator, has a task undone, whatever it does, and in whatever epoch it is.
+
+    A caller can do so while it is under way, and for a while after it was processed. `traceparent` and
+    `start_by` are as above.
+    """
+
+    who: str
+    reason: str
+    by_operator: bool
+    start_by: datetime
+    traceparent: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class MessageLost:
     """A message about the task was dead-lettered. The task goes on as it was, in whatever epoch it is."""
 
@@ -228,9 +265,11 @@ class AnnouncementSent:
 
 StepOutcome = StepCompleted | StepFailed | StepUnrecorded
 StepEvent = StepStarted | StepSkipped | StepOutcome | StepBroken | StepTried
-SchedulerEvent = Claimed | StepEvent
-SupervisorEvent = Postponed | Recovered | GivenUp | DecisionDue
+SchedulerEvent = Claimed | Parked | StepEvent
+#: What can come of a look at a task that is due.
+Judgement = Postponed | Recovered | GivenUp | DecisionDue
+SupervisorEvent = Judgement | Released
 OperatorAction = Resubmitted | UndoRequested
 OperatorAnswer = FoundDone | FoundNotDone
 OperatorEvent = OperatorAction | OperatorAnswer
-Event = SchedulerEvent | SupervisorEvent | OperatorEvent | MessageLost | AnnouncementSent
+Event = SchedulerEvent | SupervisorEvent | OperatorEvent | Cancelled | MessageLost | AnnouncementSent

@@ -1,4 +1,4 @@
-"""What a step's `request` and `when` get of the steps before it."""
+"""What a definition's functions get of a task's steps: those of a step, and a workflow's `answer`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,17 @@ def results_of(record: TaskRecord, step: StepName) -> dict[StepName, Any]:
 
     So the result of a step that may or may not have ended by then is never there by chance.
     """
-    return _Results({name: _result(record.step(name)) for name in _needed(record, step)}, step)
+    return _Results({name: result_of(record.step(name)) for name in _needed(record, step)}, step)
+
+
+def undo_results_of(record: TaskRecord, step: StepName) -> dict[StepName, Any]:
+    """Give what `undo_request` gets: the results as above, and the step's own; None where it is unknown."""
+    return _Results({**results_of(record, step), step: result_of(record.step(step))}, step)
+
+
+def all_results(record: TaskRecord) -> dict[StepName, Any]:
+    """Give the results of all steps; None for a skipped one."""
+    return {step.name: result_of(step) for step in record.steps}
 
 
 def _needed(record: TaskRecord, step: StepName) -> tuple[StepName, ...]:
@@ -39,5 +49,6 @@ def _needed(record: TaskRecord, step: StepName) -> tuple[StepName, ...]:
     return tuple(name for name in needs if name in found)
 
 
-def _result(step: StepRecord) -> Any:
+def result_of(step: StepRecord) -> Any:
+    """Give a step's result; None where there is none, or none that is known."""
     return None if step.result is None else json.loads(step.result)

@@ -1,18 +1,20 @@
-"""What Supervisor and operators do to a task: recover it, give it up, resubmit it, undo it, answer for it."""
+"""What is done to a task from outside: recovery and giving up, resubmission, undo, answers, cancelling."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import assert_never
 
 from functions.pattern.decisions import carried_out, decide, due_by, in_question, is_awaited
 from functions.pattern.epochs import finished, next_epoch, resumed
 from functions.pattern.events import (
+    Cancelled,
     DecisionDue,
     FoundDone,
     FoundNotDone,
     GivenUp,
+    Judgement,
     OperatorAnswer,
     OperatorEvent,
     Postponed,
@@ -20,7 +22,6 @@ from functions.pattern.events import (
     RefusalReason,
     Refused,
     Resubmitted,
-    SupervisorEvent,
     UndoRequested,
 )
 from functions.pattern.records import Decision, StepRecord, TaskRecord
@@ -30,7 +31,7 @@ _SUPERVISOR = "supervisor"
 _OVERDUE = "its complete-by time passed"
 
 
-def supervised(record: TaskRecord, event: SupervisorEvent, now: datetime) -> TaskRecord | Refused:
+def supervised(record: TaskRecord, event: Judgement, now: datetime) -> TaskRecord | Refused:
     """Apply what the Supervisor decided; a task that has gone on since then stays with its Scheduler."""
     if isinstance(event, Postponed):
         return _postponed(record, event, now)
@@ -95,6 +96,38 @@ def operated(record: TaskRecord, event: OperatorEvent, now: datetime) -> TaskRec
             return _answered(record, event, now)
         case _:
             assert_never(event)
+
+
+def cancelled(record: TaskRecord, event: Cancelled, now: datetime) -> TaskRecord | Refused:
+    """Have a task undone. One that is being undone already, or will be, stays as it is."""
+    task = record.task
+    if task.process_state is ProcessState.COMPENSATED and event.by_operator:
+        return Refused(RefusalReason.FINISHED)
+    if task.direction is Direction.UNDO and task.process_state is not ProcessState.ERROR:
+        return record
+    if task.decision is not None and task.decision.ended_by is not None:
+        return record
+    refusal = None if event.by_operator else _not_for_its_caller(record, now)
+    if refusal is not None:
+        return Refused(refusal)
+    if task.process_state is ProcessState.ERROR and is_awaited(record, now):
+        return Refused(RefusalReason.OUTCOME_AWAITED)
+    decision = Decision(
+        ended_by=EpochEnd.CANCELLED, who=event.who, reason=event.reason, traceparent=event.traceparent
+    )
+    undecided = replace(record, task=replace(task, decision=None))  # it may have been about to be held
+    return decide(undecided, decision, now, event.start_by)
+
+
+def _not_for_its_caller(record: TaskRecord, now: datetime) -> RefusalReason | None:
+    """Say why a caller can't cancel a task."""
+    task, within = record.task, record.order.shape.cancel_within
+    if task.process_state is ProcessState.ERROR:
+        return RefusalReason.FINISHED
+    if task.finished_at is None:
+        return None
+    in_time = within is not None and now <= task.finished_at + timedelta(seconds=within)
+    return None if in_time else RefusalReason.NOT_CANCELLABLE
 
 
 def _question_first(record: TaskRecord) -> Refused | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import cached_property
 from typing import Annotated, Any, Literal
 
@@ -24,6 +24,12 @@ AGENT_REPLIES_QUEUE = "agent-replies"
 
 #: An order's payload is kept in one table property of at most 64 KiB; the rest is room for growth.
 MAX_PAYLOAD_BYTES = 48 * 1024
+#: How long a submission waits the first time and at most, and how often: that makes a day.
+_FIRST_PUT_BACK = timedelta(seconds=10)
+_LONGEST_PUT_BACK = timedelta(minutes=30)
+_MOST_PUT_BACK = 55
+_MOST_DOUBLINGS = 8
+
 #: A reply's reason goes into the task's row; the rest of what a service says is for its own log.
 _MOST_REASON_CHARACTERS = 1_000
 
@@ -44,16 +50,19 @@ class SubmissionMessage(_Message):
     """An order on its way from the API to the state store. `submitted_at` is UTC.
 
     The payload has the fields that the caller sent, and no others: what a model adds is not the caller's.
+    Schema 1 told no version, which means the newest. `put_back` counts how often it waited for its version.
     """
 
-    schema_version: Literal[1] = 1
+    schema_version: Literal[1, 2] = 2
     task_id: TaskIdField
     workflow: str
+    version: Annotated[int, Field(ge=1)] | None = None
     payload: dict[str, Any]
     submitter: Annotated[str, Field(max_length=256)]
     submitted_at: datetime
     reply_to: str | None = None
     correlation_id: CorrelationId | None = None
+    put_back: Annotated[int, Field(ge=0)] = 0
 
     @cached_property
     def content(self) -> bytes:
@@ -65,6 +74,13 @@ class SubmissionMessage(_Message):
     def digest(self) -> str:
         """Make the digest that shows whether two submissions under one id are the same."""
         return content_digest(self.workflow, self.content, self.reply_to)
+
+
+def put_back_for(put_back: int) -> timedelta | None:
+    """Tell how long a submission waits whose version is not deployed here; None after about a day."""
+    if put_back >= _MOST_PUT_BACK:
+        return None
+    return min(_FIRST_PUT_BACK * (1 << min(put_back, _MOST_DOUBLINGS)), _LONGEST_PUT_BACK)
 
 
 def check_payload(message: SubmissionMessage, workflow: Workflow) -> None:
@@ -111,30 +127,32 @@ class SchedulerRequest(_Message):
 
 
 class AnnouncementMessage(_Message):
-    """A notice to a caller, or an alert to the operator. `at` is UTC."""
+    """A notice to a caller, `completed` with its `answer`, or an alert to the operator. `at` is UTC."""
 
     schema_version: Literal[1] = 1
     kind: AnnouncementKind
-    order_id: TaskIdField
+    id: TaskIdField
     workflow: str
     state: ProcessState
     epoch: EpochField
     at: datetime
     correlation_id: CorrelationId | None = None
     reason: str | None = None
+    answer: dict[str, Any] | None = None
 
 
 def announcement_message(announcement: Announcement) -> AnnouncementMessage:
     """Write an announcement as a message."""
     return AnnouncementMessage(
         kind=announcement.kind,
-        order_id=announcement.task,
+        id=announcement.task,
         workflow=announcement.workflow,
         state=announcement.state,
         epoch=announcement.epoch,
         at=announcement.at,
         correlation_id=announcement.correlation_id,
         reason=announcement.reason,
+        answer=None if announcement.answer is None else dict(announcement.answer),
     )
 
 
@@ -147,7 +165,9 @@ class _AgentMessage(_Message):
     """What a reply echoes of its request."""
 
     schema_version: Literal[1, 2] = Field(
-        2, description="2, or 1 of requests before `idempotent`; another number means another schema."
+        2,
+        description="2, or 1 of requests without `idempotent` and `result`; another number means another"
+        " schema.",
     )
     task_id: TaskIdField = Field(description="The task; a reply echoes it.")
     step: StepField = Field(description="The task's step; a reply echoes it.")
@@ -178,7 +198,11 @@ class AgentRequest(_AgentMessage):
         description="Whether the service may be called again. `false`: it is called once, also when the"
         " request arrives again. Always `true` in schema 1.",
     )
-    request: dict[str, Any] = Field(description="What to do, as the workflow's step says it.")
+    request: dict[str, Any] = Field(description="What to do or to undo, as the workflow's step says it.")
+    result: dict[str, Any] | None = Field(
+        None,
+        description="Of an undo: the result of the do, null where that is unknown. Not in schema 1.",
+    )
 
 
 class AgentReply(_AgentMessage):

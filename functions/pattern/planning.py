@@ -6,14 +6,29 @@ from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from functions.pattern.events import StepBroken, StepSkipped, StepStarted
+from functions.pattern.epochs import is_busy
+from functions.pattern.events import Parked, StepBroken, StepSkipped, StepStarted
 from functions.pattern.identity import Epoch, SchedulerId, StartId, StepName, start_of
 from functions.pattern.records import StepRecord, TaskRecord
 from functions.pattern.states import Direction, ProcessState, StepState, Way
 from functions.pattern.steps import UNDER_WAY, undo_order
+from functions.pattern.texts import cause_of
 
-#: Tells whether the order needs a step, or which defect keeps that from being told.
-IsNeeded = Callable[[StepName], bool | str]
+
+@dataclass(frozen=True, slots=True)
+class CannotStart:
+    """Why a ready step can't be started; one that `parks` can be, after the right deployment.
+
+    Any other is a defect, which holds the task.
+    """
+
+    reason: str
+    parks: bool
+    fault: Exception | None = None
+
+
+#: Tells whether the order needs a step that is ready, or why that step can't be started.
+LookAt = Callable[[StepName], bool | CannotStart]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +52,7 @@ class Runner:
 class StepPlan:
     """What happens now, as events; `left` are ready steps that need another run of `run_steps`."""
 
-    events: tuple[StepSkipped | StepStarted | StepBroken, ...] = ()
+    events: tuple[StepSkipped | StepStarted | StepBroken | Parked, ...] = ()
     left: tuple[StepName, ...] = ()
 
 
@@ -46,7 +61,7 @@ def plan(
     runner: Runner,
     now: datetime,
     *,
-    is_needed: IsNeeded,
+    look_at: LookAt,
     is_first: bool,
     may_share: bool,
 ) -> StepPlan:
@@ -54,7 +69,7 @@ def plan(
 
     A plan `is_first` when the run has started nothing yet: it leaves nothing for lack of time. A runner with
     nothing under way that `may_share` leaves everything when there is more than it has room for, so that
-    runs of other processes take their parts.
+    runs of other processes take their parts. A task is parked when there is nothing else to do.
     """
     if not _is_held(record, runner):
         return StepPlan()
@@ -63,11 +78,14 @@ def plan(
     skipped: list[StepSkipped | StepStarted] = []
     fitting: list[StepName] = []
     left: list[StepName] = []
+    missing: list[str] = []
     for name in ready_steps(record):
-        needed = is_needed(name)
-        if isinstance(needed, str):
+        needed = look_at(name)
+        if isinstance(needed, CannotStart) and not needed.parks:
             return StepPlan((_broken(name, needed, runner, now),))
-        if not needed:
+        if isinstance(needed, CannotStart):
+            missing.append(needed.reason)
+        elif not needed:
             skipped.append(
                 StepSkipped(
                     epoch=runner.epoch,
@@ -80,6 +98,8 @@ def plan(
             left.append(name)
         else:
             fitting.append(name)
+    if missing and not (skipped or fitting or left or is_busy(record)):
+        return StepPlan((Parked(epoch=runner.epoch, scheduler=runner.scheduler, reason=missing[0]),))
     if may_share and not under_way and len(fitting) > room:
         return StepPlan(tuple(skipped), tuple(left + fitting))
     started = [_started(record.step(name), runner, now) for name in fitting[: max(0, room)]]
@@ -179,10 +199,13 @@ def _can_start(step: StepRecord, epoch: Epoch) -> bool:
     return step.state is StepState.RUNNING and step.epoch != epoch and not step.never_twice
 
 
-def _broken(name: StepName, defect: str, runner: Runner, now: datetime) -> StepBroken:
-    start_by = now + runner.start_within
+def _broken(name: StepName, defect: CannotStart, runner: Runner, now: datetime) -> StepBroken:
     return StepBroken(
-        epoch=runner.epoch, scheduler=runner.scheduler, step=name, error=defect, start_by=start_by
+        epoch=runner.epoch,
+        scheduler=runner.scheduler,
+        step=name,
+        error=defect.reason if defect.fault is None else cause_of(defect.fault),
+        start_by=now + runner.start_within,
     )
 
 

@@ -38,6 +38,9 @@ class Submissions(Protocol):
     async def submit(self, message: SubmissionMessage) -> None:
         """Hand the order over; when this returns, it is durable."""
 
+    async def put_back(self, message: SubmissionMessage, not_before: datetime) -> None:
+        """Have a message that was taken come again, not before that time (UTC). Raises `TransientError`."""
+
 
 class Announcements(Protocol):
     """Sends notices to callers and alerts to operators."""
@@ -73,7 +76,8 @@ class Schedulers(Protocol):
 class AgentCall:
     """What an Agent gets: what to ask, under which key, and until when.
 
-    What is not `idempotent` is sent to the remote service once; an undo always is idempotent.
+    What is not `idempotent` is sent to the remote service once; an undo always is idempotent. For an undo,
+    `result` is what the do gave, None where that is unknown.
     """
 
     task: TaskId
@@ -81,6 +85,7 @@ class AgentCall:
     request: Json
     complete_by: datetime
     idempotent: bool = True
+    result: Json | None = None
     #: Is told of each call of the remote service that failed, and is made again.
     failed: Callable[[Exception], Awaitable[None]] | None = field(default=None, repr=False, compare=False)
 

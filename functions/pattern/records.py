@@ -25,6 +25,9 @@ from functions.pattern.states import (
     Way,
 )
 
+#: An answer is kept in the task's row, and goes out with a notice.
+MAX_ANSWER_BYTES = 16 * 1024
+
 #: A step's result is kept in one property of its row, which holds 64 KiB (Table Storage) at most.
 MAX_RESULT_BYTES = 24 * 1024
 
@@ -80,8 +83,10 @@ class Task:
     """The pattern's state record; times are UTC. `due_at` is when the Supervisor must look at it next.
 
     `failure_count` counts the recoveries since the task was submitted, resubmitted or changed its direction.
-    `not_before` is when a Scheduler may take it up after an extended wait. `sent` are the latest that were
-    sent. A `decision` waits for the outcome of what must not be repeated; until then, nothing starts.
+    `not_before` is when a Scheduler may take it up after an extended wait. `parked_for` is what a parked task
+    waits for, as `{workflow}|{version}`. `sent` are the latest that were sent.
+    A `decision` waits for the outcome of what must not be repeated; until then, nothing starts.
+    `answer` is JSON bytes, and only there while it is `Processed`; `last_error` then says why it is missing.
     """
 
     order_id: TaskId
@@ -96,8 +101,15 @@ class Task:
     not_before: datetime | None = None
     finished_at: datetime | None = None
     last_error: str | None = None
+    answer: bytes | None = field(default=None, repr=False)
     decision: Decision | None = None
+    parked_for: str | None = None
     sent: tuple[SentAnnouncement, ...] = ()
+
+    @property
+    def is_parked(self) -> bool:
+        """Tell whether it waits for what it needs to be deployed."""
+        return self.parked_for is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -38,16 +38,20 @@ class Shape:
     steps: tuple[StepShape, ...]
     on_failure: Remedy
     on_exhausted: Remedy
+    #: Seconds for which a caller can cancel what was processed.
+    cancel_within: float | None = None
 
     @cached_property
     def written(self) -> bytes:
         """Write it as compact JSON; what a step needs is written by number, from 0."""
         numbers = {step.name: number for number, step in enumerate(self.steps)}
-        shape = {
+        shape: dict[str, Any] = {
             "on_failure": self.on_failure,
             "on_exhausted": self.on_exhausted,
             "steps": [_written_step(step, numbers) for step in self.steps],
         }
+        if self.cancel_within is not None:
+            shape["cancel_within"] = self.cancel_within
         return json.dumps(shape, separators=(",", ":")).encode()
 
 
@@ -61,6 +65,7 @@ def read_shape(written: bytes) -> Shape:
             steps=tuple(_read_step(step, names) for step in shape["steps"]),
             on_failure=Remedy(shape["on_failure"]),
             on_exhausted=Remedy(shape["on_exhausted"]),
+            cancel_within=shape.get("cancel_within"),
         )
     except (KeyError, IndexError, TypeError) as fault:
         raise ValueError(f"a task's shape can't be read ({fault!r})") from None

@@ -81,10 +81,14 @@ class EpochEnd(StrEnum):
     RESUBMITTED = "resubmitted"
     #: An operator had it undone.
     UNDO_REQUESTED = "undo requested"
+    #: Its caller, or an operator, cancelled it; what was dispatched is undone.
+    CANCELLED = "cancelled"
     #: An operator found out that a step of unknown outcome was done, and gave its result.
     FOUND_DONE = "found done"
     #: An operator found out that a step of unknown outcome was not done.
     FOUND_NOT_DONE = "found not done"
+    #: What it was parked for is deployed; it goes on.
+    RELEASED = "released"
 
 
 class Outcome(StrEnum):

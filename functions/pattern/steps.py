@@ -174,10 +174,11 @@ def _unrecorded(record: TaskRecord, event: StepUnrecorded, now: datetime) -> Tas
 def _break(record: TaskRecord, event: StepBroken, now: datetime) -> TaskRecord:
     """Hold a task that a defect stops: neither another try nor an undo mends that."""
     step = record.step(event.step)
-    is_ours = step.state is UNDER_WAY[record.task.direction] and step.epoch == event.epoch
-    if is_ours or step.state is StepState.NOT_STARTED:
-        return _stopped(record, event, now, StepState.FAILED, None)
-    return record  # another run knows better
+    if record.task.direction is Direction.UNDO:
+        is_open = step.needs_undo
+    else:
+        is_open = step.state in {StepState.NOT_STARTED, StepState.RUNNING}
+    return _stopped(record, event, now, StepState.FAILED, None) if is_open else record
 
 
 def _stopped(

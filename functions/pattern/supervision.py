@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 
 from functions.pattern.decisions import due_by, in_question, last_fault
 from functions.pattern.epochs import FINAL
-from functions.pattern.events import DecisionDue, GivenUp, Postponed, Recovered, SupervisorEvent
+from functions.pattern.events import DecisionDue, GivenUp, Judgement, Postponed, Recovered
 from functions.pattern.records import TaskRecord
 from functions.pattern.states import Direction, StepState
 
@@ -25,10 +25,10 @@ class SupervisionPolicy:
     start_within: timedelta
 
 
-def judge(record: TaskRecord, now: datetime, policy: SupervisionPolicy) -> SupervisorEvent | None:
-    """Decide about one task; None when it is finished."""
+def judge(record: TaskRecord, now: datetime, policy: SupervisionPolicy) -> Judgement | None:
+    """Decide about one task; None when it is finished, or parked."""
     task = record.task
-    if task.process_state in FINAL:
+    if task.process_state in FINAL or task.is_parked:
         return None
     due = due_by(record, now - policy.skew)
     if now < due + policy.skew:

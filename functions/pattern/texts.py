@@ -34,3 +34,8 @@ def excerpt(body: bytes) -> str:
     """Give the beginning of what a service answered, in one line, without long numbers."""
     shown = "".join(each if each.isprintable() else " " for each in body.decode(errors="replace"))
     return bounded(_LONG_NUMBER.sub(_CUT, " ".join(shown.split())), _MOST_EXCERPT_BYTES)
+
+
+def cause_of(defect: BaseException) -> str:
+    """Say what an exception is, and what it says."""
+    return f"{type(defect).__name__}: {defect}"

@@ -14,7 +14,7 @@ from functools import partial
 from typing import assert_never
 
 from functions.agents.steps import carry_out
-from functions.pattern.definition import Registry, Workflow
+from functions.pattern.definition import Registry
 from functions.pattern.errors import PermanentError, TransientError, UnusableAnswerError, UnwritableError
 from functions.pattern.events import (
     Claimed,
@@ -28,13 +28,14 @@ from functions.pattern.events import (
 )
 from functions.pattern.folding import Follow
 from functions.pattern.identity import StartId, StepName
-from functions.pattern.planning import Runner, StepPlan, plan, started_by, taken_up
+from functions.pattern.planning import CannotStart, Runner, StepPlan, plan, started_by, taken_up
 from functions.pattern.ports import Agent, Ports
+from functions.pattern.readiness import Definitions, NotDeployedError
 from functions.pattern.records import TaskRecord
 from functions.pattern.states import Outcome, Way
 from functions.pattern.store_ports import Changed
-from functions.scheduler.calls import agent_call, agent_request, is_needed
-from functions.scheduler.outcomes import StepAttempt, cause_of
+from functions.scheduler.calls import agent_call, agent_request
+from functions.scheduler.outcomes import StepAttempt
 from functions.scheduler.patience import again_until
 from functions.scheduler.progress import Progress, ended, progress_of
 from functions.scheduler.tries import Tries
@@ -49,6 +50,7 @@ _NOT_OURS = frozenset(
         RefusalReason.STALE_EPOCH,
         RefusalReason.NOT_HOLDER,
         RefusalReason.FINISHED,
+        RefusalReason.PARKED,
         RefusalReason.NO_SUCH_TASK,
     }
 )
@@ -79,6 +81,8 @@ class ActivityRun:
         #: became of the answer to the write.
         self._planned = set[StartId]()
         self._begun = set[StepName]()
+        #: Ready steps that can't be started; each is told of once.
+        self._unstartable = set[StepName]()
         self._steps = asyncio.TaskGroup()
 
     async def to_its_end(self, start_by: datetime) -> Progress:
@@ -135,7 +139,9 @@ class ActivityRun:
         self, attempt: StepAttempt, record: TaskRecord, tries: Tries
     ) -> tuple[Outcome, TaskRecord | None]:
         try:
-            call = agent_call(self._definition(record), record, attempt.step)
+            call = agent_call(self._registry, record, attempt.step)
+        except NotDeployedError:
+            raise  # it was, when the step was planned: a Supervisor's next epoch looks again
         except Exception as defect:  # noqa: BLE001 - whatever a definition's function raises
             return await self._stop(attempt, record, defect)
         if self._ports.clock.now() >= call.complete_by:  # Durable runs a lost activity again after minutes
@@ -153,7 +159,9 @@ class ActivityRun:
 
     async def _request(self, attempt: StepAttempt, record: TaskRecord) -> tuple[Outcome, TaskRecord | None]:
         try:
-            request = agent_request(self._definition(record), record, attempt.step)
+            request = agent_request(self._registry, record, attempt.step)
+        except NotDeployedError:
+            raise  # as above
         except Exception as defect:  # noqa: BLE001 - as above
             return await self._stop(attempt, record, defect)
         ask = partial(self._ports.agent_messages.ask, record.step(attempt.step).shape.agent, request)
@@ -234,24 +242,18 @@ class ActivityRun:
             record,
             self._runner,
             now,
-            is_needed=partial(self._is_needed, record),
+            look_at=partial(self._look_at, record),
             is_first=is_first,
             may_share=may_share,
         )
 
-    def _is_needed(self, record: TaskRecord, name: StepName) -> bool | str:
-        try:
-            return is_needed(self._definition(record), record, name)
-        except Exception as defect:  # noqa: BLE001 - as above
-            _log.exception("task %s step %s: its condition failed, so the task is held", self._task, name)
-            return cause_of(defect)
-
-    def _definition(self, record: TaskRecord) -> Workflow:
-        """Give what has the task's functions; what this process remembers may be another task of its id."""
-        workflow = self._registry.find(record.order.workflow)
-        if workflow is None:
-            raise LookupError(f"workflow '{record.order.workflow}' is not registered")
-        return workflow
+    def _look_at(self, record: TaskRecord, name: StepName) -> bool | CannotStart:
+        """Ask the definition that the record names: what was remembered may be another task of this id."""
+        look = Definitions(self._registry, record).look_at(name)
+        if isinstance(look, CannotStart) and name not in self._unstartable:
+            self._unstartable.add(name)
+            _log.warning("task %s: step %s is not started", self._task, name, exc_info=look.fault)
+        return look
 
     def _start_by(self) -> datetime:
         return self._ports.clock.now() + self._runner.start_within

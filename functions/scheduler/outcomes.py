@@ -20,6 +20,7 @@ from functions.pattern.identity import Epoch, SchedulerId, StartId, StepName, Ta
 from functions.pattern.records import MAX_RESULT_BYTES, TaskRecord
 from functions.pattern.requests import json_bytes
 from functions.pattern.states import Direction
+from functions.pattern.texts import cause_of
 
 
 class Author(TypedDict):
@@ -108,8 +109,3 @@ class StepAttempt:
 
     def _of_start(self, start_by: datetime) -> _OfStart:
         return _OfStart(**self.author, start_id=self.start_id, token=self.token, start_by=start_by)
-
-
-def cause_of(defect: BaseException) -> str:
-    """Say what an exception is, and what it says."""
-    return f"{type(defect).__name__}: {defect}"

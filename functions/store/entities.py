@@ -178,6 +178,7 @@ def index_entity(record: TaskRecord) -> Entity:
         "RowKey": index_row(record.task),
         "OrderID": record.task.order_id,
         "Workflow": record.order.workflow,
+        "WorkflowVersion": record.order.workflow_version,
         "ProcessState": str(record.task.process_state),
         "SubmittedAt": record.order.submitted_at,
     }

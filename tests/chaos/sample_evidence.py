@@ -61,7 +61,7 @@ def rows(the_task: RawTask, *steps: RawStep, history: tuple[RawEpoch, ...] = ())
 
 def notice(kind: str, epoch: int, at: float) -> Notice:
     """Make a notice."""
-    return Notice(kind=kind, order_id=ORDER, epoch=epoch, at=after(at), correlation_id=f"for-{ORDER}")
+    return Notice(kind=kind, id=ORDER, epoch=epoch, at=after(at), correlation_id=f"for-{ORDER}")
 
 
 def processed() -> Evidence:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from functions.pattern.events import (
+    Cancelled,
     Event,
     FoundDone,
     FoundNotDone,
@@ -62,6 +63,12 @@ def found_not_done(step: str, epoch: Epoch = FIRST) -> FoundNotDone:
         reason="there is no such payment",
         start_by=after(300),
     )
+
+
+def cancellation(*, by_operator: bool = False, start_by: float = 300) -> Cancelled:
+    """Create the event of a task that its caller cancels, or an operator."""
+    who = OPERATOR if by_operator else "carla"
+    return Cancelled(who=who, reason="not needed", by_operator=by_operator, start_by=after(start_by))
 
 
 def done(*steps: str, epoch: Epoch = FIRST) -> list[Event]:

@@ -50,11 +50,21 @@ def step(
 
 
 def workflow(
-    *steps: Step, name: str = "parcels", resource: str = "parcels", remedy: Remedy = Remedy.HOLD
+    *steps: Step,
+    name: str = "parcels",
+    resource: str = "parcels",
+    remedy: Remedy = Remedy.HOLD,
+    cancel_within: float | None = None,
 ) -> Workflow:
     """Create a workflow of these steps; `remedy` applies to refusals and to exhausted recoveries."""
     return Workflow(
-        name=name, resource=resource, payload=Parcel, steps=steps, on_failure=remedy, on_exhausted=remedy
+        name=name,
+        resource=resource,
+        payload=Parcel,
+        steps=steps,
+        on_failure=remedy,
+        on_exhausted=remedy,
+        cancel_within=cancel_within,
     )
 
 

@@ -58,7 +58,7 @@ class Run:
 
     def follow(self, record: TaskRecord, now: datetime) -> Sequence[Event]:
         """Plan what is ready."""
-        return plan(record, RUNNER, now, is_needed=_always, is_first=True, may_share=False).events
+        return plan(record, RUNNER, now, look_at=_always, is_first=True, may_share=False).events
 
     async def tell(self, event: Event) -> None:
         """Tell the event, then the outcomes of what it has started."""

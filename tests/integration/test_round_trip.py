@@ -46,6 +46,7 @@ FULL = TaskRecord(
         updated_at=after(0.25),
         finished_at=after(99),
         last_error="pick: no 'money'\nat all",
+        answer=b'{"name":"\xc3\x84"}',
         sent=(SentAnnouncement(kind=AnnouncementKind.RECEIVED, epoch=Epoch(1), sent_at=after(3.000001)),),
     ),
     steps=(

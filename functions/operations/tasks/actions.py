@@ -1,4 +1,4 @@
-"""What operators do to a task in `Error`, and what would follow: it runs again, or it is undone."""
+"""What operators do to a task, and what would follow: it runs again, or it is undone."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pydantic import BaseModel
 
 from functions.operations.tasks.listing import Tasks
 from functions.pattern.decisions import in_question
-from functions.pattern.events import OperatorAction, Refused, Resubmitted, UndoRequested
+from functions.pattern.events import Cancelled, OperatorAction, Refused, Resubmitted, UndoRequested
 from functions.pattern.identity import StepName, TaskId
 from functions.pattern.ports import Ports
 from functions.pattern.records import TaskRecord
@@ -47,6 +47,23 @@ class Actions:
             outcome = await self._store.change(task, event, read=stored)
         if isinstance(outcome, Refused):
             text = f"The task is not in Error, or another operator was faster ({outcome.reason})."
+            raise ProblemError(HTTPStatus.CONFLICT, text)
+        return outcome.record
+
+    async def cancel(self, task: TaskId, *, who: str, reason: str) -> TaskRecord:
+        """Have a task undone, whatever it does now. Raises `ProblemError` 404 and 409."""
+        stored = await self._tasks.find(task)
+        with decision_span(stored.record, "cancel"):
+            event = Cancelled(
+                who=who,
+                reason=reason,
+                by_operator=True,
+                start_by=self._clock.now() + self._start_within,
+                traceparent=current_traceparent(),
+            )
+            outcome = await self._store.change(task, event, read=stored)
+        if isinstance(outcome, Refused):
+            text = f"The task is Compensated already, or can't be cancelled now ({outcome.reason})."
             raise ProblemError(HTTPStatus.CONFLICT, text)
         return outcome.record
 

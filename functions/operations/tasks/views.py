@@ -14,12 +14,13 @@ from functions.web.views import StepView, read_from
 
 
 class TaskLine(BaseModel):
-    """One task in a list, read from its record. It is due only as long as it is not finished."""
+    """One task in a list, read from its record. It is due only as long as it is under way."""
 
     model_config = ConfigDict(from_attributes=True, validate_by_name=True)
 
     id: str = read_from("task", "order_id")
     workflow: str = read_from("order", "workflow")
+    workflow_version: int = read_from("order", "workflow_version")
     state: ProcessState = read_from("task", "process_state")
     direction: Direction = read_from("task", "direction")
     epoch: int = read_from("task", "epoch")
@@ -28,13 +29,14 @@ class TaskLine(BaseModel):
     submitted_at: datetime = read_from("order", "submitted_at")
     updated_at: datetime = read_from("task", "updated_at")
     finished_at: datetime | None = read_from("task", "finished_at")
+    parked: bool = read_from("task", "is_parked")
     due_at: datetime | None = read_from("task", "due_at")
     last_error: str | None = read_from("task", "last_error")
 
     @field_validator("due_at")
     @classmethod
     def _only_while_under_way(cls, due_at: datetime | None, line: ValidationInfo) -> datetime | None:
-        return due_at if line.data["finished_at"] is None else None
+        return due_at if line.data["finished_at"] is None and not line.data["parked"] else None
 
 
 class TaskPage(BaseModel):
@@ -101,7 +103,7 @@ class TransitionView(BaseModel):
 class TaskDetails(TaskLine):
     """One task as it stands in its current epoch."""
 
-    workflow_version: int = read_from("order", "workflow_version")
+    birth: str = read_from("order", "birth")
     submitter: str = read_from("order", "submitter")
     reply_to: str | None = read_from("order", "reply_to")
     correlation_id: str | None = read_from("order", "correlation_id")

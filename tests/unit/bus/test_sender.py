@@ -18,6 +18,7 @@ from functions.pattern.messages import AgentRequest, SubmissionMessage
 from functions.pattern.request_figures import BusFigures
 from tests.contract.schemas import examples
 from tests.fakes.clock import FakeClock
+from tests.fakes.tasks import after
 from tests.fakes.workflows import submission
 
 
@@ -114,6 +115,23 @@ async def test_submission_is_known_by_id_and_content(client: BusClient, sender: 
     assert len(first) <= 128
     body = b"".join(client.batches[0][0].body)
     assert SubmissionMessage.model_validate_json(body) == sent[0]
+
+
+async def test_submission_that_is_put_back_has_an_id_of_its_own(
+    client: BusClient, sender: QueueSender
+) -> None:
+    """The queue would drop the one that it knows; it is delivered when its time has come."""
+    submissions = QueuedMessages(lambda _queue: sender, FakeClock())
+    message = submission()
+    await submissions.submit(message)
+    for times in (1, 2):
+        await submissions.put_back(message.model_copy(update={"put_back": times}), after(60))
+    first, second, third = (batch[0] for batch in client.batches)
+    assert [second.message_id, third.message_id] == [f"{first.message_id}.r1", f"{first.message_id}.r2"]
+    assert (first.scheduled_enqueue_time_utc, second.scheduled_enqueue_time_utc) == (
+        None,
+        after(60),
+    )
 
 
 async def test_request_that_json_cannot_hold_is_not_sent(client: BusClient, sender: QueueSender) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from functions.operations.application import operators_application
+from functions.pattern.definition import Registry
 from functions.pattern.identity import TaskId
 from functions.pattern.ports import Pile, QueueDepth
 from functions.pattern.records import TaskRecord
@@ -67,6 +68,7 @@ class Desk:
         )
         self.application = operators_application(
             self.ports,
+            Registry((LINE,), {}),
             StoreFigures(),
             self.bus_figures,
             guard=guard or _KEYS,

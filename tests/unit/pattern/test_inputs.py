@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from functions.pattern.identity import StepName
-from functions.pattern.inputs import results_of
+from functions.pattern.inputs import results_of, undo_results_of
 from functions.pattern.records import TaskRecord
 from functions.pattern.states import StepState
 from tests.fakes.tasks import pending
@@ -49,6 +49,13 @@ def test_skipped_step_is_there_as_none() -> None:
     line = workflow(step("a"), step("b", "a"), step("c", "b"))
     done = _ended(pending(line), a=b'{"n":1}', b=None)
     assert results_of(done, StepName("c")) == {"a": {"n": 1}, "b": None}
+
+
+def test_undo_gets_its_steps_own_result_too() -> None:
+    """None where it is unknown; and nothing of a sibling."""
+    done = _ended(pending(DIAMOND), open=b'{"n":1}', left=b'{"n":2}', right=b'{"n":3}')
+    assert undo_results_of(done, LEFT) == {"open": {"n": 1}, "left": {"n": 2}}
+    assert undo_results_of(_ended(done, left=None), LEFT) == {"open": {"n": 1}, "left": None}
 
 
 def test_result_stays_there_while_the_task_is_undone() -> None:

@@ -14,10 +14,11 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from functions.pattern.decisions import awaited_until
 from functions.pattern.definition import Workflow
-from functions.pattern.epochs import FINAL
+from functions.pattern.epochs import FINAL, is_busy
 from functions.pattern.errors import IllegalTransitionError
 from functions.pattern.events import (
     AnnouncementSent,
+    Cancelled,
     DecisionDue,
     Event,
     FoundDone,
@@ -25,8 +26,10 @@ from functions.pattern.events import (
     GivenUp,
     MessageLost,
     OperatorEvent,
+    Parked,
     Recovered,
     Refused,
+    Released,
     Resubmitted,
     SchedulerEvent,
     StepCompleted,
@@ -44,21 +47,28 @@ from functions.pattern.states import Direction, EpochEnd, ProcessState, Remedy, 
 from functions.pattern.supervision import SupervisionPolicy, judge
 from functions.pattern.transitions import apply
 from tests.fakes.clock import START
-from tests.fakes.interventions import found_done, found_not_done, resubmission, undo_request
-from tests.fakes.tasks import claimed, completed, failed, pending, started, unrecorded
+from tests.fakes.interventions import (
+    cancellation,
+    found_done,
+    found_not_done,
+    resubmission,
+    undo_request,
+)
+from tests.fakes.tasks import FIRST, claimed, completed, failed, pending, started, unrecorded
 from tests.fakes.workflows import TASK, step, workflow
 
+STRANGER = SchedulerId("somebody-else")
 #: How many epochs back the speaker is: most know the present one.
 BEHIND = st.sampled_from([0, 0, 0, 1])
 EVENTS = st.sampled_from(
     [
         claimed(),
+        Parked(epoch=FIRST, scheduler=STRANGER, reason="not deployed here"),
         *(say(step) for say in (started, completed, failed) for step in ("open", "left", "right", "close")),
     ]
 )
 ANSWERS = (partial(found_done, "right"), partial(found_not_done, "right"))
 SECONDS = st.sampled_from([1, 5, 16, 40])
-STRANGER = SchedulerId("somebody-else")
 POLICY = SupervisionPolicy(
     threshold=1,
     extended_waits=(timedelta(seconds=20),),
@@ -66,6 +76,7 @@ POLICY = SupervisionPolicy(
     start_within=timedelta(seconds=10),
 )
 MOST_RECOVERIES = 2
+CANCEL_WITHIN = 30
 
 
 def _workflow(remedy: Remedy, *, idempotent: bool) -> Workflow:
@@ -75,6 +86,7 @@ def _workflow(remedy: Remedy, *, idempotent: bool) -> Workflow:
         step("right", "open", idempotent=idempotent),
         step("close", "left", "right", undo=True),
         remedy=remedy,
+        cancel_within=CANCEL_WITHIN,
     )
 
 
@@ -148,10 +160,21 @@ class LifeOfATask(RuleBasedStateMachine):
         assert self.verdict is not None
         self._tell(self.verdict)
 
+    @rule(behind=BEHIND)
+    def release(self, behind: int) -> None:
+        """Let a Supervisor find what the task waits for deployed, perhaps for the second time."""
+        epoch = Epoch(max(1, self.record.task.epoch - behind))
+        self._tell(Released(epoch=epoch, start_by=self.now + timedelta(seconds=10)))
+
     @rule(event=st.sampled_from([resubmission, undo_request, *ANSWERS]), behind=BEHIND)
     def operate(self, event: Callable[[Epoch], OperatorEvent], behind: int) -> None:
         """Let an operator resubmit the task, have it undone, or answer for what is unknown."""
         self._tell(self._timed(event(Epoch(max(1, self.record.task.epoch - behind))), 10))
+
+    @rule(by_operator=st.booleans())
+    def cancel(self, by_operator: bool) -> None:  # noqa: FBT001 - Hypothesis draws it
+        """Let its caller cancel the task, or an operator."""
+        self._tell(self._timed(cancellation(by_operator=by_operator), 10))
 
     @rule(message=st.integers(1, 3))
     def lose(self, message: int) -> None:
@@ -176,6 +199,7 @@ class LifeOfATask(RuleBasedStateMachine):
         task = self.record.task
         assert (task.locked_by is not None) is (task.process_state is ProcessState.PROCESSING)
         assert (task.finished_at is not None) is (task.process_state in FINAL)
+        assert not task.is_parked or (task.process_state is ProcessState.PENDING and not is_busy(self.record))
 
     @invariant()
     def ends_mean_what_they_say(self) -> None:
@@ -192,7 +216,8 @@ class LifeOfATask(RuleBasedStateMachine):
         """And they are bounded."""
         count = 0
         for closed in self.record.history:
-            count = count + 1 if closed.ended_by is EpochEnd.RECOVERED else 0
+            kept = count if closed.ended_by is EpochEnd.RELEASED else 0
+            count = count + 1 if closed.ended_by is EpochEnd.RECOVERED else kept
         assert self.record.task.failure_count == count <= MOST_RECOVERIES
 
     @invariant()
@@ -221,9 +246,11 @@ class LifeOfATask(RuleBasedStateMachine):
         states = {StepState.RUNNING, StepState.UNDOING}
         return [each.name for each in self.record.steps if each.state in states and each.epoch == task.epoch]
 
-    def _timed(self, event: SchedulerEvent | OperatorEvent, seconds: int) -> Event:
+    def _timed(self, event: SchedulerEvent | OperatorEvent | Cancelled, seconds: int) -> Event:
         time = self.now + timedelta(seconds=seconds)
         assert not isinstance(event, StepTried)
+        if isinstance(event, Parked):
+            return event
         if isinstance(event, StepStarted):
             return replace(event, complete_by=time)
         return replace(event, start_by=time)
@@ -275,12 +302,16 @@ def _check_change(before: TaskRecord, now: TaskRecord, event: Event, at: datetim
         assert replace(now, task=as_it_was, lost=before.lost) == before
         return
     assert not isinstance(event, AnnouncementSent), "nobody in here sends any"
-    assert event.epoch == before.task.epoch <= now.task.epoch <= before.task.epoch + 1
+    if isinstance(event, Cancelled):
+        _check_cancelling(before, now, event, at)
+    else:
+        assert event.epoch == before.task.epoch
+    assert before.task.epoch <= now.task.epoch <= before.task.epoch + 1
     assert now.history[: len(before.history)] == before.history
     if before.task.direction is Direction.UNDO:
         assert now.task.direction is Direction.UNDO
     if before.task.process_state in FINAL and now is not before:
-        assert isinstance(event, Resubmitted | UndoRequested | FoundDone | FoundNotDone)
+        assert isinstance(event, Resubmitted | UndoRequested | FoundDone | FoundNotDone | Cancelled)
         assert now.task.epoch == before.task.epoch + 1
     _check_waiting(before, now, event, at)
     scheduler = getattr(event, "scheduler", None)
@@ -291,6 +322,16 @@ def _check_change(before: TaskRecord, now: TaskRecord, event: Event, at: datetim
             assert new is old or new.state is StepState.UNDOING
         if old.state is StepState.UNDONE:
             assert new is old
+
+
+def _check_cancelling(before: TaskRecord, now: TaskRecord, event: Cancelled, at: datetime) -> None:
+    """Check that it leads to an undo, at once or soon, and that a caller comes in time."""
+    decision = now.task.decision
+    assert now.task.direction is Direction.UNDO or (decision is not None and decision.ended_by is not None)
+    if not event.by_operator and now is not before:
+        finished_at = before.task.finished_at
+        assert before.task.process_state is not ProcessState.ERROR
+        assert finished_at is None or at <= finished_at + timedelta(seconds=CANCEL_WITHIN)
 
 
 def _check_waiting(before: TaskRecord, now: TaskRecord, event: Event, at: datetime) -> None:

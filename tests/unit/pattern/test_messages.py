@@ -148,12 +148,13 @@ def test_announcement_comes_back_from_the_wire() -> None:
     assert message.model_dump(mode="json", exclude={"at"}) == {
         "schema_version": 1,
         "kind": "alert",
-        "order_id": "task-1",
+        "id": "task-1",
         "workflow": "trip",
         "state": "Error",
         "epoch": 1,
         "correlation_id": "c-1",
         "reason": "still overdue",
+        "answer": None,
     }
     assert message.at == alert.at
 

@@ -82,12 +82,12 @@ def _plan(
     activity: int = 1,
     at_once: int = 16,
     ends: float = 285,
-    is_needed: Callable[[StepName], bool] = lambda _: True,
+    look_at: Callable[[StepName], bool] = lambda _: True,
     is_first: bool = True,
     may_share: bool = True,
 ) -> StepPlan:
     runner = _runner(activity, at_once=at_once, ends=ends)
-    return plan(record, runner, START, is_needed=is_needed, is_first=is_first, may_share=may_share)
+    return plan(record, runner, START, look_at=look_at, is_first=is_first, may_share=may_share)
 
 
 def _runner(activity: int = 1, *, at_once: int = 16, ends: float = 285) -> Runner:
@@ -147,7 +147,7 @@ def test_step_that_might_outlast_the_activity_is_left() -> None:
 
 def test_step_that_is_not_needed_is_skipped() -> None:
     """And takes no room."""
-    made = _plan(told(pending(WIDE), claimed()), at_once=4, is_needed=lambda name: name != "s0")
+    made = _plan(told(pending(WIDE), claimed()), at_once=4, look_at=lambda name: name != "s0")
     assert [event.step for event in made.events if isinstance(event, StepSkipped)] == ["s0"]
     assert _started(made) == ["s1", "s2", "s3", "s4"]
 
@@ -188,7 +188,7 @@ def test_run_follows_a_line_to_its_end() -> None:
     runner = _runner()
 
     def follow(known: TaskRecord, _: object) -> tuple[Event, ...]:
-        return plan(known, runner, START, is_needed=lambda _: True, is_first=False, may_share=True).events
+        return plan(known, runner, START, look_at=lambda _: True, is_first=False, may_share=True).events
 
     answer = fold(record, [Told(claimed(), follow)], START).answers[0]
     assert [type(event).__name__ for event in answer.events] == ["Claimed", "StepStarted"]

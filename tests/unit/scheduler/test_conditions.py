@@ -62,7 +62,7 @@ async def test_defect_in_a_condition_holds_the_task_at_once(
     assert bench.states == {"pick": "Completed", "send": "Failed", "note": "NotStarted"}
     assert bench.step("send").error == "KeyError: 'bin'"
     assert bench.store.record(TASK).task.last_error == "send: KeyError: 'bin'"
-    assert "step send: its condition failed" in caplog.text
+    assert caplog.text.count("step send is not started") == 1
 
 
 @pytest.mark.parametrize("via", Way)

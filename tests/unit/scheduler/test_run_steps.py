@@ -194,13 +194,6 @@ async def test_unknown_task_is_over(bench: Bench) -> None:
     )
 
 
-async def test_task_of_an_unknown_workflow_is_not_claimed(bench: Bench) -> None:
-    """It stays `Pending`, and is found by its due time."""
-    bench.store.put(replace(pending(LINE), order=replace(pending(LINE).order, workflow="gone")))
-    assert await bench.run() == over("its workflow is not registered")
-    assert bench.state is ProcessState.PENDING
-
-
 def _undoing() -> Bench:
     """Let a trip's car be refused, after flight and hotel were booked; the hotel can't be undone."""
     bench = Bench(trip())

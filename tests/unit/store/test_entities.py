@@ -45,8 +45,8 @@ _IDS = st.from_regex(r"[A-Za-z0-9_-]{1,64}", fullmatch=True)
 _COLUMNS = {
     Order: "Birth CorrelationID Digest Payload ReplyTo Shape SubmittedAt Submitter TraceParent Workflow"
     " WorkflowVersion",
-    Task: "CompleteBy Decision Direction DueAt Epoch FailureCount FinishedAt LastError LockedBy NotBefore"
-    " OrderID ProcessState Sent UpdatedAt",
+    Task: "Answer CompleteBy Decision Direction DueAt Epoch FailureCount FinishedAt LastError LockedBy"
+    " NotBefore OrderID ParkedFor ProcessState Sent UpdatedAt",
     StepRecord: "Activity Attempts CompleteBy Epoch Error FinishedAt Name Noted Result StartId StartedAt"
     " State Token",
     EpochRecord: "Direction EndedAt EndedBy Epoch LastError LockedBy ProcessState Reason Steps TraceParent"
