@@ -18,10 +18,11 @@ from functions_local.app import (
     load_functions,
     uses_durable,
 )
-from functions_local.configuration import AppSettings, load_host_json
+from functions_local.configuration import AppSettings
 from functions_local.diagnostics import LoopWatchdog
 from functions_local.durable import ChaosOptions, DurableEngine, EngineOptions, Synchronous
 from functions_local.early_start import Address, preload, until_all_answer
+from functions_local.host_json import load_host_json
 from functions_local.http.admin import Admin
 from functions_local.http.routes import RouteTable
 from functions_local.http.server import HttpFunctions, HttpServer, Keys
@@ -66,7 +67,7 @@ class Host:
         """Read the configuration and reserve the port. Raises StartError when one of them cannot be used."""
         self._options = options
         self._settings = AppSettings.load(options.app, environment)
-        self._host_json = load_host_json(options.app)
+        self._host_json = load_host_json(options.app, self._settings)
         self._connections = Connections(self._settings)
         self._outputs = Outputs(self._connections)
         self._worker = Worker(options.app)

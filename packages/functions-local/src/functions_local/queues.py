@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from functions_local.app import Function, ServiceBusTrigger, load_functions
-from functions_local.configuration import AppSettings, load_host_json
+from functions_local.configuration import AppSettings
+from functions_local.host_json import load_host_json
 from functions_local.worker import Worker
 
 #: A sub-queue belongs to its queue: `orders/$DeadLetterQueue`, `orders/$Transfer/$DeadLetterQueue`.
@@ -21,8 +22,8 @@ async def load_queues(folder: Path, environment: MutableMapping[str, str], addre
     The app's settings are added to `environment`; `address` is where the host would listen. Raises
     StartError when the app cannot be loaded.
     """
-    load_host_json(folder)
     settings = AppSettings.load(folder, environment)
+    load_host_json(folder, settings)
     settings.export(environment, folder, address)
     worker = Worker(folder)
     functions = await load_functions(worker, settings, folder)

@@ -18,7 +18,7 @@ from azure.servicebus import ServiceBusReceivedMessage
 from azure.servicebus.aio import AutoLockRenewer, ServiceBusClient
 
 from functions_local.app import Function, ServiceBusTrigger
-from functions_local.configuration import ServiceBusOptions
+from functions_local.host_json import ServiceBusOptions
 from functions_local.invocations import Invocations
 from functions_local.messaging.link import ReceiverLink
 from functions_local.messaging.metadata import many_delivery, one_delivery
