@@ -19,7 +19,7 @@ _PLACEHOLDER = re.compile(r"%([^%]+)%")
 
 
 class StartError(Exception):
-    """The host cannot start; the text says in one line what is wrong and how to fix it.
+    """The host cannot start; each line of the text says of one thing what is wrong and how to fix it.
 
     `detail` holds a stack trace or the like, shown only with --verbose.
     """
