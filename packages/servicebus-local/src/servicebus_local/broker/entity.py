@@ -17,7 +17,7 @@ from uuid import UUID
 
 from servicebus_local.broker.faults import FaultBoard
 from servicebus_local.broker.journal import Journal
-from servicebus_local.broker.message import Lock, MessageState, Receiver, Settlement, StoredMessage
+from servicebus_local.broker.message import Lock, MessageState, Receiver, Settlement, StoredMessage, Verdict
 from servicebus_local.broker.settings import QueueSettings
 from servicebus_local.broker.timers import TimerHeap, now_ms
 from servicebus_local.content import Content
@@ -33,10 +33,19 @@ class Machinery:
     faults: FaultBoard
 
 
+@dataclass(slots=True)
+class Space:
+    """What a queue and its dead letters use of the queue's size."""
+
+    used_bytes: int = 0
+
+
 class Entity(ABC):
     """A queue or a dead-letter queue: messages are received from it."""
 
-    def __init__(self, address: str, queue_key: str, settings: QueueSettings, machinery: Machinery) -> None:
+    def __init__(
+        self, address: str, queue_key: str, settings: QueueSettings, machinery: Machinery, space: Space
+    ) -> None:
         #: Lower-case address, as in the log.
         self.address = address
         #: Lower-case name of the queue, the same for its dead-letter queue; faults are set by it.
@@ -49,6 +58,7 @@ class Entity(ABC):
         self._journal = machinery.journal
         self._timers = machinery.timers
         self._faults = machinery.faults
+        self._space = space
         self._ready: list[int] = []
         self._receivers: deque[Receiver] = deque()
 
@@ -83,7 +93,7 @@ class Entity(ABC):
     def _deliver_ready(self) -> None:
         while self._receivers:
             receiver = self._receivers[0]
-            if receiver.closed or receiver.credit <= 0:
+            if not receiver.ready:
                 self._receivers.popleft()
                 continue
             message = self._take_ready()
@@ -104,13 +114,23 @@ class Entity(ABC):
         return None
 
     def _deliver(self, receiver: Receiver, message: StoredMessage) -> None:
-        receiver.use_credit()
+        receiver.use_credit(message.content.size)
         if receiver.deletes_on_delivery:
             self.remove(message)
             self.counters["completed"] += 1
-            self._journal.then(receiver.deliver, message, None)
+            self._journal.then(self._deliver_deleted, receiver, message)
         else:
             receiver.deliver(message, self.lock(message))
+
+    def _deliver_deleted(self, receiver: Receiver, message: StoredMessage) -> None:
+        if not receiver.closed:
+            receiver.deliver(message, None)
+            return
+        # Its receiver has gone since: the message returns.
+        self.counters["completed"] -= 1
+        self.hold(message)
+        self._journal.insert(message)
+        self._journal.then(self.make_available, message)
 
     def _expire_if_due(self, message: StoredMessage) -> None:
         message.timer = None
@@ -167,13 +187,15 @@ class Entity(ABC):
 
     # Settlement
 
-    def settle(
-        self, lock: Lock, settlement: Settlement, reason: str | None = None, description: str | None = None
-    ) -> None:
-        """Settle a locked message."""
+    def settle(self, lock: Lock, verdict: Verdict) -> None:
+        """Settle a locked message; it keeps its lock if that is refused. Raises OperationError."""
         message = lock.message
+        if verdict.properties:
+            content = message.content.with_application_properties(verdict.properties)
+            content.check_limits()
+            self._rewrite(message, content)
         self._unlock(lock)
-        match settlement:
+        match verdict.settlement:
             case Settlement.COMPLETE:
                 self._complete(message)
             case Settlement.ABANDON:
@@ -183,11 +205,11 @@ class Entity(ABC):
                 message.state = MessageState.DEFERRED
                 self._journal.update(message)
             case Settlement.DEAD_LETTER:
-                self._dead_letter(message, reason, description)
+                self._dead_letter(message, verdict.reason, verdict.description)
             case Settlement.RELEASE:
                 self._journal.then(self.make_available, message)
             case _:
-                assert_never(settlement)
+                assert_never(verdict.settlement)
 
     def _complete(self, message: StoredMessage) -> None:
         self.counters["completed"] += 1
@@ -203,8 +225,18 @@ class Entity(ABC):
         self._forget(message)
         self._journal.delete(message)
 
+    def hold(self, message: StoredMessage) -> None:
+        """Keep a message, which is in the log or will be."""
+        self.messages[message.sequence_number] = message
+        self._space.used_bytes += message.content.size
+
+    def _rewrite(self, message: StoredMessage, content: Content) -> None:
+        self._space.used_bytes += content.size - message.content.size
+        message.content = content
+
     def _forget(self, message: StoredMessage) -> None:
-        self.messages.pop(message.sequence_number, None)
+        del self.messages[message.sequence_number]
+        self._space.used_bytes -= message.content.size
         if message.timer is not None:
             message.timer.cancel()
             message.timer = None
@@ -238,10 +270,14 @@ class Entity(ABC):
         return [self.messages[number] for number in heapq.nsmallest(count, numbers)]
 
     def find_deferred(self, sequence_numbers: list[int]) -> list[StoredMessage]:
-        """Return unlocked deferred messages. Raises MessageNotFoundError if one is missing."""
+        """Return unlocked deferred messages. Raises MessageNotFoundError if one is missing or has expired."""
         found = [self.messages.get(number) for number in sequence_numbers]
         deferred = [m for m in found if m is not None and m.state is MessageState.DEFERRED and m.lock is None]
-        if len(deferred) != len(sequence_numbers):
+        now = now_ms()
+        expired = [message for message in deferred if message.expired(now)]
+        for message in expired:
+            self._expire(message)
+        if expired or len(deferred) != len(sequence_numbers):
             raise MessageNotFoundError
         return deferred
 

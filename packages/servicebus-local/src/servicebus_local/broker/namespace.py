@@ -87,7 +87,7 @@ class Namespace:
 
     def _create(self, name: str) -> Queue | None:
         for rule in self._auto_create:
-            if fnmatchcase(name.lower(), rule.pattern.lower()):
+            if _matches(name.lower(), rule.pattern.lower()):
                 queue = self._add(name, rule.settings)
                 queue.create()
                 return queue
@@ -108,3 +108,9 @@ class Namespace:
             del self._queues[queue.queue_key]
             queue.delete()
             _log.info("queue '%s' was idle and is deleted", queue.name)
+
+
+def _matches(name: str, pattern: str) -> bool:
+    """Return whether a name matches a shell pattern; a wildcard stands for no slash."""
+    names, patterns = name.split("/"), pattern.split("/")
+    return len(names) == len(patterns) and all(map(fnmatchcase, names, patterns))
