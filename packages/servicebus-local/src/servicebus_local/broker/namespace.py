@@ -13,6 +13,7 @@ from servicebus_local.broker.settings import AutoCreateRule, QueueSettings
 from servicebus_local.broker.timers import now_ms
 from servicebus_local.errors import EntityNotFoundError
 
+_SUBSCRIPTIONS = "/subscriptions/"
 _log = logging.getLogger(__name__)
 
 
@@ -40,7 +41,8 @@ class Namespace:
         """Return a queue. Raises EntityNotFoundError."""
         queue = self._queues.get(name.lower())
         if queue is None:
-            raise EntityNotFoundError(f"The messaging entity '{name}' could not be found.")
+            limit = " The local broker has no topics." if _SUBSCRIPTIONS in name.lower() else ""
+            raise EntityNotFoundError(f"The messaging entity '{name}' could not be found.{limit}")
         return queue
 
     def entity(self, address: str) -> tuple[Queue, Entity]:
