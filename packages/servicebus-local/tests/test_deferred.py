@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 from azure.servicebus import ServiceBusMessage
-from azure.servicebus.exceptions import MessageNotFoundError, ServiceBusQuotaExceededError
+from azure.servicebus.exceptions import ServiceBusQuotaExceededError
 
 from servicebus_local.amqp.performatives import Performative
 from servicebus_local.codec.encoding import composite, int32, long_array, uint
@@ -45,19 +44,6 @@ def test_deferred_message_carries_its_token_inside(broker: RunningBroker, links:
 
 def _numbers(*numbers: int, mode: int = 1) -> dict[str, Encodable]:
     return {"sequence-numbers": long_array(numbers), "receiver-settle-mode": uint(mode)}
-
-
-def test_deferred_message_expires_when_it_is_asked_for(links: Links) -> None:
-    """It is not found any more, and becomes a dead letter if the queue is set so."""
-    lasting = timedelta(milliseconds=600)
-    number = _deferred(links, "expiring", ServiceBusMessage("old", time_to_live=lasting))
-    (deferred,) = links.receiver("expiring").peek_messages(1, sequence_number=number)
-    assert deferred.expires_at_utc is not None
-    time.sleep(max(0.0, (deferred.expires_at_utc - datetime.now(UTC)).total_seconds() + 0.01))
-    with pytest.raises(MessageNotFoundError):
-        links.receiver("expiring").receive_deferred_messages(number)
-    (dead,) = links.dead_letters("expiring").receive_messages(1, 3)
-    assert dead.dead_letter_reason == "TTLExpiredException"
 
 
 def test_number_that_stands_twice_counts_once(links: Links) -> None:
