@@ -20,11 +20,11 @@ from servicebus_local.errors import LockLostError, OperationError
 _BATCH_FORMAT = 0x80013700
 #: The tag of a message that is deleted: there is no lock.
 _NO_TAG = b""
-#: Some clients lose messages when thousands come at once: so many go out in this time. A large one counts as
-#: several.
+#: Some clients lose messages when thousands come at once: after so many there is a pause. A large one counts
+#: as several.
 _BURST_BOUND = 250
 _BURST_UNIT_BYTES = 4096
-_BURST_SECONDS = 0.003
+_PAUSE_SECONDS = 0.003
 
 
 class QueueSenderLink(IncomingLink):
@@ -57,7 +57,7 @@ class QueueReceiverLink(OutgoingLink):
         self.deletes_on_delivery = attach.sender_settle_mode == SENDER_SETTLES
         self._entity = entity
         self._locks: dict[int, Lock] = {}
-        #: What the present burst has used of its bound, and when it ends (monotonic seconds).
+        #: What the present burst has used of its bound, and when it ends if nothing follows (monotonic seconds).
         self._burst = 0
         self._burst_ends = 0.0
 
@@ -77,10 +77,11 @@ class QueueReceiverLink(OutgoingLink):
         super().use_credit()
         now = monotonic()
         if now >= self._burst_ends:
-            self._burst, self._burst_ends = 0, now + _BURST_SECONDS
+            self._burst = 0
+        self._burst_ends = now + _PAUSE_SECONDS
         self._burst += 1 + size // _BURST_UNIT_BYTES
         if self._burst >= _BURST_BOUND:
-            self.channel.call_later(_BURST_SECONDS, self._end_pause)
+            self.channel.call_later(_PAUSE_SECONDS, self._end_pause)
 
     def _end_pause(self) -> None:
         self._burst = 0
