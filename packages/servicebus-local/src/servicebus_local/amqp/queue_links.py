@@ -20,11 +20,11 @@ from servicebus_local.errors import LockLostError, OperationError
 _BATCH_FORMAT = 0x80013700
 #: The tag of a message that is deleted: there is no lock.
 _NO_TAG = b""
-#: Some clients lose messages when thousands come at once: after so many there is a pause. A large one counts
-#: as several.
-_BURST_BOUND = 250
-_BURST_UNIT_BYTES = 4096
-_PAUSE_SECONDS = 0.003
+#: Java's client loses messages when thousands come at once, whatever it asked for: a link gets so many, then
+#: no more than that in each pause. A large one counts as several: a slow reader has few of them.
+_BURST = 250.0
+_LARGE_BYTES = 16 * 1024
+_PAUSE_SECONDS = 0.05
 
 
 class QueueSenderLink(IncomingLink):
@@ -57,16 +57,16 @@ class QueueReceiverLink(OutgoingLink):
         self.deletes_on_delivery = attach.sender_settle_mode == SENDER_SETTLES
         self._entity = entity
         self._locks: dict[int, Lock] = {}
-        #: What the present burst has used of its bound, and when it ends if nothing follows (monotonic seconds).
-        self._burst = 0
-        self._burst_ends = 0.0
+        #: What it may be sent at once, and when that was reckoned (monotonic seconds).
+        self._allowance = _BURST
+        self._reckoned_at = monotonic()
 
     @property
     def ready(self) -> bool:
         """Return whether it takes a message now."""
         return (
             self.credit > 0
-            and self._burst < _BURST_BOUND
+            and self._allowance > 0
             and not self.ending
             and not self.closed
             and self.channel.has_room
@@ -75,16 +75,18 @@ class QueueReceiverLink(OutgoingLink):
     def use_credit(self, size: int = 0) -> None:
         """Count a message of some bytes that is about to be delivered, and pause after a burst."""
         super().use_credit()
-        now = monotonic()
-        if now >= self._burst_ends:
-            self._burst = 0
-        self._burst_ends = now + _PAUSE_SECONDS
-        self._burst += 1 + size // _BURST_UNIT_BYTES
-        if self._burst >= _BURST_BOUND:
+        self._reckon()
+        self._allowance -= 1 + size // _LARGE_BYTES
+        if self._allowance <= 0:
             self.channel.call_later(_PAUSE_SECONDS, self._end_pause)
 
+    def _reckon(self) -> None:
+        now = monotonic()
+        self._allowance = min(_BURST, self._allowance + (now - self._reckoned_at) * _BURST / _PAUSE_SECONDS)
+        self._reckoned_at = now
+
     def _end_pause(self) -> None:
-        self._burst = 0
+        self._reckon()
         if self.credit > 0:
             self.on_credit()
 
