@@ -41,7 +41,7 @@ async def test_deferred_message_expires_when_it_is_asked_for(log: MessageLog) ->
     queue = Queue("orders", QueueSettings(dead_letters_expired=True), _machinery(log))
     (number,) = queue.send([parse_content(data_message(b"old"))])
     message = queue.messages[number]
-    queue.settle(queue.lock(message), Verdict(Settlement.DEFER))
+    queue.settle(queue.locks.lock(message), Verdict(Settlement.DEFER))
     assert queue.find_deferred([number]) == [message]
     message.expires_ms = now_ms() - 1
     with pytest.raises(MessageNotFoundError):

@@ -95,8 +95,8 @@ def _done(body: Encodable = None) -> Answer:
 
 
 def _renew_lock(entity: Entity, arguments: _Arguments) -> Answer:
-    locks = [entity.held_lock(token) for token in arguments.items("lock-tokens")]
-    return _done({"expirations": timestamp_array([entity.renew(lock) for lock in locks])})
+    locks = [entity.locks.held(token) for token in arguments.items("lock-tokens")]
+    return _done({"expirations": timestamp_array([entity.locks.renew(lock) for lock in locks])})
 
 
 def _peek_message(entity: Entity, arguments: _Arguments) -> Answer:
@@ -132,7 +132,7 @@ def _receive_by_sequence_number(entity: Entity, arguments: _Arguments) -> Answer
             received.append({"message": wire_message(message)})
             entity.remove(message)
         else:
-            lock = entity.lock(message)
+            lock = entity.locks.lock(message)
             received.append({"lock-token": lock.token, "message": wire_message(message, lock)})
     return _done({"messages": received})
 
@@ -147,7 +147,7 @@ def _update_disposition(entity: Entity, arguments: _Arguments) -> Answer:
         arguments.text("deadletter-description"),
         arguments.properties("properties-to-modify"),
     )
-    for lock in [entity.held_lock(token) for token in arguments.tokens("lock-tokens")]:
+    for lock in [entity.locks.held(token) for token in arguments.tokens("lock-tokens")]:
         entity.settle(lock, verdict)
     return _done()
 

@@ -124,7 +124,7 @@ class QueueReceiverLink(OutgoingLink):
 
     def _settle(self, lock: Lock, disposition: Disposition) -> Encoded:
         request = read_settlement(disposition)
-        if not self._entity.is_held(lock):
+        if not self._entity.locks.is_held(lock):
             raise LockLostError
         self._entity.check_busy()
         self._entity.settle(lock, request.verdict)

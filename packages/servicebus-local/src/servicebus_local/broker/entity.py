@@ -7,21 +7,20 @@ served in rotation.
 from __future__ import annotations
 
 import heapq
-import os
 from abc import ABC, abstractmethod
 from collections import Counter, deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, assert_never
-from uuid import UUID
 
 from servicebus_local.broker.faults import FaultBoard
 from servicebus_local.broker.journal import Journal
+from servicebus_local.broker.locks import Locks
 from servicebus_local.broker.message import Lock, MessageState, Receiver, Settlement, StoredMessage, Verdict
 from servicebus_local.broker.settings import QueueSettings
 from servicebus_local.broker.timers import TimerHeap, now_ms
 from servicebus_local.content import Content
-from servicebus_local.errors import LockLostError, MessageNotFoundError
+from servicebus_local.errors import MessageNotFoundError
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +51,7 @@ class Entity(ABC):
         self.queue_key = queue_key
         self.settings = settings
         self.messages: dict[int, StoredMessage] = {}
-        self.locks: dict[UUID, Lock] = {}
+        self.locks = Locks(settings.lock_ms, machinery.timers, self._on_expired_lock)
         #: Counted since the broker started, for the admin endpoint.
         self.counters: Counter[str] = Counter()
         self._journal = machinery.journal
@@ -120,7 +119,7 @@ class Entity(ABC):
             self.counters["completed"] += 1
             self._journal.then(self._deliver_deleted, receiver, message)
         else:
-            receiver.deliver(message, self.lock(message))
+            receiver.deliver(message, self.locks.lock(message))
 
     def _deliver_deleted(self, receiver: Receiver, message: StoredMessage) -> None:
         if not receiver.closed:
@@ -137,53 +136,9 @@ class Entity(ABC):
         if self._is_available(message) and message.expired(now_ms()):
             self._expire(message)
 
-    # Locks
-
-    def lock(self, message: StoredMessage) -> Lock:
-        """Lock a message for a receiver."""
-        until_ms = now_ms() + self.settings.lock_ms
-        lock = Lock(UUID(bytes=os.urandom(16), version=4), message, until_ms)
-        lock.timer = self._timers.at(until_ms, self._lock_expired, lock)
-        message.lock = lock
-        self.locks[lock.token] = lock
-        return lock
-
-    def held_lock(self, token: object) -> Lock:
-        """Return the valid lock with a token. Raises LockLostError."""
-        lock = self.locks.get(token) if isinstance(token, UUID) else None
-        if lock is None or not self.is_held(lock):
-            raise LockLostError
-        return lock
-
-    def is_held(self, lock: Lock) -> bool:
-        """Return whether a lock is still valid."""
-        return lock.message.lock is lock and lock.until_ms > now_ms()
-
-    def renew(self, lock: Lock) -> int:
-        """Renew a lock for its full time, and return its new end (milliseconds since 1970)."""
-        if lock.timer is not None:
-            lock.timer.cancel()
-        lock.until_ms = now_ms() + self.settings.lock_ms
-        lock.timer = self._timers.at(lock.until_ms, self._lock_expired, lock)
-        return lock.until_ms
-
-    def expire_locks(self) -> int:
-        """End all locks now, as if their time had passed, and return how many there were."""
-        locks = list(self.locks.values())
-        for lock in locks:
-            self._lock_expired(lock)
-        return len(locks)
-
-    def _lock_expired(self, lock: Lock) -> None:
+    def _on_expired_lock(self, message: StoredMessage) -> None:
         self.counters["locks_expired"] += 1
-        self._unlock(lock)
-        self._on_failed_delivery(lock.message)
-
-    def _unlock(self, lock: Lock) -> None:
-        if lock.timer is not None:
-            lock.timer.cancel()
-        lock.message.lock = None
-        self.locks.pop(lock.token, None)
+        self._on_failed_delivery(message)
 
     # Settlement
 
@@ -194,7 +149,7 @@ class Entity(ABC):
             content = message.content.with_application_properties(verdict.properties)
             content.check_limits()
             self._rewrite(message, content)
-        self._unlock(lock)
+        self.locks.release(lock)
         match verdict.settlement:
             case Settlement.COMPLETE:
                 self._complete(message)
@@ -295,7 +250,7 @@ class Entity(ABC):
         messages = list(self.messages.values())
         for message in messages:
             if message.lock is not None:
-                self._unlock(message.lock)
+                self.locks.release(message.lock)
             self.remove(message)
         return len(messages)
 
