@@ -195,5 +195,5 @@ async def test_overview_without_the_breakers_is_none(desk: Desk) -> None:
 
 
 def _line(workflow: str, **counts: int) -> dict[str, str | int]:
-    kinds = ("under_way", "overdue", "in_error", "processed", "compensated")
+    kinds = ("under_way", "overdue", "parked", "in_error", "processed", "compensated")
     return {"workflow": workflow, **dict.fromkeys(kinds, 0), **counts}
