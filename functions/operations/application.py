@@ -11,14 +11,15 @@ from pydantic import BaseModel, ConfigDict, StringConstraints
 
 from functions.operations import examples
 from functions.operations.overview.reader import Overview, OverviewReader
-from functions.operations.tasks.actions import Actions
+from functions.operations.tasks.actions import Actions, Answers
 from functions.operations.tasks.listing import Tasks
 from functions.operations.tasks.query import ListQuery
 from functions.operations.tasks.views import ActionTaken, TaskLine, TaskPage, TaskView
-from functions.pattern.definition import Registry
-from functions.pattern.events import OperatorEvent, Resubmitted, UndoRequested
-from functions.pattern.identity import TASK_ID_PATTERN, TaskId
+from functions.pattern.definition import NAME_PATTERN, Registry
+from functions.pattern.events import OperatorAction, Resubmitted, UndoRequested
+from functions.pattern.identity import TASK_ID_PATTERN, StepName, TaskId
 from functions.pattern.ports import Ports
+from functions.pattern.records import MAX_RESULT_BYTES
 from functions.pattern.request_figures import BusFigures, StoreFigures
 from functions.web.access import GUARDED, NEEDS_OWN_HEADER, Access, caller_of
 from functions.web.application import bare_application
@@ -28,8 +29,8 @@ from functions.web.entrance import Guard
 from functions.web.openapi import documented_answer
 from functions.web.problems import documented_problems
 
-#: An operator's body is a reason, of 500 characters at most.
-_MOST_BODY_BYTES = 4 * 1024
+#: An operator's body is a reason, of 500 characters at most, and perhaps a step's result.
+_MOST_BODY_BYTES = 4 * 1024 + MAX_RESULT_BYTES
 
 _ACTION: dict[str, Any] = {
     "status_code": HTTPStatus.ACCEPTED,
@@ -42,7 +43,12 @@ _ACTION: dict[str, Any] = {
 
 TaskIdPath = Annotated[
     str,
-    Path(pattern=TASK_ID_PATTERN, description="The task's id, which is its order's", examples=["order-1"]),
+    Path(pattern=TASK_ID_PATTERN, description="The task's id, as its caller named it", examples=["order-1"]),
+]
+
+
+StepPath = Annotated[
+    str, Path(pattern=f"^{NAME_PATTERN}$", description="The step's name", examples=["payment"])
 ]
 
 
@@ -56,6 +62,18 @@ class Reason(BaseModel):
     )
 
     reason: Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=500)]
+
+
+class Found(Reason):
+    """What a step gave that was done, as its Agent would have given it, and how that was found out."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [{"result": {"receipt": "p-1"}, "reason": "the payment is on the account"}]
+        }
+    )
+
+    result: dict[str, Any]
 
 
 def operators_application(
@@ -77,14 +95,15 @@ def operators_application(
     access = Access(reading={Role.OPERATOR}, writing={Role.OPERATOR}, own_pages_only=True)
     guard.protect(app, access, BodyLimits(BodyLimit(_MOST_BODY_BYTES)))
     router = APIRouter(prefix="/api/ops", tags=["operations"], route_class=ReadRoute)
-    _add_tasks(router, ports, registry, trace_url_template)
+    _add_tasks(router, ports, trace_url_template)
     _add_actions(router, Actions(ports, start_within))
-    _add_overview(router, OverviewReader(ports), store, bus)
+    _add_answers(router, Answers(ports, registry, start_within))
+    _add_overview(router, OverviewReader(ports, registry), store, bus)
     app.include_router(router)
     return app
 
 
-def _add_tasks(router: APIRouter, ports: Ports, registry: Registry, trace_url_template: str | None) -> None:
+def _add_tasks(router: APIRouter, ports: Ports, trace_url_template: str | None) -> None:
     tasks = Tasks(ports)
 
     @router.get("/tasks", responses=documented_answer(examples.TASK_PAGE) | documented_problems(422, 503))
@@ -101,12 +120,11 @@ def _add_tasks(router: APIRouter, ports: Ports, registry: Registry, trace_url_te
     async def show_task(task_id: TaskIdPath) -> TaskView:
         """Show a task with its steps and its history, and what each action would do to it."""
         record = (await tasks.find(TaskId(task_id))).record
-        workflow = registry.find(record.order.workflow)
-        return TaskView.whole(record, workflow, trace_url_template, ports.clock.now())
+        return TaskView.whole(record, trace_url_template, ports.clock.now())
 
 
 def _add_actions(router: APIRouter, actions: Actions) -> None:
-    async def act(action: type[OperatorEvent], task: str, body: Reason, operator: Caller) -> ActionTaken:
+    async def act(action: type[OperatorAction], task: str, body: Reason, operator: Caller) -> ActionTaken:
         record = await actions.act(action, TaskId(task), who=operator.name, reason=body.reason)
         return ActionTaken.model_validate(record)
 
@@ -119,6 +137,36 @@ def _add_actions(router: APIRouter, actions: Actions) -> None:
     async def undo(task_id: TaskIdPath, body: Reason, request: Request) -> ActionTaken:
         """Undo everything that a task in `Error` has dispatched."""
         return await act(UndoRequested, task_id, body, caller_of(request))
+
+    @router.post("/tasks/{task_id}/cancel", **_ACTION)
+    async def cancel(task_id: TaskIdPath, body: Reason, request: Request) -> ActionTaken:
+        """Undo everything that a task has dispatched, in any state but `Compensated`.
+
+        Nothing more is started. What must not be repeated and is running is waited for until its complete-by;
+        until then the answer shows the epoch as it was.
+        """
+        operator = caller_of(request)
+        record = await actions.cancel(TaskId(task_id), who=operator.name, reason=body.reason)
+        return ActionTaken.model_validate(record)
+
+
+def _add_answers(router: APIRouter, answers: Answers) -> None:
+    @router.post("/tasks/{task_id}/steps/{step}/done", **_ACTION)
+    async def done(task_id: TaskIdPath, step: StepPath, body: Found, request: Request) -> ActionTaken:
+        """Say that a step of unknown outcome was done, and what it gave; the task goes on after it.
+
+        The way on as well for a step in `Unrecorded`, whose own result could not be kept.
+        """
+        who = caller_of(request).name
+        record = await answers.done(TaskId(task_id), StepName(step), body.result, who=who, reason=body.reason)
+        return ActionTaken.model_validate(record)
+
+    @router.post("/tasks/{task_id}/steps/{step}/not-done", **_ACTION)
+    async def not_done(task_id: TaskIdPath, step: StepPath, body: Reason, request: Request) -> ActionTaken:
+        """Say that a step of unknown outcome was not done: it is run, for the first time in effect."""
+        who = caller_of(request).name
+        record = await answers.not_done(TaskId(task_id), StepName(step), who=who, reason=body.reason)
+        return ActionTaken.model_validate(record)
 
 
 def _add_overview(router: APIRouter, overviews: OverviewReader, store: StoreFigures, bus: BusFigures) -> None:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from datetime import datetime
 
-from functions.pattern.identity import Epoch, TaskId
+from functions.pattern.answering import error_for_caller, lacks_answer
+from functions.pattern.definition import Json
+from functions.pattern.identity import Epoch, StepName, TaskId
 from functions.pattern.records import TaskRecord
 from functions.pattern.states import AnnouncementKind, EpochEnd, ProcessState
 
@@ -23,11 +27,15 @@ class Announcement:
     reply_to: str | None
     correlation_id: str | None
     reason: str | None
+    answer: Json | None = None
+    #: The step that an alert is about, if it is not about the end of the epoch.
+    step: StepName | None = None
 
     @property
     def message_id(self) -> str:
         """Name the message, so that duplicate detection drops a repeat."""
-        return f"{self.task}.{self.epoch}.{self.kind}"
+        about = "" if self.step is None else f".{self.step}"
+        return f"{self.task}.{self.epoch}.{self.kind}{about}"
 
 
 _ENDS = {
@@ -44,8 +52,10 @@ def announcements(before: TaskRecord | None, after: TaskRecord) -> tuple[Announc
         found += _notice(AnnouncementKind.RECEIVED, after)
     elif after.task.process_state in _ENDS and after.task.process_state is not before.task.process_state:
         found += _notice(_ENDS[after.task.process_state], after)
-    if before is not None and _is_alarming(before, after):
-        found.append(_announcement(AnnouncementKind.ALERT, after, before.task.epoch))
+    if before is not None:
+        if _is_alarming(before, after):
+            found.append(_announcement(AnnouncementKind.ALERT, after, before.task.epoch))
+        found += _noted(before, after)
     return tuple(found)
 
 
@@ -55,10 +65,32 @@ def starts_scheduler(before: TaskRecord, after: TaskRecord) -> bool:
 
 
 def _is_alarming(before: TaskRecord, after: TaskRecord) -> bool:
-    """Alert on each entry into `Error`, and where recoveries were used up."""
+    """Alert on entry into `Error`, where recoveries were used up, of a parked task, and a missing answer."""
+    if lacks_answer(after.task):
+        return not lacks_answer(before.task)
+    if after.task.is_parked:
+        return not before.task.is_parked and not _was_parked_for_it(after)
     if after.task.process_state is ProcessState.ERROR:
         return before.task.process_state is not ProcessState.ERROR
     return any(epoch.ended_by is EpochEnd.EXHAUSTED for epoch in after.history[len(before.history) :])
+
+
+def _was_parked_for_it(record: TaskRecord) -> bool:
+    """Tell whether the epoch before was parked for the same reason: the operators know of it."""
+    before = record.history[-1] if record.history else None
+    return (
+        before is not None
+        and before.ended_by is EpochEnd.RELEASED
+        and before.last_error == record.task.last_error
+    )
+
+
+def _noted(before: TaskRecord, after: TaskRecord) -> Iterator[Announcement]:
+    """Alert on what was noted of a step."""
+    for old, new in zip(before.steps, after.steps, strict=True):
+        if new.noted is not None and new.noted != old.noted:
+            alert = _announcement(AnnouncementKind.ALERT, after, after.task.epoch)
+            yield replace(alert, step=new.name, reason=f"{new.name}: {new.noted}")
 
 
 def _notice(kind: AnnouncementKind, record: TaskRecord) -> list[Announcement]:
@@ -66,14 +98,16 @@ def _notice(kind: AnnouncementKind, record: TaskRecord) -> list[Announcement]:
 
 
 def _announcement(kind: AnnouncementKind, record: TaskRecord, epoch: Epoch) -> Announcement:
+    task, is_alert = record.task, kind is AnnouncementKind.ALERT
     return Announcement(
         kind=kind,
         task=record.order.task,
         epoch=epoch,
-        at=record.task.updated_at,
+        at=task.updated_at,
         workflow=record.order.workflow,
-        state=record.task.process_state,
+        state=task.process_state,
         reply_to=record.order.reply_to,
         correlation_id=record.order.correlation_id,
-        reason=record.task.last_error,
+        reason=task.last_error if is_alert else error_for_caller(task),
+        answer=None if is_alert or task.answer is None else json.loads(task.answer),
     )

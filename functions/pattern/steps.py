@@ -7,20 +7,26 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import assert_never
 
-from functions.pattern.epochs import finished, moved, next_epoch, undoing
+from functions.pattern.decisions import carried_out, decide
+from functions.pattern.epochs import finished, moved
 from functions.pattern.errors import IllegalTransitionError
 from functions.pattern.events import (
     RefusalReason,
     Refused,
+    StepBroken,
     StepCompleted,
     StepEvent,
     StepFailed,
+    StepOutcome,
     StepSkipped,
     StepStarted,
+    StepTried,
+    StepUnrecorded,
 )
 from functions.pattern.identity import StepName
-from functions.pattern.records import StepRecord, TaskRecord
+from functions.pattern.records import Decision, StepRecord, TaskRecord
 from functions.pattern.states import Direction, EpochEnd, ProcessState, Remedy, StepState
+from functions.pattern.texts import MAX_ERROR_BYTES, bounded
 
 #: The state of a step that is under way, and of one that is done, in each direction.
 UNDER_WAY = {Direction.DO: StepState.RUNNING, Direction.UNDO: StepState.UNDOING}
@@ -40,19 +46,25 @@ def undo_order(record: TaskRecord) -> tuple[StepName, ...]:
 def step_changed(record: TaskRecord, event: StepEvent, now: datetime) -> TaskRecord | Refused:
     """Apply an Agent's event to a task that its Scheduler holds."""
     step = record.step(event.step)
-    if isinstance(event, StepCompleted | StepFailed) and is_forged(step, event):
+    if isinstance(event, StepOutcome) and is_forged(step, event):
         return Refused(RefusalReason.WRONG_TOKEN)
     if step.state is DONE[record.task.direction] and not isinstance(event, StepFailed):
         return record  # it came before
+    return _changed(record, event, now)
+
+
+def _changed(record: TaskRecord, event: StepEvent, now: datetime) -> TaskRecord | Refused:
     match event:
         case StepStarted():
             return _start(record, event, now)
         case StepSkipped():
             return _skip(record, event, now)
-        case StepCompleted():
-            return _outcome(record, event, now) or _complete(record, event, now)
-        case StepFailed():
-            return _outcome(record, event, now) or _fail(record, event, now)
+        case StepCompleted() | StepFailed() | StepUnrecorded():
+            return _too_late(record, event, now) or _outcome(record, event, now)
+        case StepBroken():
+            return _break(record, event, now)
+        case StepTried():
+            return _tried(record, event)
         case _:
             assert_never(event)
 
@@ -62,6 +74,8 @@ def _start(record: TaskRecord, event: StepStarted, now: datetime) -> TaskRecord 
     under_way = UNDER_WAY[record.task.direction]
     if step.state is under_way and step.epoch == event.epoch:
         return record if step.start_id == event.start_id else Refused(RefusalReason.STARTED)
+    if record.task.decision is not None:
+        return Refused(RefusalReason.DECIDED)
     started = replace(
         step,
         state=under_way,
@@ -70,6 +84,8 @@ def _start(record: TaskRecord, event: StepStarted, now: datetime) -> TaskRecord 
         token=event.token,
         activity=event.activity,
         start_id=event.start_id,
+        attempts=None,
+        error=None,
     )
     if record.task.direction is Direction.DO:
         if step.never_twice:
@@ -86,28 +102,44 @@ def _dispatched_at(record: TaskRecord, now: datetime) -> datetime:
     return max([now, *(time + timedelta(microseconds=1) for time in before)])
 
 
-def is_forged(step: StepRecord, event: StepCompleted | StepFailed) -> bool:
+def is_forged(step: StepRecord, event: StepOutcome) -> bool:
     """Tell whether an outcome lacks the token that went with the step's request."""
     return not hmac.compare_digest((step.token or "").encode(), (event.token or "").encode())
 
 
-def _skip(record: TaskRecord, event: StepSkipped, now: datetime) -> TaskRecord:
+def _skip(record: TaskRecord, event: StepSkipped, now: datetime) -> TaskRecord | Refused:
     """Skip a step that was never dispatched; the condition of a dispatched one was judged before."""
     step = record.step(event.step)
     if step.state is StepState.SKIPPED:
         return record  # it came before
+    if record.task.decision is not None:
+        return Refused(RefusalReason.DECIDED)
     if record.task.direction is Direction.UNDO or step.state is not StepState.NOT_STARTED:
         raise illegal(record, event)
     return _advanced(record.with_step(_ended(step, StepState.SKIPPED, now)), now, event.start_by)
 
 
 def _advanced(record: TaskRecord, now: datetime, start_by: datetime) -> TaskRecord:
+    if record.task.decision is not None:
+        return carried_out(record, now, start_by)
     if all(step.settled for step in record.steps):
         return finished(record, ProcessState.PROCESSED, now, error=None)
     return moved(record, now, start_by)
 
 
-def _outcome(record: TaskRecord, event: StepCompleted | StepFailed, now: datetime) -> Refused | None:
+def _outcome(record: TaskRecord, event: StepOutcome, now: datetime) -> TaskRecord:
+    match event:
+        case StepCompleted():
+            return _complete(record, event, now)
+        case StepFailed():
+            return _fail(record, event, now)
+        case StepUnrecorded():
+            return _unrecorded(record, event, now)
+        case _:
+            assert_never(event)
+
+
+def _too_late(record: TaskRecord, event: StepOutcome, now: datetime) -> Refused | None:
     """Refuse what comes late. Raises `IllegalTransitionError` for a step that is not under way."""
     step = record.step(event.step)
     under_way = step.state is UNDER_WAY[record.task.direction] and step.epoch == event.epoch
@@ -128,16 +160,53 @@ def _complete(record: TaskRecord, event: StepCompleted, now: datetime) -> TaskRe
 
 
 def _fail(record: TaskRecord, event: StepFailed, now: datetime) -> TaskRecord:
+    is_held = Direction.UNDO is record.task.direction or record.order.shape.on_failure is Remedy.HOLD
+    return _stopped(record, event, now, StepState.FAILED, None if is_held else EpochEnd.REFUSED)
+
+
+def _unrecorded(record: TaskRecord, event: StepUnrecorded, now: datetime) -> TaskRecord:
+    """Hold a task whatever its remedy: what was done stands, and an operator has to give its result."""
+    if record.task.direction is Direction.UNDO:
+        raise illegal(record, event)
+    return _stopped(record, event, now, StepState.UNRECORDED, None)
+
+
+def _break(record: TaskRecord, event: StepBroken, now: datetime) -> TaskRecord:
+    """Hold a task that a defect stops: neither another try nor an undo mends that."""
     step = record.step(event.step)
     if record.task.direction is Direction.UNDO:
-        stuck = record.with_step(replace(step, error=event.error))
-        return finished(stuck, ProcessState.ERROR, now, error=f"undo of {event.step}: {event.error}")
-    failed = record.with_step(replace(_ended(step, StepState.FAILED, now), error=event.error))
-    reason = f"{event.step}: {event.error}"
-    if record.order.on_failure is Remedy.HOLD:
-        return finished(failed, ProcessState.ERROR, now, error=reason)
-    opened = next_epoch(failed, event, now, ended_by=EpochEnd.REFUSED, who="scheduler", reason=reason)
-    return undoing(opened, now)
+        is_open = step.needs_undo
+    else:
+        is_open = step.state in {StepState.NOT_STARTED, StepState.RUNNING}
+    return _stopped(record, event, now, StepState.FAILED, None) if is_open else record
+
+
+def _stopped(
+    record: TaskRecord,
+    event: StepFailed | StepUnrecorded | StepBroken,
+    now: datetime,
+    state: StepState,
+    ended_by: EpochEnd | None,
+) -> TaskRecord:
+    """Record why a step goes no further, and decide what becomes of the task; an undo stays under way."""
+    step, cause = record.step(event.step), bounded(event.error, MAX_ERROR_BYTES)
+    reason = f"{event.step}: {cause}"
+    if record.task.direction is Direction.UNDO:
+        stopped, reason = step, f"undo of {reason}"
+    else:
+        stopped = _ended(step, state, now)
+    decision = Decision(ended_by=ended_by, who="scheduler", reason=reason)
+    return decide(record.with_step(replace(stopped, error=cause)), decision, now, event.start_by)
+
+
+def _tried(record: TaskRecord, event: StepTried) -> TaskRecord:
+    """Note how often a step under way was tried in vain, also when its time is over."""
+    step = record.step(event.step)
+    is_ours = step.state in UNDER_WAY.values() and step.start_id == event.start_id
+    if not is_ours or event.attempts <= (step.attempts or 0):
+        return record
+    fault = bounded(event.fault, MAX_ERROR_BYTES)
+    return record.with_step(replace(step, attempts=event.attempts, error=fault))
 
 
 def _ended(step: StepRecord, state: StepState, now: datetime) -> StepRecord:

@@ -8,32 +8,37 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from typing import assert_never
 
 from functions.agents.steps import carry_out
-from functions.pattern.definition import Workflow
+from functions.pattern.definition import Registry
 from functions.pattern.errors import PermanentError, TransientError, UnusableAnswerError, UnwritableError
 from functions.pattern.events import (
     Claimed,
     Event,
     RefusalReason,
     Refused,
+    StepBroken,
     StepCompleted,
-    StepFailed,
+    StepOutcome,
     StepStarted,
 )
 from functions.pattern.folding import Follow
 from functions.pattern.identity import StartId, StepName
-from functions.pattern.planning import Runner, StepPlan, plan, started_by, taken_up
-from functions.pattern.ports import Agent, AgentCall, Ports
+from functions.pattern.planning import CannotStart, Runner, StepPlan, plan, started_by, taken_up
+from functions.pattern.ports import Agent, Ports
+from functions.pattern.readiness import Definitions, NotDeployedError
 from functions.pattern.records import TaskRecord
 from functions.pattern.states import Outcome, Way
 from functions.pattern.store_ports import Changed
+from functions.scheduler.calls import agent_call, agent_request
 from functions.scheduler.outcomes import StepAttempt
 from functions.scheduler.patience import again_until
 from functions.scheduler.progress import Progress, ended, progress_of
+from functions.scheduler.tries import Tries
 from functions.telemetry.fields import Field
 from functions.telemetry.tasks import step_span
 
@@ -45,6 +50,7 @@ _NOT_OURS = frozenset(
         RefusalReason.STALE_EPOCH,
         RefusalReason.NOT_HOLDER,
         RefusalReason.FINISHED,
+        RefusalReason.PARKED,
         RefusalReason.NO_SUCH_TASK,
     }
 )
@@ -57,7 +63,7 @@ class ActivityRun:
         self,
         ports: Ports,
         agents: Mapping[str, Agent],
-        workflow: Workflow,
+        registry: Registry,
         runner: Runner,
         record: TaskRecord,
         *,
@@ -65,7 +71,7 @@ class ActivityRun:
     ) -> None:
         self._ports = ports
         self._agents = agents
-        self._workflow = workflow
+        self._registry = registry
         self._runner = runner
         self._task = record.order.task
         self._newest = record
@@ -75,6 +81,8 @@ class ActivityRun:
         #: became of the answer to the write.
         self._planned = set[StartId]()
         self._begun = set[StepName]()
+        #: Ready steps that can't be started; each is told of once.
+        self._unstartable = set[StepName]()
         self._steps = asyncio.TaskGroup()
 
     async def to_its_end(self, start_by: datetime) -> Progress:
@@ -99,74 +107,91 @@ class ActivityRun:
     def _begin_steps(self, record: TaskRecord, names: Sequence[StepName]) -> None:
         for name in names:
             self._begun.add(name)
-            self._steps.create_task(self._run_step(record, self._attempt(name)))
+            self._steps.create_task(self._run_step(record, StepAttempt.of(record, name)))
 
     async def _run_step(self, record: TaskRecord, attempt: StepAttempt) -> None:
         """Run one step, and begin what follows at once; whatever goes wrong is this step's only."""
         recorded: TaskRecord | None = None
-        with step_span(record, attempt.step, attempt.epoch) as span:
+        shape, tries = record.step(attempt.step).shape, Tries(self._ports, attempt)
+        with step_span(record, shape, attempt.epoch) as span:
             outcome = Outcome.EXPIRED
             try:
-                match record.step(attempt.step.name).via:
+                match shape.via:
                     case Way.ACTIVITY:
-                        outcome, recorded = await self._call(attempt, record)
+                        outcome, recorded = await self._call(attempt, record, tries)
                     case Way.QUEUE:
                         outcome, recorded = await self._request(attempt, record)
                     case other:
                         assert_never(other)
             except TransientError as fault:
                 text = "task %s step %s: no known outcome, left to the Supervisor (%s)"
-                _log.warning(text, attempt.task, attempt.step.name, fault)
-            except Exception:  # noqa: BLE001 - it ends in the step's recovery
+                _log.warning(text, attempt.task, attempt.step, fault)
+                await tries.ended(fault)
+            except Exception as defect:  # noqa: BLE001 - it ends in the step's recovery
                 text = "task %s step %s: a defect ended it, left to the Supervisor"
-                _log.exception(text, attempt.task, attempt.step.name)
+                _log.exception(text, attempt.task, attempt.step)
+                await tries.ended(defect)
             span.set_attribute(Field.OUTCOME, outcome.value)
         if recorded is not None:
             self._begin(recorded)
 
-    async def _call(self, attempt: StepAttempt, record: TaskRecord) -> tuple[Outcome, TaskRecord | None]:
-        call = attempt.call(record)
+    async def _call(
+        self, attempt: StepAttempt, record: TaskRecord, tries: Tries
+    ) -> tuple[Outcome, TaskRecord | None]:
+        try:
+            call = agent_call(self._registry, record, attempt.step)
+        except NotDeployedError:
+            raise  # it was, when the step was planned: a Supervisor's next epoch looks again
+        except Exception as defect:  # noqa: BLE001 - whatever a definition's function raises
+            return await self._stop(attempt, record, defect)
         if self._ports.clock.now() >= call.complete_by:  # Durable runs a lost activity again after minutes
             raise TransientError("its complete-by time passed before it was called")
-        agent = self._agents[attempt.step.agent]
+        agent = self._agents[record.step(attempt.step).shape.agent]
         try:
-            result = await carry_out(agent, record.task.direction, call)
+            result = await carry_out(agent, record.task.direction, replace(call, failed=tries.failed))
         except UnusableAnswerError as unusable:
-            event: StepCompleted | StepFailed = attempt.failed(str(unusable), self._start_by())
-            self._keep_if_done_once(call, unusable)
+            event: StepOutcome = attempt.unusable(str(unusable), self._start_by())
         except PermanentError as refusal:
             event = attempt.failed(str(refusal), self._start_by())
         else:
             event = attempt.completed(result, self._start_by())
-            if isinstance(event, StepFailed):
-                self._keep_if_done_once(call, event.error)
-        try:
-            return await self._record(event, call.complete_by)
-        except UnwritableError as error:
-            self._keep_if_done_once(call, error)
-            return await self._record(attempt.unwritable(error, self._start_by()), call.complete_by)
-
-    @staticmethod
-    def _keep_if_done_once(call: AgentCall, fault: object) -> None:
-        """Leave a step that was done, and must not be repeated, as it is: to call it refused would repeat it.
-
-        Raises `TransientError`: its outcome can't be recorded, so the Supervisor holds the task.
-        """
-        if not call.idempotent:
-            raise TransientError(f"it was done, but {fault}")
+        return await self._record_outcome(attempt, event, call.complete_by)
 
     async def _request(self, attempt: StepAttempt, record: TaskRecord) -> tuple[Outcome, TaskRecord | None]:
-        request = attempt.agent_request(record)
-        ask = partial(self._ports.agent_messages.ask, attempt.step.agent, request)
+        try:
+            request = agent_request(self._registry, record, attempt.step)
+        except NotDeployedError:
+            raise  # as above
+        except Exception as defect:  # noqa: BLE001 - as above
+            return await self._stop(attempt, record, defect)
+        ask = partial(self._ports.agent_messages.ask, record.step(attempt.step).shape.agent, request)
         try:
             await again_until(min(request.complete_by, self._runner.ends_at), ask, self._ports.clock)
         except PermanentError as refusal:
-            event = attempt.failed(str(refusal), self._start_by(), request.token)
-            return await self._record(event, request.complete_by)
+            return await self._record(attempt.failed(str(refusal), self._start_by()), request.complete_by)
         return Outcome.REQUESTED, None
 
+    async def _stop(
+        self, attempt: StepAttempt, record: TaskRecord, defect: Exception
+    ) -> tuple[Outcome, TaskRecord | None]:
+        """Record what a defect in the step's definition does: its task is held."""
+        text = "task %s step %s: its definition has a defect, so the task is held"
+        _log.error(text, attempt.task, attempt.step, exc_info=defect)
+        until = record.step(attempt.step).complete_by or self._start_by()
+        return await self._record(attempt.broken(defect, self._start_by()), until)
+
+    async def _record_outcome(
+        self, attempt: StepAttempt, event: StepOutcome, complete_by: datetime
+    ) -> tuple[Outcome, TaskRecord | None]:
+        """Record what came of a call; of one that must not be repeated, also after its complete-by."""
+        until = complete_by if attempt.is_repeatable else max(complete_by, self._runner.ends_at)
+        try:
+            return await self._record(event, until)
+        except UnwritableError as error:
+            return await self._record(attempt.unwritable(event, error, self._start_by()), until)
+
     async def _record(
-        self, event: StepCompleted | StepFailed, until: datetime
+        self, event: StepOutcome | StepBroken, until: datetime
     ) -> tuple[Outcome, TaskRecord | None]:
         """Record an outcome, and the starts that follow from it; from a refusal, none: it ends the epoch."""
         try:
@@ -214,24 +239,21 @@ class ActivityRun:
 
     def _plan(self, record: TaskRecord, now: datetime, *, is_first: bool, may_share: bool) -> StepPlan:
         return plan(
-            self._workflow,
             record,
             self._runner,
             now,
-            is_needed=partial(self._is_needed, record),
+            look_at=partial(self._look_at, record),
             is_first=is_first,
             may_share=may_share,
         )
 
-    def _is_needed(self, record: TaskRecord, name: StepName) -> bool | None:
-        try:
-            return self._attempt(name).is_needed(record)
-        except Exception:  # noqa: BLE001 - whatever a definition's function raises
-            _log.exception("task %s step %s: its condition failed, so it is not started", self._task, name)
-            return None
-
-    def _attempt(self, name: StepName) -> StepAttempt:
-        return StepAttempt(self._task, self._runner.epoch, self._workflow.step(name), self._workflow)
+    def _look_at(self, record: TaskRecord, name: StepName) -> bool | CannotStart:
+        """Ask the definition that the record names: what was remembered may be another task of this id."""
+        look = Definitions(self._registry, record).look_at(name)
+        if isinstance(look, CannotStart) and name not in self._unstartable:
+            self._unstartable.add(name)
+            _log.warning("task %s: step %s is not started", self._task, name, exc_info=look.fault)
+        return look
 
     def _start_by(self) -> datetime:
         return self._ports.clock.now() + self._runner.start_within

@@ -25,12 +25,20 @@ from functions.store.connect import table_faults
 from functions.store.entities import index_entity, task_entity, task_of
 from functions.store.entity_groups import EntityGroups
 from functions.store.group_format import Operation
-from functions.store.keys import index_range, index_row, index_time, shard_key, shard_of, task_row
+from functions.store.keys import (
+    index_range,
+    index_row,
+    index_time,
+    parked_range,
+    shard_key,
+    shard_of,
+    task_row,
+)
 from functions.store.pages import KEYS_BETWEEN, Page, read_page
 from functions.store.transactions import Committed, ShardWriter, Transaction
 
 #: All that is read of a row; of a task's own row, its id.
-_COLUMNS = ["RowKey", "OrderID", "Workflow", "ProcessState", "SubmittedAt"]
+_COLUMNS = ["RowKey", "OrderID", "Workflow", "WorkflowVersion", "ProcessState", "SubmittedAt"]
 
 #: A request looks at so many rows at most, and a task has a dozen (Table Storage gives up after 5 seconds).
 _MOST_REQUESTS = 5
@@ -66,6 +74,15 @@ class TableTaskIndex:
         Raises `TransientError`, and `ValueError` when `after` is no continuation.
         """
         first, end = index_range(index, since, until)
+        keys = {"partition": shard_key(shard), "first": first, "end": end}
+        page = await self._read(KEYS_BETWEEN, keys, after, most)
+        return IndexPage(tuple(_entry(row) for row in page.rows), page.continuation)
+
+    async def parked(
+        self, workflow: str, version: int, shard: int, *, after: str | None, most: int
+    ) -> IndexPage:
+        """Read a page of the tasks of one shard that wait for a version of a workflow."""
+        first, end = parked_range(workflow, version)
         keys = {"partition": shard_key(shard), "first": first, "end": end}
         page = await self._read(KEYS_BETWEEN, keys, after, most)
         return IndexPage(tuple(_entry(row) for row in page.rows), page.continuation)
@@ -153,10 +170,11 @@ def _removal(row: IndexRow) -> Operation:
 def _entry(row: Mapping[str, Any]) -> IndexEntry:
     return IndexEntry(
         task=TaskId(row["OrderID"]),
-        at=index_time(row["RowKey"]),
+        at=row["SubmittedAt"] if row["RowKey"].startswith(Index.PARKED) else index_time(row["RowKey"]),
         workflow=row["Workflow"],
         state=ProcessState(row["ProcessState"]),
         submitted_at=row["SubmittedAt"],
+        version=row["WorkflowVersion"],
     )
 
 

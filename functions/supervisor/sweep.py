@@ -15,19 +15,22 @@ from functools import partial
 from typing import assert_never
 
 from functions.pattern.announcements import Announcement
+from functions.pattern.definition import Registry
 from functions.pattern.errors import TransientError
 from functions.pattern.events import (
     AnnouncementSent,
+    DecisionDue,
     GivenUp,
+    Judgement,
     Postponed,
     Recovered,
     Refused,
-    SupervisorEvent,
 )
 from functions.pattern.ports import Ports
 from functions.pattern.states import AnnouncementKind
 from functions.pattern.store_ports import Changed, Index, IndexEntry, Stored
 from functions.pattern.supervision import SupervisionPolicy, judge
+from functions.supervisor.releases import Releases
 from functions.supervisor.sweeping import SweepReport, for_each
 from functions.telemetry.instruments import OVERDUE, SWEEP_DURATION
 from functions.telemetry.spans import current_traceparent
@@ -41,7 +44,7 @@ _PAGES = 5
 _SHARDS_AT_ONCE = 4
 _TASKS_AT_ONCE = 10
 #: What an intervention is called in traces.
-_NAMES = {Recovered: "recover", GivenUp: "give up"}
+_NAMES = {Recovered: "recover", GivenUp: "give up", DecisionDue: "end as decided"}
 #: Seconds after which a sweep is cut short; the host would end it after five minutes, with the process.
 _LONGEST = 120
 #: The process that recorded an announcement has this time to send it.
@@ -56,10 +59,11 @@ _QUEUES_AT_ONCE = 10
 class Sweep:
     """One Supervisor's sweeps; `instance` names it in the heartbeat."""
 
-    def __init__(self, ports: Ports, policy: SupervisionPolicy, instance: str) -> None:
+    def __init__(self, ports: Ports, policy: SupervisionPolicy, registry: Registry, instance: str) -> None:
         self._ports = ports
         self._policy = policy
         self._instance = instance
+        self._releases = Releases(ports, registry, policy.start_within)
         self._leftovers = Leftovers(ports)
 
     async def run(self) -> SweepReport:
@@ -88,6 +92,8 @@ class Sweep:
         with report.surviving(f"shard {shard}: its overdue tasks"):
             await self._look_at_due(shard, report)
             read.add(shard)
+        with report.surviving(f"shard {shard}: its parked tasks"):
+            await self._releases.look(shard, report)
         with report.surviving(f"shard {shard}: its announcements"):
             await self._leftovers.send(shard, report)
 
@@ -117,7 +123,7 @@ class Sweep:
                 return
             await self._act(report, stored, event)
 
-    async def _act(self, report: SweepReport, stored: Stored, event: SupervisorEvent) -> None:
+    async def _act(self, report: SweepReport, stored: Stored, event: Judgement) -> None:
         if not isinstance(event, Postponed):
             report.overdue += 1
             overdue = self._ports.clock.now() - (stored.record.task.complete_by or stored.record.task.due_at)
@@ -132,10 +138,12 @@ class Sweep:
                 report.recovered += 1
             case GivenUp():
                 report.given_up += 1
+            case DecisionDue():
+                report.ended_as_decided += 1
             case _:
                 assert_never(event)
 
-    async def _decide(self, stored: Stored, event: SupervisorEvent) -> Changed | Refused:
+    async def _decide(self, stored: Stored, event: Judgement) -> Changed | Refused:
         """Write the decision; what follows an intervention is linked to the span in which it was made."""
         task, change = stored.record.order.task, self._ports.store.change
         if isinstance(event, Postponed):

@@ -13,6 +13,7 @@ from functions.pattern.events import (
     StepFailed,
     StepSkipped,
     StepStarted,
+    StepUnrecorded,
 )
 from functions.pattern.identity import Epoch, StartId, StepName, TaskId, scheduler_id
 from functions.pattern.records import TaskRecord
@@ -31,7 +32,7 @@ def after(seconds: float) -> datetime:
 
 def pending(workflow: Workflow = DIAMOND, task: TaskId = TASK) -> TaskRecord:
     """Create a task that waits for its Scheduler for at most 30 seconds."""
-    return admit(order(workflow, task), workflow, pick_up_by=after(30))
+    return admit(order(workflow, task), pick_up_by=after(30))
 
 
 def claimed(epoch: Epoch = FIRST, *, task: TaskId = TASK, start_by: float = 30) -> Claimed:
@@ -104,6 +105,17 @@ def failed(
         error=error,
         start_by=after(30),
         token=token,
+    )
+
+
+def unrecorded(step: str, epoch: Epoch = FIRST, *, error: str = "too large") -> StepUnrecorded:
+    """Create the event of a step that was done, and whose result can't be recorded."""
+    return StepUnrecorded(
+        epoch=epoch,
+        scheduler=scheduler_id(TASK, epoch),
+        step=StepName(step),
+        error=error,
+        start_by=after(30),
     )
 
 

@@ -7,6 +7,7 @@ from unittest.mock import create_autospec
 
 from azure.data.tables.aio import TableClient
 
+from functions.pattern.definition import Registry
 from functions.pattern.identity import TaskId
 from functions.pattern.records import TaskRecord
 from functions.pattern.request_figures import StoreFigures
@@ -24,6 +25,7 @@ from functions.supervisor.sweep import Sweep
 from tests.fakes.clock import FakeClock
 from tests.fakes.ports import fake_ports
 from tests.fakes.supervision import POLICY, Queues, RecordedRequests
+from tests.fakes.workflows import LINE
 
 
 class Crashed(Exception):  # noqa: N818 - an event, not an error
@@ -73,7 +75,7 @@ class Supervisor:
         )
         self.index_rows = ports.index_rows
         self.full_sweep = FullSweep(ports)
-        self.sweep = Sweep(ports, POLICY, instance).run
+        self.sweep = Sweep(ports, POLICY, Registry((LINE,), {}), instance).run
 
     async def record(self, task: TaskId) -> TaskRecord:
         """Read a task that must exist."""

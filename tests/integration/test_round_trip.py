@@ -7,23 +7,26 @@ from dataclasses import replace
 import pytest
 
 from functions.pattern.events import MessageLost
-from functions.pattern.identity import Epoch, SchedulerId, StartId, StepName, TaskId
+from functions.pattern.identity import Epoch, SchedulerId, StartId, TaskId
 from functions.pattern.records import Order, SentAnnouncement, StepRecord, Task, TaskRecord
 from functions.pattern.states import AnnouncementKind, Direction, ProcessState, StepState, Way
 from functions.pattern.store_ports import Admission, Changed
 from tests.fakes.clock import START
-from tests.fakes.interventions import resubmission
+from tests.fakes.interventions import cancellation, done, resubmission
 from tests.fakes.tasks import after, claimed, completed, pending, started, told
-from tests.fakes.workflows import LINE, TASK
+from tests.fakes.workflows import BIRTH, LINE, TASK, step, workflow
 from tests.integration.processes import Process
 
 pytestmark = pytest.mark.process
 
+QUEUED = workflow(step("pick", via=Way.QUEUE), step("send", "pick"), name="line", resource="lines")
 FULL = TaskRecord(
     order=Order(
         task=TASK,
+        birth=BIRTH,
         workflow="line",
         workflow_version=3,
+        shape=QUEUED.shape,
         payload='{"name":"Ä\u2028\U0001f600"}'.encode(),
         digest="d" * 64,
         submitter="Ünknown",
@@ -43,11 +46,12 @@ FULL = TaskRecord(
         updated_at=after(0.25),
         finished_at=after(99),
         last_error="pick: no 'money'\nat all",
+        answer=b'{"name":"\xc3\x84"}',
         sent=(SentAnnouncement(kind=AnnouncementKind.RECEIVED, epoch=Epoch(1), sent_at=after(3.000001)),),
     ),
     steps=(
         StepRecord(
-            name=StepName("pick"),
+            shape=QUEUED.shape.steps[0],
             state=StepState.FAILED,
             complete_by=after(10),
             started_at=after(2),
@@ -56,11 +60,10 @@ FULL = TaskRecord(
             result=b"\x00\xff",
             error="no",
             token="secret",
-            via=Way.QUEUE,
             activity=3,
             start_id=StartId("5f"),
         ),
-        StepRecord(name=StepName("send")),
+        StepRecord(shape=QUEUED.shape.steps[1]),
     ),
 )
 LOST = MessageLost(
@@ -126,3 +129,20 @@ async def test_task_is_not_mistaken_for_one_with_the_same_prefix(process: Proces
 async def test_unknown_task_is_none(process: Process) -> None:
     """Reading it is not an error."""
     assert await process.store.load(TaskId("nobody")) is None
+
+
+async def test_processed_task_is_cancelled_in_one_transaction(process: Process) -> None:
+    """It leaves the list of what is done, its answer goes, and its results stay for the undo."""
+    of = replace(LINE, steps=(replace(LINE.steps[0], undo=True), LINE.steps[1]), cancel_within=60)
+    process.complete = lambda record: replace(record, task=replace(record.task, answer=b'{"n":1}'))
+    await process.store.admit(pending(of))
+    events = (claimed(), started("pick"), completed("pick", result=b'{"bin":7}'), *done("send"))
+    processed = await process.told(TASK, *events)
+    assert processed.record.task.answer == b'{"n":1}'
+    transactions = process.figures.transactions
+    cancelled = (await process.told(TASK, cancellation())).record
+    assert process.figures.transactions == transactions + 1
+    assert (cancelled.task.process_state, cancelled.task.answer) == (ProcessState.PENDING, None)
+    assert [each.partition("|")[0] for each in await process.index()] == ["!due"]
+    assert cancelled.step(LINE.steps[0].name).result == b'{"bin":7}'
+    assert cancelled.history[-1].who == "carla"

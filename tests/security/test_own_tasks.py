@@ -10,7 +10,7 @@ from tests.fakes.asgi import AsgiClient, HttpAnswer
 from tests.fakes.clock import START
 from tests.fakes.guards import ANNA, BERT, SIGN_IN, operator, submitter
 from tests.fakes.orders import ORDERS
-from tests.fakes.workflows import TASK
+from tests.fakes.workflows import BIRTH, TASK
 from tests.unit.api.conftest import Api
 from tests.unit.api.samples import ORDER, problem
 
@@ -31,7 +31,7 @@ class Two:
         """Submit Anna's order, and let it be recorded."""
         assert (await self.anna.put(PATH, ORDER)).status == 202
         [message] = self.api.submissions.messages
-        self.api.store.put(admit(order_of(message, ORDERS), ORDERS, pick_up_by=START))
+        self.api.store.put(admit(order_of(message, ORDERS, BIRTH), pick_up_by=START))
 
 
 @pytest.fixture
@@ -48,6 +48,17 @@ async def test_each_caller_sees_only_its_own_orders(two: Two) -> None:
     assert (await two.operator.get(PATH)).status == 200
     stranger = problem(await two.bert.get(PATH), 404)
     assert stranger == problem(await two.bert.get("/api/orders/nobodys"), 404)
+
+
+async def test_nobody_cancels_another_callers_order(two: Two) -> None:
+    """404 as for one that does not exist; operators have a way of their own."""
+    assert problem(await two.bert.delete(PATH), 404) == problem(
+        await two.bert.delete("/api/orders/nobodys"), 404
+    )
+    problem(await two.operator.delete(PATH), 403)
+    assert two.api.store.record(TASK).history == ()
+    assert (await two.anna.delete(PATH)).status == 202
+    assert [each.who for each in two.api.store.record(TASK).history] == [ANNA]
 
 
 @pytest.mark.parametrize("order", [ORDER, OTHER], ids=["the same", "another"])

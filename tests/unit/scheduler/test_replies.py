@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from functions.pattern.definition import Registry, Workflow
+from functions.pattern.definition import Workflow
 from functions.pattern.errors import TransientError
 from functions.pattern.identity import StepName, TaskId
 from functions.pattern.messages import AgentReply
@@ -35,7 +35,7 @@ class Bench:
         self.rejections = RecordedRejections()
         self.schedulers = RecordedSchedulers()
         ports = fake_ports(store=self.store, clock=self.clock, rejected=self.rejections)
-        self.taker = ReplyTaker(ports, Registry((of,), {}), limits(at_once=2))
+        self.taker = ReplyTaker(ports, limits(at_once=2))
         self.store.put(told(pending(of), claimed(), started("pick", token=TOKEN)))
 
     async def take(self, **changes: Any) -> None:
@@ -138,7 +138,10 @@ async def test_doubled_reply_is_recorded_once_and_told_twice(bench: Bench) -> No
 async def test_result_that_no_row_can_hold_is_a_refusal(bench: Bench) -> None:
     """The step fails with a reason, instead of the message dying."""
     await bench.take(result={"text": "x" * 25_000})
-    assert bench.store.record(TASK).task.last_error == "pick: its result has more than 24576 bytes"
+    assert (
+        bench.store.record(TASK).task.last_error
+        == "pick: its result has 25011 bytes; at most 24576 can be sent"
+    )
 
 
 async def test_outcome_that_the_store_refuses_is_a_refusal_with_its_cause(

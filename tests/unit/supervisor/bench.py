@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functions.pattern.definition import Registry, Workflow
 from functions.supervisor.sweep import Sweep
 from functions.supervisor.sweeping import SweepReport
 from tests.fakes.clock import FakeClock
@@ -9,13 +10,15 @@ from tests.fakes.ports import fake_ports
 from tests.fakes.store import MemoryStateStore
 from tests.fakes.supervision import POLICY, MemoryOutbox, Queues, RecordedHeartbeat
 from tests.fakes.task_index import MemoryTaskIndex
+from tests.fakes.workflows import LINE
 
 
 class Bench:
     """One Supervisor; `rival` makes another on the same things."""
 
-    def __init__(self, *, shards: int = 2) -> None:
+    def __init__(self, *, shards: int = 2, deployed: tuple[Workflow, ...] = (LINE,)) -> None:
         self.clock = FakeClock()
+        self.registry = Registry(deployed, {})
         self.store = MemoryStateStore(self.clock)
         self.index = MemoryTaskIndex(self.store, shards=shards)
         self.outbox = MemoryOutbox()
@@ -33,7 +36,7 @@ class Bench:
 
     def rival(self, instance: str) -> Sweep:
         """Make a Supervisor."""
-        return Sweep(self.ports, POLICY, instance)
+        return Sweep(self.ports, POLICY, self.registry, instance)
 
     async def sweep(self) -> SweepReport:
         """Sweep once."""
