@@ -69,6 +69,7 @@ TASK: dict[str, Any] = {
     "not_before": None,
     "steps": [_STEP],
     "needs": {"payment": []},
+    "decision": None,
     "history": [_SUBMISSION],
     "notices": [
         {"kind": "received", "epoch": 1, "sent_at": _SUBMITTED},
@@ -76,9 +77,11 @@ TASK: dict[str, Any] = {
     ],
     "lost_messages": [],
     "prospects": {
-        "resubmit": {"runs": ["payment"], "undoes": []},
-        "undo": {"runs": [], "undoes": ["payment"]},
+        "resubmit": {"runs": ["payment"], "undoes": [], "waits_until": None},
+        "undo": {"runs": [], "undoes": ["payment"], "waits_until": None},
+        "cancel": {"runs": [], "undoes": ["payment"], "waits_until": None},
         "question": None,
+        "answers": [],
     },
     "trace_id": "4bf92f3577b34da6a3ce929d0e0e4736",
     "trace_url": None,

@@ -30,11 +30,24 @@ export function task(id, signal) {
   return ask(`tasks/${encodeURIComponent(id)}`, { signal });
 }
 
-// `action` is `resubmit` or `undo`.
-export function act(id, action, reason) {
-  return ask(`tasks/${encodeURIComponent(id)}/${action}`, {
+// `action` is `resubmit`, `undo` or `cancel`.
+export function act(id, action, content) {
+  return post(`tasks/${encodeURIComponent(id)}/${action}`, content);
+}
+
+// A step whose outcome was unknown was done, with this result; or it was not.
+export function foundDone(id, step, reason, result) {
+  return act(id, "found-done", { step, result, reason });
+}
+
+export function foundNotDone(id, step, reason) {
+  return act(id, "found-not-done", { step, reason });
+}
+
+function post(path, content) {
+  return ask(path, {
     method: "POST",
-    body: JSON.stringify({ reason }),
+    body: JSON.stringify(content),
     headers: { "Content-Type": "application/json", "X-Requested-With": "console" },
   });
 }
