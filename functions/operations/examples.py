@@ -36,6 +36,8 @@ _STEP = {
     "undo": True,
     "idempotent": True,
     "epoch": 1,
+    "attempts": None,
+    "noted": None,
     "complete_by": _COMPLETE_BY,
     "started_at": _STARTED,
     "finished_at": _FAILED,

@@ -31,17 +31,17 @@ export function task(id, signal) {
 }
 
 // `action` is `resubmit`, `undo` or `cancel`.
-export function act(id, action, content) {
-  return post(`tasks/${encodeURIComponent(id)}/${action}`, content);
+export function act(id, action, reason) {
+  return post(`tasks/${encodeURIComponent(id)}/${action}`, { reason });
 }
 
-// A step whose outcome was unknown was done, with this result; or it was not.
+// A step whose outcome was unknown was done, and gave this result; or it was not done.
 export function foundDone(id, step, reason, result) {
-  return act(id, "found-done", { step, result, reason });
+  return post(`tasks/${encodeURIComponent(id)}/steps/${encodeURIComponent(step)}/done`, { result, reason });
 }
 
 export function foundNotDone(id, step, reason) {
-  return act(id, "found-not-done", { step, reason });
+  return post(`tasks/${encodeURIComponent(id)}/steps/${encodeURIComponent(step)}/not-done`, { reason });
 }
 
 function post(path, content) {

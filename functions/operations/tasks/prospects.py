@@ -35,8 +35,8 @@ class Prospect(BaseModel):
     waits_until: datetime | None
 
 
-class Answers(BaseModel):
-    """What follows each answer about a step in question; null where it is known that it was done."""
+class InQuestion(BaseModel):
+    """A step in question, and what follows each answer: none but `done` where that is known."""
 
     step: StepName
     done: Prospect
@@ -46,14 +46,14 @@ class Answers(BaseModel):
 class Prospects(BaseModel):
     """What follows each action, null for one that is refused now.
 
-    While a `question` is open there is no `resubmit`, and each step that it is about has its `answers`.
+    While a `question` is open there is no `resubmit`; each step that is in question has its `answers`.
     """
 
     resubmit: Prospect | None
     undo: Prospect | None
     cancel: Prospect | None
     question: str | None
-    answers: list[Answers]
+    answers: list[InQuestion]
 
 
 class _Trial(TypedDict):
@@ -77,10 +77,10 @@ def prospects(record: TaskRecord, now: datetime) -> Prospects | None:
     return Prospects(resubmit=resubmit, undo=undo, cancel=cancel, question=question, answers=answers)
 
 
-def _answers(record: TaskRecord, step: StepName, trial: _Trial, now: datetime) -> Answers | None:
+def _answers(record: TaskRecord, step: StepName, trial: _Trial, now: datetime) -> InQuestion | None:
     done = _prospect(record, FoundDone(**trial, step=step, result=b"{}"), now)
     not_done = _prospect(record, FoundNotDone(**trial, step=step), now)
-    return None if done is None else Answers(step=step, done=done, not_done=not_done)
+    return None if done is None else InQuestion(step=step, done=done, not_done=not_done)
 
 
 def _prospect(before: TaskRecord, event: OperatorEvent | Cancelled, now: datetime) -> Prospect | None:

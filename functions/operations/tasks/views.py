@@ -52,11 +52,16 @@ class TaskPage(BaseModel):
 
 
 class StepDetails(StepView):
-    """How far one step is, with what operators need to judge it; `epoch` dispatched it last."""
+    """How far one step is, with what operators need to judge it; `epoch` dispatched it last.
+
+    While it runs, `attempts` calls of it have failed, the last of them with `error`.
+    """
 
     undo: bool = read_from("shape", "undo")
     idempotent: bool = read_from("shape", "idempotent")
     epoch: int | None
+    attempts: int | None
+    noted: str | None
 
 
 class PastStepView(StepView):
