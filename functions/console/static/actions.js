@@ -48,10 +48,10 @@ function open(task, action, acted) {
 // Says that an action was accepted, and what comes of it.
 function taken(task, name) {
   return (given) => {
-    const follows = given.epoch > task.epoch ? `it goes on in epoch ${given.epoch}` : "it waits for an outcome first";
-    const what = ["Processed", "Compensated", "Error"].includes(given.state) ? `it is ${given.state}` : follows;
-    announce(`${name} accepted: ${task.id}, ${what}.`);
-    show(`${name} accepted: ${what}.`, given);
+    const follows = given.epoch > task.epoch ? `goes on in epoch ${given.epoch}` : "waits for an outcome first";
+    const what = ["Processed", "Compensated", "Error"].includes(given.state) ? `is ${given.state}` : follows;
+    announce(`${name} accepted: ${task.id} ${what}.`);
+    show(`${name} accepted: it ${what}.`, given);
   };
 }
 

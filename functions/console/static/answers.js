@@ -28,7 +28,7 @@ function onlyResult(answers) {
 }
 
 function choices(task, answers, taken, acted) {
-  const button = (kind, text) => el("button", { click: () => open(task, answers, kind, text, taken, acted) }, `${text}…`);
+  const button = (kind, text) => el("button", { "aria-label": `${answers.step}: ${text}…`, click: () => open(task, answers, kind, text, taken, acted) }, `${text}…`);
   return el(
     "div",
     { role: "group", "aria-label": answers.step, class: "choices" },

@@ -44,6 +44,14 @@ export function foundNotDone(id, step, reason) {
   return post(`tasks/${encodeURIComponent(id)}/steps/${encodeURIComponent(step)}/not-done`, { reason });
 }
 
+export function rejected(query, signal) {
+  return ask(`rejected?${new URLSearchParams(query)}`, { signal });
+}
+
+export function resend(id, reason) {
+  return post(`rejected/${encodeURIComponent(id)}/resend`, { reason });
+}
+
 function post(path, content) {
   return ask(path, {
     method: "POST",

@@ -1,7 +1,7 @@
 // A question before something is done: what follows, the reason for it, and what became of it.
 
 import * as api from "./api.js";
-import { el, replace } from "./elements.js";
+import { el, focusAgain, replace } from "./elements.js";
 
 // Who goes to another view, as by the browser's own button, has left the question behind.
 export function closeDialog() {
@@ -12,10 +12,15 @@ export function closeDialog() {
 // `read()`, which gives what was written there or throws an `Error` that says what is wrong with it.
 // `act(reason, value)` does it; `done(given)` is told the answer; `acted()` is called whatever came of it.
 export function ask({ title, verb, content, input = null, act, done, acted }) {
+  const opener = document.activeElement;
   const reason = el("textarea", { id: "reason", required: true, maxlength: 500, rows: 3 });
   const answer = el("div", { id: "dialog-answer", class: "answer", role: "alert" });
   const go = el("button", { class: "primary" }, verb);
   const close = el("button", { type: "button", click: () => dialog.close() }, "Close");
+  const closed = () => {
+    dialog.remove();
+    focusAgain(opener);
+  };
   const submit = async (event) => {
     event.preventDefault();
     const value = read(input, answer);
@@ -30,7 +35,7 @@ export function ask({ title, verb, content, input = null, act, done, acted }) {
   };
   const dialog = el(
     "dialog",
-    { class: "action", "aria-labelledby": "dialog-title", close: () => dialog.remove() },
+    { class: "action", "aria-labelledby": "dialog-title", close: closed },
     el(
       "form",
       { submit },

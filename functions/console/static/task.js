@@ -57,7 +57,7 @@ async function taskOrNull(id, signal) {
 function content(task, vertical, again) {
   return [
     summary(task),
-    task.last_error && !task.parked ? el("p", { class: task.state === "Error" ? "trouble" : "trouble past" }, task.last_error) : null,
+    trouble(task),
     waiting(task),
     actions(task, again),
     section("Workflow", graph(task.steps, task.needs, vertical)),
@@ -66,6 +66,12 @@ function content(task, vertical, again) {
     el("div", { class: "columns" }, history(task), notices(task)),
     lostMessages(task),
   ];
+}
+
+// A parked task's reason stands with its state, and what is in question with the answers.
+function trouble({ last_error: error, parked, prospects, state }) {
+  if (!error || parked || error === prospects?.question) return null;
+  return el("p", { class: state === "Error" ? "trouble" : "trouble past" }, error);
 }
 
 function summary(task) {
@@ -77,7 +83,7 @@ function summary(task) {
     ["Recoveries", count(task.failure_count)],
     ["Submitted", ago(task.submitted_at)],
     ["By", task.submitter],
-    task.finished_at ? ["Ended", ago(task.finished_at)] : ["Due", task.parked ? NOTHING : ago(task.due_at)],
+    task.finished_at ? ["Ended", ago(task.finished_at)] : ["Due", task.due_at && ago(task.due_at)],
     ["Held by", task.locked_by ?? NOTHING],
     ["Waits until", task.not_before && !task.finished_at ? clock(task.not_before) : null],
     ["Correlation", task.correlation_id],
