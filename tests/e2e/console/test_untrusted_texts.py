@@ -85,7 +85,7 @@ async def test_what_a_task_waits_for_is_shown_as_text(bench: Bench, console: Con
         "question": EVIL,
         "answers": [{"step": EVIL, "done": prospect, "not_done": None}],
     }
-    content["steps"][0] |= {"name": EVIL, "error": EVIL, "attempts": 3, "noted": EVIL}
+    content["steps"][0] |= {"error": EVIL, "attempts": 3, "noted": EVIL}
     await console.answer("tasks/evil-2", content)
     await console.open("#/tasks/evil-2")
     page = console.page
