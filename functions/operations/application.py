@@ -64,7 +64,7 @@ class Reason(BaseModel):
     reason: Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=500)]
 
 
-class Found(Reason):
+class FoundResult(Reason):
     """What a step gave that was done, as its Agent would have given it, and how that was found out."""
 
     model_config = ConfigDict(
@@ -152,7 +152,7 @@ def _add_actions(router: APIRouter, actions: Actions) -> None:
 
 def _add_answers(router: APIRouter, answers: Answers) -> None:
     @router.post("/tasks/{task_id}/steps/{step}/done", **_ACTION)
-    async def done(task_id: TaskIdPath, step: StepPath, body: Found, request: Request) -> ActionTaken:
+    async def done(task_id: TaskIdPath, step: StepPath, body: FoundResult, request: Request) -> ActionTaken:
         """Say that a step of unknown outcome was done, and what it gave; the task goes on after it.
 
         The way on as well for a step in `Unrecorded`, whose own result could not be kept.

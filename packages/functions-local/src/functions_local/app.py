@@ -150,7 +150,7 @@ def read_functions(
     setting.
     """
     enabled = [each for each in indexed if not settings.disabled(each.name)]
-    refusals = {each.name: unsupported_parts(each) for each in enabled}
+    refusals = {each.name: unsupported_parts(each, _SUPPORTED) for each in enabled}
     lines = [line for lines in refusals.values() for line in lines]
     if lines and not skip_unsupported:
         raise StartError("\n".join(f"{line} (--skip-unsupported leaves the function out)" for line in lines))
@@ -230,6 +230,9 @@ _TRIGGERS: Mapping[str, Callable[[str, Mapping[str, Any]], Trigger]] = {
     "orchestrationTrigger": _orchestration,
     "activityTrigger": _activity,
 }
+
+#: The types of bindings that the host supports; `http` is a function's HTTP response.
+_SUPPORTED = {*_TRIGGERS, "http", "serviceBus", "durableClient"}
 
 
 def _output(binding: Mapping[str, Any]) -> ServiceBusOutput:

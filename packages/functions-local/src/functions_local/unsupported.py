@@ -5,22 +5,20 @@ The same sentences stand in the table of the README.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from functions_local.worker import Indexed
 
-#: Bindings that the host has; `http` is the response of an HTTP function.
-_SUPPORTED = {
-    *("httpTrigger", "timerTrigger", "serviceBusTrigger", "orchestrationTrigger", "activityTrigger"),
-    *("http", "serviceBus", "durableClient"),
-}
 
+def unsupported_parts(function: Indexed, supported: Collection[str]) -> list[str]:
+    """Return a sentence for each part of a function that this host does not have, naming both.
 
-def unsupported_parts(function: Indexed) -> list[str]:
-    """Return a sentence for each part of a function that this host does not have, naming both."""
-    parts = [*function.extensions, *(part for binding in function.bindings for part in _parts_of(binding))]
+    `supported` are the types of bindings that it has.
+    """
+    parts = [part for binding in function.bindings for part in _parts_of(binding, supported)]
+    parts += function.extensions
     return [f"function {function.name} has {part}, which the local host does not support" for part in parts]
 
 
@@ -33,9 +31,9 @@ def functions_of_model_v1(folder: Path) -> list[str]:
     ]
 
 
-def _parts_of(binding: Mapping[str, Any]) -> Iterator[str]:
+def _parts_of(binding: Mapping[str, Any], supported: Collection[str]) -> Iterator[str]:
     kind, parameter = binding["type"], binding["name"]
-    if kind not in _SUPPORTED:
+    if kind not in supported:
         yield f"the {_role(binding)} {kind} ({parameter})"
     elif binding.get("durableRequiresGrpc"):
         yield f"the binding {kind} ({parameter}) of azure-functions-durable 2.x"

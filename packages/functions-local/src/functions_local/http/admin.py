@@ -59,6 +59,8 @@ class Admin:
         self._keys = keys
         self._engine_figures = engine_figures
         self._started = time.monotonic()
+        # Once: it reads files, and tools may ask for the status many times a second.
+        self._version = f"functions-local {metadata.version('functions-local')}"
         self._runs: set[asyncio.Task[Any]] = set()
 
     def routes(self) -> list[web.RouteDef]:
@@ -121,7 +123,7 @@ class Admin:
                 "id": name.lower(),
                 "state": "Running",
                 "version": "4",
-                "versionDetails": f"functions-local {metadata.version('functions-local')}",
+                "versionDetails": self._version,
                 "instanceId": None,
                 "computerName": name,
                 "processUptime": round((time.monotonic() - self._started) * 1000),
