@@ -75,7 +75,17 @@ async function ask(path, { signal, headers = {}, ...options }) {
     return ask(path, { signal, headers, ...options });
   }
   if (!answer.ok) throw new ApiError(answer.status, await refusal(answer));
-  return reached(answer.json());
+  return read(answer);
+}
+
+// A page in the place of an answer, as from a sign-in in between, is no silence.
+async function read(answer) {
+  const text = await reached(answer.text());
+  try {
+    return JSON.parse(text);
+  } catch {
+    throw new ApiError(answer.status, "the answer is not JSON");
+  }
 }
 
 async function reached(promise) {

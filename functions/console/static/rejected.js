@@ -65,7 +65,7 @@ function open(message, again) {
     title: `Resend ${name}?`,
     verb: "Resend",
     content: [
-      el("p", {}, `It goes to the queue from which it came (${queue}), under a new id, and is processed as any other.`),
+      el("p", {}, `It goes to the queue from which it came (${queue}), under a new id, and is processed as any other. The same order is one task; only a notice would arrive twice.`),
       resends ? el("p", { class: "warning" }, `It was sent again ${count(resends)} × before.`) : null,
     ],
     act: (reason) => api.resend(id, reason),
