@@ -196,10 +196,11 @@ class LifeOfATask(RuleBasedStateMachine):
 
     @invariant()
     def ends_mean_what_they_say(self) -> None:
-        """All completed: `Processed`, and the other way round. `Compensated`: nothing is left to undo."""
+        """All completed: `Processed`, unless cancelled. `Compensated`: nothing is left to undo."""
         all_done = all(each.state is StepState.COMPLETED for each in self.record.steps)
         is_processed = self.record.task.process_state is ProcessState.PROCESSED
-        assert all_done is is_processed or (all_done and self.known_late)
+        turned_back = self.record.task.direction is Direction.UNDO
+        assert all_done is is_processed or (all_done and (self.known_late or turned_back))
         if self.record.task.process_state is ProcessState.COMPENSATED:
             undoable = [each for each in self.record.steps if each.shape.undo and each.started_at is not None]
             assert all(each.state is StepState.UNDONE for each in undoable)
