@@ -22,7 +22,7 @@ from functions.pattern.store_ports import (
     TaskRow,
 )
 from functions.store.connect import table_faults
-from functions.store.entities import index_entity, task_entity, task_of
+from functions.store.entities import index_entity, readable, task_entity, task_of
 from functions.store.entity_groups import EntityGroups
 from functions.store.group_format import Operation
 from functions.store.keys import index_range, index_row, index_time, shard_key, shard_of, task_row
@@ -68,7 +68,8 @@ class TableTaskIndex:
         first, end = index_range(index, since, until)
         keys = {"partition": shard_key(shard), "first": first, "end": end}
         page = await self._read(KEYS_BETWEEN, keys, after, most)
-        return IndexPage(tuple(_entry(row) for row in page.rows), page.continuation)
+        entries, damaged = readable(_entry, page.rows)
+        return IndexPage(entries, page.continuation, damaged)
 
     async def named(self, prefix: str, shard: int, *, most: int) -> Sequence[TaskId]:
         """Read ids of one shard that begin with `prefix`, in their rows' order. Raises `TransientError`.
@@ -109,10 +110,13 @@ class TableIndexRows:
         query = "PartitionKey eq @shard and OrderID gt @nothing"
         keys = {"shard": shard_key(shard), "nothing": ""}
         page = await read_page(self._table, self._figures, query, keys, after=after, most=most)
+        tasks = [row for row in page.rows if row["RowKey"] == task_row(row["OrderID"])]
+        task_rows, damaged = readable(_task_row, tasks)
         return RowPage(
             index_rows=tuple(_index_row(row) for row in page.rows if row["RowKey"].startswith(_INDEXES)),
-            task_rows=tuple(_task_row(row) for row in page.rows if row["RowKey"] == task_row(row["OrderID"])),
+            task_rows=task_rows,
             continuation=page.continuation,
+            unreadable=damaged,
         )
 
     async def fix(self, stored: Stored, seen: Sequence[IndexRow]) -> IndexFix:
@@ -123,13 +127,13 @@ class TableIndexRows:
         task = stored.record.task
         right = index_row(task)
         wrong = [row for row in seen if row.key != right]
-        missing = len(wrong) == len(seen)
+        missing = all(row.damaged for row in seen if row.key == right)
         if not wrong and not missing:
             return IndexFix()
         operations = [Operation("update", task_entity(task, stored.writes), stored.version)]
         operations += [_removal(row) for row in wrong]
         if missing:
-            operations.append(Operation("create", index_entity(stored.record)))
+            operations.append(Operation("upsert", index_entity(stored.record)))
         transaction = Transaction(task.order_id, tuple(operations))
         with table_faults():
             [result] = await self._writer(task.order_id).commit([transaction])
@@ -151,17 +155,21 @@ def _removal(row: IndexRow) -> Operation:
 
 
 def _entry(row: Mapping[str, Any]) -> IndexEntry:
+    at, submitted_at, workflow = index_time(row["RowKey"]), row["SubmittedAt"], row["Workflow"]
+    if not isinstance(submitted_at, datetime) or at.tzinfo is None or not isinstance(workflow, str):
+        raise ValueError("its key or a column has not what an index row has")
     return IndexEntry(
         task=TaskId(row["OrderID"]),
-        at=index_time(row["RowKey"]),
-        workflow=row["Workflow"],
+        at=at,
+        workflow=workflow,
         state=ProcessState(row["ProcessState"]),
-        submitted_at=row["SubmittedAt"],
+        submitted_at=submitted_at,
     )
 
 
 def _index_row(row: Any) -> IndexRow:
-    return IndexRow(TaskId(row["OrderID"]), row["RowKey"], str(row.metadata["etag"]))
+    _, damaged = readable(_entry, [row])
+    return IndexRow(TaskId(row["OrderID"]), row["RowKey"], str(row.metadata["etag"]), bool(damaged))
 
 
 def _task_row(row: Mapping[str, Any]) -> TaskRow:

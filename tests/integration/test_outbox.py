@@ -13,6 +13,7 @@ from functions.pattern.identity import TaskId
 from functions.pattern.records import SentAnnouncement
 from functions.pattern.request_figures import StoreFigures
 from functions.pattern.states import AnnouncementKind
+from functions.pattern.store_ports import OutboxPage
 from functions.store.entity_groups import EntityGroups
 from functions.store.outbox import TableOutbox
 from functions.store.retention import TableTaskRetention
@@ -42,7 +43,7 @@ def retention(table: TableClient, groups: EntityGroups) -> TableTaskRetention:
 
 async def _mark_all(process: Process, outbox: TableOutbox) -> None:
     """Mark everything as sent, a minute after the task was recorded."""
-    for each in await outbox.unsent(0, after(600), 10):
+    for each in (await outbox.unsent(0, after(600), 10)).announcements:
         process.writer.note(each.task, AnnouncementSent(announcement=each, sent_at=after(60)))
     await process.writer.settle()
 
@@ -53,9 +54,9 @@ async def test_time_of_a_sent_announcement_is_recorded(
     """The record shows it, and a second process that also sent it changes nothing."""
     process, other = make_process(), make_process()
     await process.store.admit(ORDER)
-    [received] = await outbox.unsent(0, after(60), 10)
+    [received] = (await outbox.unsent(0, after(60), 10)).announcements
     await _mark_all(process, outbox)
-    assert await outbox.unsent(0, after(60), 10) == []
+    assert await outbox.unsent(0, after(60), 10) == OutboxPage(())
     rows = await process.rows()
     other.writer.note(TASK, AnnouncementSent(announcement=received, sent_at=after(61)))
     await other.writer.settle()
@@ -70,7 +71,7 @@ async def test_announcement_that_is_given_up_records_no_time(process: Process, o
     [received] = announcements(None, ORDER)
     for _ in range(2):
         await outbox.give_up(received)
-    assert await outbox.unsent(0, after(60), 10) == []
+    assert await outbox.unsent(0, after(60), 10) == OutboxPage(())
     assert (await process.read(TASK)).record.task.sent == ()
 
 
@@ -81,7 +82,7 @@ async def test_announcement_of_a_purged_task_leaves_no_mark(
     await process.store.admit(ORDER)
     stored = await process.told(TASK, claimed(), *done("pick", "send"))
     assert await retention.delete(stored)
-    for each in await outbox.unsent(0, after(600), 10):
+    for each in (await outbox.unsent(0, after(600), 10)).announcements:
         marked = await process.store.change(TASK, AnnouncementSent(announcement=each, sent_at=after(60)))
         assert marked == Refused(RefusalReason.NO_SUCH_TASK)
         await outbox.give_up(each)

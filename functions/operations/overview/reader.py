@@ -21,6 +21,7 @@ from functions.operations.overview.last_hour import (
 )
 from functions.pattern.breaker import BreakerRecord
 from functions.pattern.ports import Clock, Ports, QueueDepth
+from functions.pattern.shared_rows import Chore
 from functions.pattern.store_ports import Index, IndexPage, TaskIndex
 
 #: What Table Storage gives in one request at most.
@@ -58,7 +59,10 @@ class FinishedView(BaseModel):
 
 
 class Overview(BaseModel):
-    """How everything is, as of `at`; `supervisor` is its last sweep, null before the first one."""
+    """How everything is, as of `at`; `supervisor` is its last sweep, null before the first one.
+
+    `housekeeping` is the last deletion of what is past its retention; `unreadable` counts damaged index rows.
+    """
 
     at: datetime
     under_way: Count
@@ -68,12 +72,14 @@ class Overview(BaseModel):
     workflows: list[WorkflowLine]
     minutes: list[Minute]
     supervisor: dict[str, Any] | None
+    housekeeping: dict[str, Any] | None
+    unreadable: int
     breakers: list[BreakerRecord]
     queues: list[QueueDepth]
 
 
 class OverviewReader:
-    """Reads the overview in three requests for each shard and two more, beside looking into the queues."""
+    """Reads the overview in three requests for each shard and three more, beside looking into the queues."""
 
     def __init__(self, ports: Ports) -> None:
         self._ports = ports
@@ -86,11 +92,11 @@ class OverviewReader:
 
     async def _read(self) -> Overview:
         now, index = self._ports.clock.now(), self._ports.index
-        due, errors, done, heartbeat, breakers, queues = await asyncio.gather(
+        (sweep, housekeeping), due, errors, done, breakers, queues = await asyncio.gather(
+            self._heartbeats(),
             _first_pages(index, Index.DUE),
             _first_pages(index, Index.ERROR),
             _first_pages(index, Index.DONE, beginning_of_hour(now)),
-            self._ports.heartbeat.latest(),
             self._ports.breakers.every(),
             self._queues.get(),
         )
@@ -113,10 +119,17 @@ class OverviewReader:
             ),
             workflows=workflows,
             minutes=minutes(entries, now, finished_since=finished.since),
-            supervisor=None if heartbeat is None else dict(heartbeat),
+            supervisor=sweep,
+            housekeeping=housekeeping,
+            unreadable=sum(len(page.unreadable) for page in (*due, *errors, *done)),
             breakers=list(breakers),
             queues=list(queues),
         )
+
+    async def _heartbeats(self) -> list[dict[str, Any] | None]:
+        latest = self._ports.heartbeats.latest
+        read = await asyncio.gather(latest(Chore.SWEEP), latest(Chore.HOUSEKEEPING))
+        return [None if figures is None else dict(figures) for figures in read]
 
 
 class Remembered[ValueT]:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from functions.supervisor.damage import Damage
 from functions.supervisor.sweep import Sweep
 from functions.supervisor.sweeping import SweepReport
 from tests.fakes.clock import FakeClock
 from tests.fakes.ports import fake_ports
 from tests.fakes.store import MemoryStateStore
-from tests.fakes.supervision import POLICY, MemoryOutbox, Queues, RecordedHeartbeat
+from tests.fakes.supervision import POLICY, MemoryOutbox, Queues, RecordedDamage, RecordedHeartbeats
 from tests.fakes.task_index import MemoryTaskIndex
 
 
@@ -20,20 +21,21 @@ class Bench:
         self.index = MemoryTaskIndex(self.store, shards=shards)
         self.outbox = MemoryOutbox()
         self.queues = Queues()
-        self.heartbeat = RecordedHeartbeat()
+        self.heartbeat = RecordedHeartbeats()
+        self.damage = RecordedDamage()
         self.ports = fake_ports(
             clock=self.clock,
             store=self.store,
             index=self.index,
             outbox=self.outbox,
             announcements=self.queues,
-            heartbeat=self.heartbeat,
+            heartbeats=self.heartbeat,
         )
         self.supervisor = self.rival("one")
 
     def rival(self, instance: str) -> Sweep:
         """Make a Supervisor."""
-        return Sweep(self.ports, POLICY, instance)
+        return Sweep(self.ports, POLICY, instance, Damage(self.ports, self.damage.alert))
 
     async def sweep(self) -> SweepReport:
         """Sweep once."""
