@@ -6,7 +6,7 @@ import gc
 import uuid
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING
 
 import azure.durable_functions as df
@@ -29,6 +29,7 @@ from functions.operations.alerts.alerts import Alerts
 from functions.operations.alerts.queues import DeadLetters
 from functions.operations.blueprint import operations_blueprint
 from functions.operations.housekeeping import Housekeeping
+from functions.pattern.answering import answered
 from functions.pattern.breaker import BreakerPolicy
 from functions.pattern.definition import Registry
 from functions.pattern.messages import SUBMISSIONS_QUEUE
@@ -114,7 +115,7 @@ class Wiring:
     """The application's parts, joined by its settings and workflows; nothing connects before it is used."""
 
     def __init__(self, settings: Settings, registrations: Sequence[Registration]) -> None:
-        workflows = tuple(each.workflow for each in registrations)
+        workflows = tuple(version for each in registrations for version in each.versions)
         self._settings = settings
         self._registry = Registry(workflows, settings.step_seconds)
         self._store_figures, self._bus_figures = StoreFigures(), BusFigures()
@@ -166,9 +167,10 @@ class Wiring:
         shared = ConditionalRows(tasks, new_id=new_id, figures=figures)
         messages = QueuedMessages(self._sender, clock)
         rows = TaskTable(tasks, groups, self._tables.rows(TASKS_TABLE), shards=shards, figures=figures)
-        writer = TaskWriter(rows, clock=clock, new_id=new_id)
+        complete = partial(answered, self._registry)
+        writer = TaskWriter(rows, clock=clock, new_id=new_id, complete=complete)
         announcer = Announcer(writer, announcements=messages, requests=messages, clock=clock)
-        store = TableStateStore(rows, writer, CountedChanges(announcer, self._registry))
+        store = TableStateStore(rows, writer, CountedChanges(announcer))
         return Ports(
             clock=clock,
             new_id=new_id,
@@ -195,7 +197,7 @@ class Wiring:
         from functions.api.acceptance import Acceptance
         from functions.api.application import callers_application
 
-        acceptance = Acceptance(self._ports, self._settings.reply_queues)
+        acceptance = Acceptance(self._ports, self._settings.reply_queues, self._settings.pick_up_seconds)
         guard = self._guard(key_name="function-key")
         return callers_application(self._registry, acceptance, self._ports.store.check, guard=guard)
 
@@ -243,7 +245,7 @@ class Wiring:
         return scheduler_blueprint(
             RunSteps(ports, self._agents, registry, limits),
             RequestTaker(ports),
-            ReplyTaker(ports, registry, limits),
+            ReplyTaker(ports, limits),
         )
 
     def _make_agents(self, registrations: Sequence[Registration]) -> dict[str, Agent]:
@@ -281,7 +283,7 @@ class Wiring:
             skew=timedelta(seconds=settings.skew_seconds),
             start_within=timedelta(seconds=settings.pick_up_seconds),
         )
-        return Sweep(self._ports, policy, new_id(), self._damage)
+        return Sweep(self._ports, policy, self._registry, new_id(), self._damage)
 
     def _webhook(self) -> Webhook | None:
         address = self._settings.alert_webhook_url

@@ -57,10 +57,9 @@ def _code_of(failure: Exception) -> int | None:
 
 def _command(chosen: argparse.Namespace) -> Coroutine[None, None, int]:
     match chosen.command:
-        case "up":
-            return commands.up(_options(chosen))
-        case "run":
-            return commands.run(_options(chosen))
+        case "up" | "run":
+            start = commands.up if chosen.command == "up" else commands.run
+            return start(_options(chosen))
         case "demo":
             return _demo(chosen)
         case "chaos":
@@ -71,6 +70,8 @@ def _command(chosen: argparse.Namespace) -> Coroutine[None, None, int]:
             from local.bench.command import bench  # noqa: PLC0415 - as above
 
             return bench(chosen.orders, chosen.profile)
+        case "workflows":
+            return commands.lock_workflows()
         case _:
             return commands.forget(chosen.data)
 
@@ -103,6 +104,10 @@ def _parser() -> argparse.ArgumentParser:
     )
     _add_bench_options(
         subcommands.add_parser("bench", help="measure speed and cost of orders, and print one table")
+    )
+    workflows = subcommands.add_parser("workflows", help="look after the workflows' definitions")
+    workflows.add_argument(
+        "action", choices=["lock"], help="write down what each version is made of, in versions.lock"
     )
     reset = subcommands.add_parser("reset", help="delete all state (refused while the platform runs)")
     _add_data_option(reset)

@@ -20,6 +20,7 @@ from local.platform import (
 
 _DONE = 0
 _FAILED = 1
+_REFUSED = 2
 
 
 async def up(options: PlatformOptions) -> int:
@@ -114,3 +115,13 @@ def _print_addresses(addresses: Addresses, options: PlatformOptions) -> None:
     for part, address, what in rows:
         print(f"  {part:<8} {address:<31} {what}")
     print(f"\nready: {addresses.host}", flush=True)
+
+
+async def lock_workflows() -> int:
+    """Lock new versions of workflows. Returns 2 when a version that is locked has changed."""
+    from local import version_locks  # noqa: PLC0415 - see above
+
+    faults = version_locks.lock()
+    for fault in faults:
+        print(fault)
+    return _REFUSED if faults else _DONE

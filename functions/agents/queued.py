@@ -57,6 +57,7 @@ class QueuedAgent:
             request=request.request,
             complete_by=request.complete_by,
             idempotent=request.idempotent,
+            result=request.result,
         )
         try:
             result = await carry_out(self._agent, request.direction, call)

@@ -11,18 +11,21 @@ from functions.pattern.ports import AgentCall
 
 
 class RestAgent:
-    """Wraps `PUT /{task id}`, which is idempotent, and `DELETE /{task id}`, which leaves a tombstone."""
+    """Wraps `PUT /{resource}`, which is idempotent, and `DELETE /{resource}`, which leaves a tombstone.
+
+    The resource is the task's: `{task id}.{birth}`.
+    """
 
     def __init__(self, service: RemoteService) -> None:
         self._service = service
 
     async def do(self, call: AgentCall) -> Json:
         """Create this task's resource as the request says; a repeated call creates nothing more."""
-        return await self._service.put(call.task, call.request, call)
+        return await self._service.put(call.resource, call.request, call)
 
     async def undo(self, call: AgentCall) -> None:
         """Delete the resource, and prevent a request that is still in flight from creating it."""
-        await self._service.delete(call.task, call)
+        await self._service.delete(call.resource, call)
 
 
 def read_answer[Answer: BaseModel](expected: type[Answer], answer: Json) -> Answer:

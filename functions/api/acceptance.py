@@ -1,24 +1,34 @@
-"""Accepts orders: gives them ids, checks whether they are recorded already, and submits them."""
+"""Accepts what callers submit: gives it ids, checks whether it is recorded already, and sends it on."""
 
 from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
+from datetime import timedelta
 from http import HTTPStatus
 
 from pydantic import BaseModel
-from pydantic_core import PydanticSerializationError
 
 from functions.pattern.definition import ENVELOPE_FIELDS, Workflow
+from functions.pattern.events import Cancelled, RefusalReason, Refused
 from functions.pattern.identity import TaskId
-from functions.pattern.messages import SubmissionMessage, order_of
+from functions.pattern.messages import SubmissionMessage, check_payload
 from functions.pattern.ports import Ports
-from functions.pattern.records import Order, TaskRecord
+from functions.pattern.records import TaskRecord
+from functions.pattern.store_ports import Stored
+from functions.telemetry.spans import current_traceparent
+from functions.telemetry.tasks import decision_span
 from functions.web.callers import Caller
 from functions.web.problems import FieldFault, ProblemError
 
-#: The answer to an order whose id is another order's.
-ID_IS_TAKEN = "Another order is known under this id."
+#: The answer to a submission whose id is another's.
+ID_IS_TAKEN = "Something else is known under this id."
+
+#: Why a task can't be cancelled, as its caller is told.
+_NOT_CANCELLED = {
+    RefusalReason.FINISHED: "It is in Error: an operator decides what becomes of it.",
+    RefusalReason.NOT_CANCELLABLE: "It was processed, and can't be cancelled any more.",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,16 +36,19 @@ class Draft:
     """An order that is valid, and not submitted yet. An id that is new can't be recorded already."""
 
     message: SubmissionMessage
-    order: Order
     id_is_new: bool
 
 
 class Acceptance:
-    """Takes orders from callers and tells how far they are."""
+    """Takes orders from callers, tells how far they are, and cancels them.
 
-    def __init__(self, ports: Ports, reply_queues: Collection[str]) -> None:
+    `start_within` is in seconds: by then a Scheduler must have taken a task that is cancelled.
+    """
+
+    def __init__(self, ports: Ports, reply_queues: Collection[str], start_within: float) -> None:
         self._ports = ports
         self._reply_queues = reply_queues
+        self._start_within = timedelta(seconds=start_within)
 
     async def submit(
         self, workflow: Workflow, task: TaskId | None, body: BaseModel, caller: Caller
@@ -45,54 +58,74 @@ class Acceptance:
         Raises `ProblemError` 409 when another order is recorded under that id.
         """
         draft = self.draft(workflow, task, body, caller)
-        if await self.submit_unless_known(draft) != draft.order.digest:
+        if await self.submit_unless_known(draft) != draft.message.digest:
             raise ProblemError(HTTPStatus.CONFLICT, ID_IS_TAKEN)
-        return draft.order.task
+        return draft.message.task_id
 
     async def find(self, workflow: Workflow, task: TaskId, caller: Caller) -> TaskRecord:
         """Read an order. Raises `ProblemError` 404 when there is none in this resource for this caller."""
+        return (await self._stored(workflow, task, caller)).record
+
+    async def cancel(self, workflow: Workflow, task: TaskId, caller: Caller) -> None:
+        """Have everything undone that was done for an order. Raises `ProblemError` 404 as above, and 409."""
+        stored = await self._stored(workflow, task, caller)
+        with decision_span(stored.record, "cancel"):
+            event = Cancelled(
+                who=caller.name,
+                reason="cancelled by its caller",
+                by_operator=False,
+                start_by=self._ports.clock.now() + self._start_within,
+                traceparent=current_traceparent(),
+            )
+            outcome = await self._ports.store.change(task, event, read=stored)
+        if isinstance(outcome, Refused):
+            text = _NOT_CANCELLED.get(outcome.reason, f"This can't be done now ({outcome.reason}).")
+            raise ProblemError(HTTPStatus.CONFLICT, text)
+
+    async def _stored(self, workflow: Workflow, task: TaskId, caller: Caller) -> Stored:
         stored = await self._ports.store.load(task)
         if (
             stored is None
             or stored.record.order.workflow != workflow.name
             or not caller.may_see(stored.record.order.submitter)
         ):
-            raise ProblemError(HTTPStatus.NOT_FOUND, "No order is recorded under this id (yet).")
-        return stored.record
+            raise ProblemError(HTTPStatus.NOT_FOUND, f"No {workflow.noun} is recorded under this id (yet).")
+        return stored
 
     def draft(self, workflow: Workflow, task: TaskId | None, body: BaseModel, caller: Caller) -> Draft:
         """Make the order that a body asks for, under a new id when there is none.
 
         Raises `ProblemError` and `PayloadTooLargeError`.
         """
-        fields = body.model_dump(mode="json")
-        reply_to = fields["reply_to"]
+        fields = body.model_dump(mode="json", exclude_unset=True)
+        reply_to = fields.get("reply_to")
         if reply_to is not None and reply_to not in self._reply_queues:
             fault = FieldFault(field="reply_to", reason="not a queue that replies may go to")
             raise ProblemError(HTTPStatus.UNPROCESSABLE_ENTITY, "Some fields are wrong.", errors=[fault])
         message = SubmissionMessage(
             task_id=task or TaskId(self._ports.new_id()),
             workflow=workflow.name,
+            version=workflow.version,
             payload={name: value for name, value in fields.items() if name not in ENVELOPE_FIELDS},
             submitter=caller.name,
             submitted_at=self._ports.clock.now(),
             reply_to=reply_to,
-            correlation_id=fields["correlation_id"],
+            correlation_id=fields.get("correlation_id"),
         )
         try:
-            order = order_of(message, workflow)
-        except PydanticSerializationError:
+            check_payload(message, workflow)
+        except UnicodeEncodeError:
             # Half of a surrogate pair is JSON, and a plain `str`, but no text that can be kept.
             raise ProblemError(HTTPStatus.UNPROCESSABLE_ENTITY, "Some text is not Unicode.") from None
-        return Draft(message, order, id_is_new=task is None)
+        return Draft(message, id_is_new=task is None)
 
     async def submit_unless_known(self, draft: Draft) -> str | None:
         """Give the digest of the order under this id: one that is recorded, or this, submitted now.
 
         None when the recorded one is another caller's, of which nothing more is told.
         """
-        known = None if draft.id_is_new else await self._ports.store.order(draft.order.task)
+        known = None if draft.id_is_new else await self._ports.store.order(draft.message.task_id)
         if known is not None:
-            return known.digest if known.submitter == draft.order.submitter else None
-        await self._ports.submissions.submit(draft.message, draft.order)
-        return draft.order.digest
+            return known.digest if known.submitter == draft.message.submitter else None
+        await self._ports.submissions.submit(draft.message)
+        return draft.message.digest

@@ -17,12 +17,12 @@ from functions.api.models import (
     MAX_BATCH_BYTES,
     Accepted,
     BatchAnswer,
-    OrderView,
+    Status,
     accepted_example,
     batch_example,
     batch_model,
     location_of,
-    order_example,
+    status_example,
     submission_model,
 )
 from functions.pattern.definition import Registry, Workflow
@@ -40,14 +40,23 @@ from functions.web.problems import documented_problems
 _HEALTH = "/api/health"
 _BATCH = "/batch"
 
+_OF_BATCHES = """
+Each gets its own answer, in the batch's order. The batch as a whole is answered with 200, whatever became of
+each: 202 would say that all of them are accepted, and 207 is WebDAV's, with a body in XML. A `status` is the
+one that each would have got by itself. One with 503 may be accepted nevertheless; repeat it under its `id`.
+"""
+
 #: A batch holds a list in an object; its orders may be nested as deep as single ones.
 _BATCH_LIMIT = BodyLimit(MAX_BATCH_BYTES, MOST_DEPTH + 2)
 
 
-OrderId = Annotated[
+ItsId = Annotated[
     str,
     Path(
-        pattern=TASK_ID_PATTERN, description="The order's id, as its caller names it", examples=[EXAMPLE_ID]
+        alias="id",
+        pattern=TASK_ID_PATTERN,
+        description="The id, as the caller gives it, or was given it",
+        examples=[EXAMPLE_ID],
     ),
 ]
 
@@ -62,12 +71,12 @@ def callers_application(
     registry: Registry, acceptance: Acceptance, check_store: Callable[[], Awaitable[None]], *, guard: Guard
 ) -> FastAPI:
     """Serve a resource for each workflow, and the application's health, which is open to all."""
-    app = bare_application("Orders", responses=GUARDED)
-    batches = {_path(workflow) + _BATCH for workflow in registry}
+    app = bare_application("Callers", responses=GUARDED)
+    batches = {_path(workflow) + _BATCH for workflow in registry.newest}
     access = Access(reading={Role.SUBMITTER, Role.OPERATOR}, writing={Role.SUBMITTER}, open_paths={_HEALTH})
     bodies = BodyLimits(BodyLimit(MAX_PAYLOAD_BYTES), {("POST", path): _BATCH_LIMIT for path in batches})
     guard.protect(app, access, bodies, batches=batches)
-    for workflow in registry:
+    for workflow in registry.newest:
         _add_orders(app, workflow, acceptance)
         _add_batches(app, workflow, acceptance)
 
@@ -78,7 +87,7 @@ def callers_application(
         openapi_extra={"security": []},
     )
     async def health() -> Health:
-        """Tell whether orders can be taken and followed."""
+        """Tell whether anything can be taken and followed."""
         await check_store()
         return Health()
 
@@ -91,7 +100,7 @@ def _add_orders(app: FastAPI, workflow: Workflow, acceptance: Acceptance) -> Non
     path = _path(workflow)
     tags: list[str | Enum] = [workflow.resource]
     submission: Any = submission_model(workflow)
-    taken = documented_answer(accepted_example(workflow), HTTPStatus.ACCEPTED)
+    taken, noun = documented_answer(accepted_example(workflow), HTTPStatus.ACCEPTED), workflow.noun
 
     def accepted(task: TaskId, response: Response) -> Accepted:
         location = location_of(workflow, task)
@@ -103,33 +112,52 @@ def _add_orders(app: FastAPI, workflow: Workflow, acceptance: Acceptance) -> Non
         tags=tags,
         status_code=HTTPStatus.ACCEPTED,
         responses=taken | documented_problems(400, 413, 415, 422, 503),
+        description=f"Submit a new {noun}, which is given an id",
     )
     async def submit(body: Annotated[submission, Body()], request: Request, response: Response) -> Accepted:
-        """Submit an order under a new id."""
         return accepted(await acceptance.submit(workflow, None, body, caller_of(request)), response)
 
     @app.put(
-        f"{path}/{{order_id}}",
+        f"{path}/{{id}}",
         tags=tags,
         status_code=HTTPStatus.ACCEPTED,
         responses=taken | documented_problems(400, 409, 413, 415, 422, 503),
+        description=f"Submit this {noun} under your id; the same again gets the same answer",
     )
     async def submit_as(
-        order_id: OrderId, body: Annotated[submission, Body()], request: Request, response: Response
+        task: ItsId, body: Annotated[submission, Body()], request: Request, response: Response
     ) -> Accepted:
-        """Submit an order under the caller's id; the same order again gets the same answer."""
-        return accepted(
-            await acceptance.submit(workflow, TaskId(order_id), body, caller_of(request)), response
-        )
+        return accepted(await acceptance.submit(workflow, TaskId(task), body, caller_of(request)), response)
 
     @app.get(
-        f"{path}/{{order_id}}",
+        f"{path}/{{id}}",
         tags=tags,
-        responses=documented_answer(order_example(workflow)) | documented_problems(404, 422, 503),
+        responses=documented_answer(status_example(workflow)) | documented_problems(404, 422, 503),
+        description=f"Show how far this {noun} is, and its answer",
     )
-    async def show(order_id: OrderId, request: Request) -> OrderView:
-        """Tell how far an order is."""
-        return OrderView.model_validate(await acceptance.find(workflow, TaskId(order_id), caller_of(request)))
+    async def show(task: ItsId, request: Request) -> Status:
+        return Status.model_validate(await acceptance.find(workflow, TaskId(task), caller_of(request)))
+
+    @app.delete(
+        f"{path}/{{id}}",
+        tags=tags,
+        status_code=HTTPStatus.ACCEPTED,
+        responses=taken | documented_problems(404, 409, 422, 503),
+        description=f"Cancel this {noun}: what was done for it is undone\n\n{_cancelling(workflow)}",
+    )
+    async def cancel(task: ItsId, request: Request, response: Response) -> Accepted:
+        await acceptance.cancel(workflow, TaskId(task), caller_of(request))
+        return accepted(TaskId(task), response)
+
+
+def _cancelling(workflow: Workflow) -> str:
+    """Say for how long, and what comes of it."""
+    within = workflow.cancel_within
+    processed = "not any more when it was" if within is None else f"up to {within:g} seconds after it was"
+    return (
+        f"Possible while it is under way, and {processed} processed; 409 says why it is not. Its state"
+        " becomes `Compensated` when all is undone. A repeated request gets the same answer."
+    )
 
 
 def _path(workflow: Workflow) -> str:
@@ -146,13 +174,8 @@ def _add_batches(app: FastAPI, workflow: Workflow, acceptance: Acceptance) -> No
         tags=[workflow.resource],
         response_model_exclude_none=True,
         responses=documented_answer(batch_example(workflow)) | documented_problems(400, 413, 415, 422),
+        description=f"Submit many {workflow.resource} at once\n{_OF_BATCHES}",
     )
     async def submit_batch(body: Annotated[batch, Body()], request: Request) -> BatchAnswer:
-        """Submit many orders at once; each gets its own answer, in the batch's order.
-
-        The batch as a whole is answered with 200, whatever became of its orders: 202 would say that all of
-        them are accepted, and 207 is WebDAV's, with a body in XML. Each order's `status` is the one that it
-        would have got by itself. An order with 503 may be accepted nevertheless; repeat it under its `id`.
-        """
-        allowance_of(request).spend(len(body.orders) - 1)  # the request itself has been paid for
-        return BatchAnswer(results=await batches.take(body.orders, caller_of(request)))
+        allowance_of(request).spend(len(body.items) - 1)  # the request itself has been paid for
+        return BatchAnswer(results=await batches.take(body.items, caller_of(request)))

@@ -10,7 +10,7 @@ from http import HTTPStatus
 from pydantic import ValidationError
 
 from functions.api.acceptance import ID_IS_TAKEN, Acceptance, Draft
-from functions.api.models import OrderAnswer, batch_item_model, location_of
+from functions.api.models import BatchedAnswer, batch_item_model, location_of
 from functions.pattern.definition import Workflow
 from functions.pattern.errors import PayloadTooLargeError
 from functions.pattern.identity import TaskId
@@ -33,7 +33,7 @@ class BatchAcceptance:
         self._acceptance = acceptance
         self._item = batch_item_model(workflow)
 
-    async def take(self, orders: Sequence[object], caller: Caller) -> list[OrderAnswer]:
+    async def take(self, orders: Sequence[object], caller: Caller) -> list[BatchedAnswer]:
         """Submit the orders that can be, and answer each as if it had come by itself, one after another.
 
         So an id that comes twice is one order, and a second order under it is refused. One whose
@@ -43,7 +43,7 @@ class BatchAcceptance:
         firsts: dict[TaskId, Draft] = {}
         for draft in drafts:
             if isinstance(draft, Draft):
-                firsts.setdefault(draft.order.task, draft)
+                firsts.setdefault(draft.message.task_id, draft)
         limit = asyncio.Semaphore(_CONCURRENCY)
         standing = await asyncio.gather(*(self._submit(draft, limit) for draft in firsts.values()))
         by_id = dict(zip(firsts, standing, strict=True))
@@ -68,9 +68,9 @@ class BatchAcceptance:
             return self._acceptance.draft(self._workflow, task, body, caller)
         except ValidationError as error:
             faults = error.errors(include_url=False, include_context=False, include_input=False)
-            return wrong_fields(faults, "order")
+            return wrong_fields(faults, self._workflow.noun)
         except Exception as error:  # noqa: BLE001 - whatever is wrong with one order, the others go on
-            return problem_of(error, doing="checking an order of a batch")
+            return problem_of(error, doing=f"checking one of a batch of {self._workflow.resource}")
 
     async def _submit(self, draft: Draft, limit: asyncio.Semaphore) -> str | Problem | None:
         """Do as `Acceptance.submit_unless_known` does, or tell why that can't be done."""
@@ -78,26 +78,26 @@ class BatchAcceptance:
             async with limit:
                 return await self._acceptance.submit_unless_known(draft)
         except Exception as error:  # noqa: BLE001 - whatever happens to one order, the others go on
-            return problem_of(error, doing=f"task {draft.order.task}: submitting it in a batch")
+            return problem_of(error, doing=f"task {draft.message.task_id}: submitting it in a batch")
 
     def _answer(
         self, index: int, draft: Draft | Problem, standing: Mapping[TaskId, str | Problem | None]
-    ) -> OrderAnswer:
+    ) -> BatchedAnswer:
         if isinstance(draft, Problem):
-            return OrderAnswer(index=index, status=draft.status, problem=draft)
-        task = draft.order.task
+            return BatchedAnswer(index=index, status=draft.status, problem=draft)
+        task = draft.message.task_id
         digest = standing[task]
         if isinstance(digest, Problem):
-            return OrderAnswer(index=index, status=digest.status, id=task, problem=digest)
-        if digest != draft.order.digest:
+            return BatchedAnswer(index=index, status=digest.status, id=task, problem=digest)
+        if digest != draft.message.digest:
             conflict = problem(HTTPStatus.CONFLICT, ID_IS_TAKEN)
-            return OrderAnswer(index=index, status=conflict.status, id=task, problem=conflict)
+            return BatchedAnswer(index=index, status=conflict.status, id=task, problem=conflict)
         location = location_of(self._workflow, task)
-        return OrderAnswer(index=index, status=HTTPStatus.ACCEPTED, id=task, location=location)
+        return BatchedAnswer(index=index, status=HTTPStatus.ACCEPTED, id=task, location=location)
 
 
 def _check_size(order: object) -> None:
     """Apply the size limit of a single order's body; its JSON is written again here."""
     text = json.dumps(order, ensure_ascii=False, separators=(",", ":"))
     if len(text.encode(errors="surrogatepass")) > MAX_PAYLOAD_BYTES:
-        raise PayloadTooLargeError(f"An order holds at most {MAX_PAYLOAD_BYTES} bytes.")
+        raise PayloadTooLargeError(f"In a batch, each holds at most {MAX_PAYLOAD_BYTES} bytes.")

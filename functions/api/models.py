@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from datetime import datetime
 from typing import Annotated, Any, cast
 
-from pydantic import BaseModel, ConfigDict, Field, SkipValidation, create_model
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SkipValidation, create_model
 from pydantic.config import JsonDict
 
+from functions.pattern.answering import error_for_caller
 from functions.pattern.definition import Workflow
 from functions.pattern.identity import TASK_ID_PATTERN, TaskId
 from functions.pattern.messages import CorrelationId
@@ -20,7 +22,7 @@ MAX_BATCH_ORDERS = 500
 MAX_BATCH_BYTES = 4 * 1024 * 1024
 
 #: The id of the order in every example.
-EXAMPLE_ID = TaskId("order-1")
+EXAMPLE_ID = TaskId("my-id-1")
 
 _FINISHED = "2026-11-21T12:00:02Z"
 
@@ -37,7 +39,7 @@ class InBatch(Envelope):
 
     id: Annotated[
         str | None,
-        Field(pattern=TASK_ID_PATTERN, description="The order's id; without one it is given a new one."),
+        Field(pattern=TASK_ID_PATTERN, description="An id; without one, it is given a new one."),
     ] = None
 
 
@@ -53,21 +55,27 @@ def batch_item_model(workflow: Workflow) -> type[InBatch]:
 
 
 def batch_model(workflow: Workflow) -> type[BaseModel]:
-    """Make the model of a batch. It leaves its orders as they came: each is checked by itself."""
+    """Make the model of a batch, in the resource's name; left as it came, as each is checked by itself."""
     item: Any = batch_item_model(workflow)  # for the OpenAPI document
     examples: list[Any] = workflow.payload.model_json_schema().get("examples", [])
-    # Two orders each, one of them under an id.
-    batches: JsonDict = {"examples": [{"orders": [{"id": EXAMPLE_ID, **each}, each]} for each in examples]}
-    orders: Any = Annotated[list[SkipValidation[item]], Field(min_length=1, max_length=MAX_BATCH_ORDERS)]
+    # Two each, one of them under an id.
+    batches: JsonDict = {
+        "examples": [{workflow.resource: [{"id": EXAMPLE_ID, **each}, each]} for each in examples]
+    }
+    bounds: Any = Field(min_length=1, max_length=MAX_BATCH_ORDERS, alias=workflow.resource)
     return create_model(
         f"{workflow.payload.__name__}Batch",
         __config__=ConfigDict(extra="forbid", json_schema_extra=batches),
-        orders=orders,
+        items=(Annotated[list[SkipValidation[item]], bounds], ...),
     )
 
 
-class OrderView(BaseModel):
-    """How far an order is, read from its task's record; times are UTC."""
+def _read_answer(recorded: bytes | None) -> Any:
+    return None if recorded is None else json.loads(recorded)
+
+
+class Status(BaseModel):
+    """How far it is; times are UTC. The `answer` is the workflow's, once it is processed."""
 
     model_config = ConfigDict(from_attributes=True)
 
@@ -78,7 +86,8 @@ class OrderView(BaseModel):
     finished_at: datetime | None = read_from("task", "finished_at")
     correlation_id: str | None = read_from("order", "correlation_id")
     steps: list[StepView]
-    last_error: str | None = read_from("task", "last_error")
+    last_error: Annotated[str | None, BeforeValidator(error_for_caller)] = Field(validation_alias="task")
+    answer: Annotated[dict[str, Any] | None, BeforeValidator(_read_answer)] = read_from("task", "answer")
 
 
 def location_of(workflow: Workflow, task: TaskId) -> str:
@@ -87,14 +96,14 @@ def location_of(workflow: Workflow, task: TaskId) -> str:
 
 
 class Accepted(BaseModel):
-    """The order is taken; `location` tells how far it is."""
+    """It is taken; `location` tells how far it is."""
 
     id: str
     location: str
 
 
-class OrderAnswer(BaseModel):
-    """What became of one order of a batch; `index` counts from 0. Either `location` or `problem` is there."""
+class BatchedAnswer(BaseModel):
+    """What became of one of a batch; `index` counts from 0. Either `location` or `problem` is there."""
 
     index: int
     status: int
@@ -104,9 +113,9 @@ class OrderAnswer(BaseModel):
 
 
 class BatchAnswer(BaseModel):
-    """What became of each order of a batch, in the batch's order."""
+    """What became of each of a batch, in the batch's order."""
 
-    results: list[OrderAnswer]
+    results: list[BatchedAnswer]
 
 
 def accepted_example(workflow: Workflow) -> dict[str, Any]:
@@ -114,7 +123,7 @@ def accepted_example(workflow: Workflow) -> dict[str, Any]:
     return {"id": EXAMPLE_ID, "location": location_of(workflow, EXAMPLE_ID)}
 
 
-def order_example(workflow: Workflow) -> dict[str, Any]:
+def status_example(workflow: Workflow) -> dict[str, Any]:
     """Show an order that is done."""
     return {
         "id": EXAMPLE_ID,
@@ -135,6 +144,7 @@ def order_example(workflow: Workflow) -> dict[str, Any]:
             for step in workflow.steps
         ],
         "last_error": None,
+        "answer": None,
     }
 
 

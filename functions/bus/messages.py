@@ -23,7 +23,7 @@ from functions.pattern.messages import (
     seconds_left,
 )
 from functions.pattern.ports import Clock
-from functions.pattern.records import Order, Task
+from functions.pattern.records import Task
 from functions.pattern.rejected import Content
 from functions.pattern.requests import request_bytes
 from functions.pattern.states import AnnouncementKind
@@ -40,13 +40,24 @@ class QueuedMessages:
         self._sender = cache(open_sender)
         self._clock = clock
 
-    async def submit(self, message: SubmissionMessage, order: Order) -> None:
+    async def submit(self, message: SubmissionMessage) -> None:
         """Submit an order; its digest in the message id keeps a conflicting one from being dropped."""
         outgoing = Outgoing(
-            message_id=f"{message.task_id}.{order.digest[:_DIGEST_CHARACTERS]}",
+            message_id=_submission_id(message),
             body=message.model_dump_json(exclude_none=True).encode(),
             subject=message.workflow,
             correlation_id=message.correlation_id,
+        )
+        await self._sender(SUBMISSIONS_QUEUE).send(outgoing)
+
+    async def put_back(self, message: SubmissionMessage, not_before: datetime) -> None:
+        """Send a submission again, later, under an id of its own: the queue would drop the old one."""
+        outgoing = Outgoing(
+            message_id=f"{_submission_id(message)}.r{message.put_back}",
+            body=message.model_dump_json(exclude_none=True).encode(),
+            subject=message.workflow,
+            correlation_id=message.correlation_id,
+            not_before=not_before,
         )
         await self._sender(SUBMISSIONS_QUEUE).send(outgoing)
 
@@ -114,3 +125,8 @@ class QueuedMessages:
             correlation_id=reply.task_id,
         )
         await self._sender(AGENT_REPLIES_QUEUE).send(outgoing)
+
+
+def _submission_id(message: SubmissionMessage) -> str:
+    """Name a submission: its digest keeps a conflicting one under the same id from being dropped."""
+    return f"{message.task_id}.{message.digest[:_DIGEST_CHARACTERS]}"

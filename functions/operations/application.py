@@ -17,7 +17,7 @@ from functions.operations.tasks.listing import Tasks
 from functions.operations.tasks.query import ListQuery
 from functions.operations.tasks.views import ActionTaken, TaskLine, TaskPage, TaskView, UnreadableRow
 from functions.pattern.definition import Registry
-from functions.pattern.events import OperatorEvent, Resubmitted, UndoRequested
+from functions.pattern.events import OperatorAction, Resubmitted, UndoRequested
 from functions.pattern.identity import TASK_ID_PATTERN, TaskId
 from functions.pattern.ports import Ports
 from functions.pattern.request_figures import BusFigures, StoreFigures
@@ -42,7 +42,7 @@ _ACTION: dict[str, Any] = {
 
 TaskIdPath = Annotated[
     str,
-    Path(pattern=TASK_ID_PATTERN, description="The task's id, which is its order's", examples=["order-1"]),
+    Path(pattern=TASK_ID_PATTERN, description="The task's id, as its caller named it", examples=["order-1"]),
 ]
 
 RejectedIdPath = Annotated[
@@ -82,15 +82,15 @@ def operators_application(
     access = Access(reading={Role.OPERATOR}, writing={Role.OPERATOR}, own_pages_only=True)
     guard.protect(app, access, BodyLimits(BodyLimit(_MOST_BODY_BYTES)))
     router = APIRouter(prefix="/api/ops", tags=["operations"], route_class=ReadRoute)
-    _add_tasks(router, ports, registry, trace_url_template)
+    _add_tasks(router, ports, trace_url_template)
     _add_actions(router, Actions(ports, start_within))
-    _add_overview(router, OverviewReader(ports), store, bus)
+    _add_overview(router, OverviewReader(ports, registry), store, bus)
     _add_rejected(router, Rejected(ports))
     app.include_router(router)
     return app
 
 
-def _add_tasks(router: APIRouter, ports: Ports, registry: Registry, trace_url_template: str | None) -> None:
+def _add_tasks(router: APIRouter, ports: Ports, trace_url_template: str | None) -> None:
     tasks = Tasks(ports)
 
     @router.get("/tasks", responses=documented_answer(examples.TASK_PAGE) | documented_problems(422, 503))
@@ -108,12 +108,11 @@ def _add_tasks(router: APIRouter, ports: Ports, registry: Registry, trace_url_te
     async def show_task(task_id: TaskIdPath) -> TaskView:
         """Show a task with its steps and its history, and what each action would do to it."""
         record = (await tasks.find(TaskId(task_id))).record
-        workflow = registry.find(record.order.workflow)
-        return TaskView.whole(record, workflow, trace_url_template, ports.clock.now())
+        return TaskView.whole(record, trace_url_template, ports.clock.now())
 
 
 def _add_actions(router: APIRouter, actions: Actions) -> None:
-    async def act(action: type[OperatorEvent], task: str, body: Reason, operator: Caller) -> ActionTaken:
+    async def act(action: type[OperatorAction], task: str, body: Reason, operator: Caller) -> ActionTaken:
         record = await actions.act(action, TaskId(task), who=operator.name, reason=body.reason)
         return ActionTaken.model_validate(record)
 
@@ -126,6 +125,17 @@ def _add_actions(router: APIRouter, actions: Actions) -> None:
     async def undo(task_id: TaskIdPath, body: Reason, request: Request) -> ActionTaken:
         """Undo everything that a task in `Error` has dispatched."""
         return await act(UndoRequested, task_id, body, caller_of(request))
+
+    @router.post("/tasks/{task_id}/cancel", **_ACTION)
+    async def cancel(task_id: TaskIdPath, body: Reason, request: Request) -> ActionTaken:
+        """Undo everything that a task has dispatched, in any state but `Compensated`.
+
+        Nothing more is started. What must not be repeated and is running is waited for until its complete-by;
+        until then the answer shows the epoch as it was.
+        """
+        operator = caller_of(request)
+        record = await actions.cancel(TaskId(task_id), who=operator.name, reason=body.reason)
+        return ActionTaken.model_validate(record)
 
 
 def _add_rejected(router: APIRouter, rejected: Rejected) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from functions.operations.overview.last_hour import WorkflowLine
+from functions.operations.overview.last_hour import VersionLine, WorkflowLine
 
 _ID = "order-1"
 _SUBMITTED = "2026-11-21T12:00:00Z"
@@ -16,6 +16,7 @@ _ERROR = "payment answered 402"
 _LINE = {
     "id": _ID,
     "workflow": "orders",
+    "workflow_version": 1,
     "state": "Error",
     "direction": "do",
     "epoch": 1,
@@ -26,6 +27,7 @@ _LINE = {
     "due_at": None,
     "finished_at": _FAILED,
     "last_error": _ERROR,
+    "parked": False,
 }
 
 _STEP = {
@@ -57,7 +59,7 @@ TASK_PAGE: dict[str, Any] = {"tasks": [_LINE], "cursor": None, "more": False, "u
 
 TASK: dict[str, Any] = {
     **_LINE,
-    "workflow_version": 1,
+    "birth": "3f9a0c27",
     "submitter": "function-key",
     "reply_to": "notices-demo",
     "correlation_id": None,
@@ -74,8 +76,9 @@ TASK: dict[str, Any] = {
     ],
     "lost_messages": [],
     "prospects": {
-        "resubmit": {"runs": ["payment"], "undoes": [], "twice": []},
-        "undo": {"runs": [], "undoes": ["payment"], "twice": []},
+        "resubmit": {"runs": ["payment"], "undoes": []},
+        "undo": {"runs": [], "undoes": ["payment"]},
+        "question": None,
     },
     "trace_id": "4bf92f3577b34da6a3ce929d0e0e4736",
     "trace_url": None,
@@ -107,6 +110,7 @@ OVERVIEW: dict[str, Any] = {
     "at": _FAILED,
     "under_way": {"count": 12, "more": False},
     "overdue": _NONE,
+    "parked": _NONE,
     "in_error": {"count": 1, "more": False},
     "supervisor": {
         "instance": "5f0c1d4e",
@@ -142,6 +146,9 @@ OVERVIEW: dict[str, Any] = {
         "end_to_end": {"p50": 0.4, "p99": 1.2, "tasks": 240},
     },
     "workflows": [WorkflowLine(workflow="orders", under_way=12, in_error=1, processed=240).model_dump()],
+    "versions": [
+        VersionLine(workflow="orders", version=1, deployed=True, under_way=12, in_error=1).model_dump()
+    ],
     "minutes": [{"at": _SUBMITTED, "accepted": 13, "processed": 4, "compensated": 0, "error": 1}],
     "queues": [{"queue": "submissions", "waiting": _WAITING, "dead": _DEAD}],
 }

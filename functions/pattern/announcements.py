@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from datetime import datetime
 
+from functions.pattern.answering import error_for_caller, lacks_answer
+from functions.pattern.definition import Json
 from functions.pattern.identity import Epoch, TaskId
 from functions.pattern.records import TaskRecord
 from functions.pattern.states import AnnouncementKind, EpochEnd, ProcessState
@@ -23,6 +26,7 @@ class Announcement:
     reply_to: str | None
     correlation_id: str | None
     reason: str | None
+    answer: Json | None = None
 
     @property
     def message_id(self) -> str:
@@ -55,10 +59,24 @@ def starts_scheduler(before: TaskRecord, after: TaskRecord) -> bool:
 
 
 def _is_alarming(before: TaskRecord, after: TaskRecord) -> bool:
-    """Alert on each entry into `Error`, and where recoveries were used up."""
+    """Alert on entry into `Error`, where recoveries were used up, of a parked task, and a missing answer."""
+    if lacks_answer(after.task):
+        return not lacks_answer(before.task)
+    if after.task.is_parked:
+        return not before.task.is_parked and not _was_parked_for_it(after)
     if after.task.process_state is ProcessState.ERROR:
         return before.task.process_state is not ProcessState.ERROR
     return any(epoch.ended_by is EpochEnd.EXHAUSTED for epoch in after.history[len(before.history) :])
+
+
+def _was_parked_for_it(record: TaskRecord) -> bool:
+    """Tell whether the epoch before was parked for the same reason: the operators know of it."""
+    before = record.history[-1] if record.history else None
+    return (
+        before is not None
+        and before.ended_by is EpochEnd.RELEASED
+        and before.last_error == record.task.last_error
+    )
 
 
 def _notice(kind: AnnouncementKind, record: TaskRecord) -> list[Announcement]:
@@ -66,14 +84,16 @@ def _notice(kind: AnnouncementKind, record: TaskRecord) -> list[Announcement]:
 
 
 def _announcement(kind: AnnouncementKind, record: TaskRecord, epoch: Epoch) -> Announcement:
+    task, is_alert = record.task, kind is AnnouncementKind.ALERT
     return Announcement(
         kind=kind,
         task=record.order.task,
         epoch=epoch,
-        at=record.task.updated_at,
+        at=task.updated_at,
         workflow=record.order.workflow,
-        state=record.task.process_state,
+        state=task.process_state,
         reply_to=record.order.reply_to,
         correlation_id=record.order.correlation_id,
-        reason=record.task.last_error,
+        reason=task.last_error if is_alert else error_for_caller(task),
+        answer=None if is_alert or task.answer is None else json.loads(task.answer),
     )

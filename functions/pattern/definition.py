@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from graphlib import CycleError, TopologicalSorter
 from itertools import combinations
 from typing import Any
@@ -15,6 +15,7 @@ from pydantic import BaseModel
 from functions.pattern import written
 from functions.pattern.errors import DefinitionError
 from functions.pattern.identity import StepName
+from functions.pattern.shape import MAX_SHAPE_BYTES, Shape, StepShape
 from functions.pattern.states import Remedy, Way
 
 #: A step's request or result: a JSON object.
@@ -29,6 +30,9 @@ RequestMaker = Callable[[Any, Results], Json]
 
 #: Tells whether the order needs the step, by its payload and the results.
 Condition = Callable[[Any, Results], bool]
+
+#: Makes what the caller is answered when the task is processed, out of the payload and all results.
+AnswerMaker = Callable[[Any, Results], Json]
 
 #: The fields a submission carries beside the payload; a payload can't use their names.
 ENVELOPE_FIELDS = frozenset({"id", "reply_to", "correlation_id"})
@@ -48,7 +52,9 @@ _MOST_STEPS = 90
 class Step:
     """One unit of work, done by one Agent, which can `undo` it or not. `complete_within` is in seconds.
 
-    `request` and `when` are pure. A step whose `when` is false is `Skipped`; the steps that need it go on.
+    `request`, `when` and `undo_request` are pure. A step whose `when` is false is `Skipped`; the steps that
+    need it go on. `undo_request` gets the step's own result, too, None where it is unknown; without it, an
+    undo gets the request of the do.
     A step that is not `idempotent` is never run twice: if its outcome is unknown, the task goes to `Error`.
     """
 
@@ -61,6 +67,7 @@ class Step:
     idempotent: bool = True
     when: Condition | None = None
     via: Way = Way.ACTIVITY
+    undo_request: RequestMaker | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,6 +76,10 @@ class Workflow:
 
     `on_failure` is for a step that is refused, `on_exhausted` for recoveries that are used up. Lists may
     stand for tuples and sets, and texts for the members of enums.
+
+    `answer` is pure; without it, a caller sees nothing of the results. `noun` is what callers call one of the
+    `resource`; it is `name` unless given. They can cancel one while it is under way, and `cancel_within`
+    seconds after it was processed.
     """
 
     name: str
@@ -78,11 +89,18 @@ class Workflow:
     on_failure: Remedy = Remedy.HOLD
     on_exhausted: Remedy = Remedy.HOLD
     version: int = 1
+    answer: AnswerMaker | None = None
+    noun: str = ""
+    cancel_within: float | None = None
+    #: What a task of this workflow is made of, as it is recorded with the task.
+    shape: Shape = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         self._read_fields()
         self._check_names()
+        self._check_version()
         self._check_needs()
+        self._set_shape()
         if self.resource in RESERVED_RESOURCES:
             taken = ", ".join(sorted(RESERVED_RESOURCES))
             raise self._error(
@@ -99,15 +117,22 @@ class Workflow:
         """Replace what may be written in several ways by its one form."""
         try:
             remedies = {
-                field: written.member(field, Remedy, getattr(self, field))
-                for field in ("on_failure", "on_exhausted")
+                name: written.member(name, Remedy, getattr(self, name))
+                for name in ("on_failure", "on_exhausted")
             }
+            if self.cancel_within is not None:
+                written.seconds("cancel_within", self.cancel_within)
         except ValueError as fault:
             raise self._error(str(fault)) from None
-        for field, value in {**remedies, "steps": tuple(map(self._read_step, self.steps))}.items():
-            object.__setattr__(self, field, value)
+        if self.cancel_within is not None and not any(step.undo for step in self.steps):
+            raise self._error("it has cancel_within, but no step that can be undone: add undo=True to one")
+        steps = tuple(map(self._read_step, self.steps))
+        for name, value in {**remedies, "steps": steps, "noun": self.noun or self.name}.items():
+            object.__setattr__(self, name, value)
 
     def _read_step(self, step: Step) -> Step:
+        if step.undo_request is not None and not step.undo:
+            raise self._error(f"step '{step.name}' has undo_request, but no undo: add undo=True")
         try:
             return replace(
                 step,
@@ -129,6 +154,10 @@ class Workflow:
             if name in steps[:number]:
                 raise self._error(f"step '{name}' is defined twice")
 
+    def _check_version(self) -> None:
+        if type(self.version) is not int or self.version < 1:
+            raise self._error(f"version must be a whole number from 1 on, not {self.version!r}")
+
     def _check_needs(self) -> None:
         names = {step.name for step in self.steps}
         for step in self.steps:
@@ -140,26 +169,60 @@ class Workflow:
             circle = " → ".join(error.args[1])
             raise self._error(f"its steps need each other in a circle: {circle}") from None
 
+    def _set_shape(self) -> None:
+        steps = tuple(map(_shape_of, self.steps))
+        shape = Shape(
+            steps=steps,
+            on_failure=self.on_failure,
+            on_exhausted=self.on_exhausted,
+            cancel_within=self.cancel_within,
+        )
+        if len(shape.written) > MAX_SHAPE_BYTES:
+            raise self._error(f"what is recorded of its steps has more than {MAX_SHAPE_BYTES} bytes")
+        object.__setattr__(self, "shape", shape)
+
     def _error(self, text: str) -> DefinitionError:
         return DefinitionError(f"workflow '{self.name}': {text}")
 
 
-class Registry:
-    """Finds workflows by name. `step_seconds` overrides the time limits of steps, named `workflow.step`.
+def _shape_of(step: Step) -> StepShape:
+    return StepShape(
+        name=step.name,
+        agent=step.agent,
+        via=step.via,
+        needs=frozenset(step.needs),
+        undo=step.undo,
+        idempotent=step.idempotent,
+        complete_within=step.complete_within,
+    )
 
-    Raises `DefinitionError` when it names an unknown step, or when two workflows share a name.
+
+class Registry:
+    """Finds workflows by name and version. `step_seconds` overrides limits of steps, named `workflow.step`.
+
+    Raises `DefinitionError` when it names an unknown step, or when two workflows are not told apart.
     """
 
     def __init__(self, workflows: tuple[Workflow, ...], step_seconds: Mapping[str, float]) -> None:
         for one, other in combinations(workflows, 2):
             _check_apart(one, other)
-        self._workflows = {each.name: _limited(each, step_seconds) for each in workflows}
+        limited = [_limited(each, step_seconds) for each in workflows]
+        self._versions = {(each.name, each.version): each for each in limited}
+        self._newest = {each.name: each for each in sorted(limited, key=lambda each: each.version)}
+        steps = [step for each in limited for step in each.shape.steps]
+        self._ways = {(step.agent, step.via, undo) for step in steps for undo in {step.undo, False}}
         known = {f"{each.name}.{step.name}" for each in workflows for step in each.steps}
         for unknown in sorted(step_seconds.keys() - known):
             raise DefinitionError(f"STEP_SECONDS names '{unknown}'; the steps are {', '.join(sorted(known))}")
 
     def __iter__(self) -> Iterator[Workflow]:
-        return iter(self._workflows.values())
+        """Give every version of every workflow."""
+        return iter(self._versions.values())
+
+    @property
+    def newest(self) -> tuple[Workflow, ...]:
+        """Give the newest version of each workflow: new submissions take it."""
+        return tuple(self._newest[name] for name in dict.fromkeys(name for name, _ in self._versions))
 
     @property
     def queued_agents(self) -> frozenset[str]:
@@ -167,15 +230,25 @@ class Registry:
         steps = (step for workflow in self for step in workflow.steps)
         return frozenset(step.agent for step in steps if step.via is Way.QUEUE)
 
-    def find(self, name: str) -> Workflow | None:
-        """Give the workflow of that name, or None."""
-        return self._workflows.get(name)
+    def find(self, name: str, version: int | None = None) -> Workflow | None:
+        """Give that version of a workflow, or its newest; None when it is not deployed here."""
+        return self._newest.get(name) if version is None else self._versions.get((name, version))
+
+    def serves(self, step: StepShape) -> bool:
+        """Tell whether a step's Agent is known here, by the step's way, and can undo it if it must."""
+        return (step.agent, step.via, step.undo) in self._ways
 
 
 def _check_apart(one: Workflow, other: Workflow) -> None:
-    if one.name == other.name:
+    same_name, same_resource = one.name == other.name, one.resource == other.resource
+    if same_name and same_resource:
+        if one.version != other.version:
+            return
+        shared = f"version {one.version} of workflow '{one.name}' is there twice: give one another version"
+        raise DefinitionError(shared)
+    if same_name:
         shared = f"two workflows have the name '{one.name}' (resources {one.resource}, {other.resource})"
-    elif one.resource == other.resource:
+    elif same_resource:
         shared = f"workflows '{one.name}' and '{other.name}' have the resource '{one.resource}'"
     else:
         return

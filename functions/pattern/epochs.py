@@ -1,27 +1,22 @@
-"""How a task ends, and how Supervisor and operators take it from one epoch to the next."""
+"""How a task moves within its epoch, how it ends, and how one epoch follows another."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from datetime import datetime
-from typing import assert_never
 
-from functions.pattern.events import (
-    AnnouncementSent,
-    GivenUp,
-    MessageLost,
-    OperatorEvent,
-    Postponed,
-    Recovered,
-    RefusalReason,
-    Refused,
-    Resubmitted,
-    StepFailed,
-    SupervisorEvent,
-)
+from functions.pattern.events import AnnouncementSent, MessageLost
 from functions.pattern.identity import Epoch
-from functions.pattern.records import EpochRecord, LostMessage, SentAnnouncement, TaskRecord
-from functions.pattern.states import Direction, EpochEnd, ProcessState, Remedy, StepState
+from functions.pattern.records import (
+    EpochRecord,
+    LostMessage,
+    PastStep,
+    SentAnnouncement,
+    StepRecord,
+    TaskRecord,
+)
+from functions.pattern.states import Direction, EpochEnd, ProcessState, StepState
+from functions.pattern.texts import MAX_PAST_ERROR_BYTES, bounded
 
 FINAL = frozenset({ProcessState.PROCESSED, ProcessState.ERROR, ProcessState.COMPENSATED})
 
@@ -32,9 +27,6 @@ MOST_LOST = 20
 MOST_SENT = 20
 
 _UNDER_WAY = frozenset({StepState.RUNNING, StepState.UNDOING})
-
-_SUPERVISOR = "supervisor"
-_OVERDUE = "its complete-by time passed"
 
 
 def moved(record: TaskRecord, now: datetime, latest: datetime) -> TaskRecord:
@@ -49,6 +41,11 @@ def moved(record: TaskRecord, now: datetime, latest: datetime) -> TaskRecord:
     return replace(record, task=task)
 
 
+def is_busy(record: TaskRecord) -> bool:
+    """Tell whether a step is under way in the task's epoch."""
+    return any(each.state in _UNDER_WAY and each.epoch == record.task.epoch for each in record.steps)
+
+
 def finished(record: TaskRecord, state: ProcessState, now: datetime, *, error: str | None) -> TaskRecord:
     """End a task; `error` is why, for `Error`."""
     task = replace(
@@ -56,7 +53,9 @@ def finished(record: TaskRecord, state: ProcessState, now: datetime, *, error: s
         process_state=state,
         locked_by=None,
         complete_by=None,
+        parked_for=None,
         last_error=error,
+        decision=None,
         updated_at=now,
         finished_at=now,
     )
@@ -65,16 +64,17 @@ def finished(record: TaskRecord, state: ProcessState, now: datetime, *, error: s
 
 def next_epoch(
     record: TaskRecord,
-    event: Recovered | GivenUp | OperatorEvent | StepFailed,
     now: datetime,
     *,
     ended_by: EpochEnd,
     who: str,
     reason: str,
+    start_by: datetime,
+    traceparent: str | None = None,
     failure_count: int = 0,
     not_before: datetime | None = None,
 ) -> TaskRecord:
-    """Close this epoch and open the next, for a Scheduler that must have claimed it by `event.start_by`."""
+    """Close this epoch and open the next, for a Scheduler that must have claimed it by `start_by`."""
     task = record.task
     closed = EpochRecord(
         epoch=task.epoch,
@@ -85,24 +85,46 @@ def next_epoch(
         process_state=task.process_state,
         direction=task.direction,
         locked_by=task.locked_by,
-        steps=tuple(replace(step, result=None, token=None) for step in record.steps),
+        steps=tuple(map(_past, record.steps)),
         last_error=task.last_error,
-        traceparent=None if isinstance(event, StepFailed) else event.traceparent,
+        traceparent=traceparent,
     )
     opened = replace(
         task,
         process_state=ProcessState.PENDING,
         locked_by=None,
-        complete_by=event.start_by,
-        due_at=event.start_by,
+        complete_by=start_by,
+        due_at=start_by,
         failure_count=failure_count,
         epoch=Epoch(task.epoch + 1),
         updated_at=now,
         not_before=not_before,
+        parked_for=None,
         finished_at=None,
         last_error=reason,
+        answer=None,
+        decision=None,
     )
     return replace(record, task=opened, history=(*record.history, closed))
+
+
+def resumed(record: TaskRecord, now: datetime) -> TaskRecord:
+    """Let a task go on as it went; one of which nothing is left to do is `Processed` at once."""
+    if record.task.direction is Direction.DO and all(step.settled for step in record.steps):
+        return finished(record, ProcessState.PROCESSED, now, error=None)
+    return record
+
+
+def _past(step: StepRecord) -> PastStep:
+    return PastStep(
+        name=step.name,
+        state=step.state,
+        complete_by=step.complete_by,
+        started_at=step.started_at,
+        finished_at=step.finished_at,
+        epoch=step.epoch,
+        error=None if step.error is None else bounded(step.error, MAX_PAST_ERROR_BYTES),
+    )
 
 
 def undoing(record: TaskRecord, now: datetime) -> TaskRecord:
@@ -129,59 +151,3 @@ def announcement_sent(record: TaskRecord, event: AnnouncementSent) -> TaskRecord
         return record
     sent = SentAnnouncement(kind=kind, epoch=epoch, sent_at=event.sent_at)
     return replace(record, task=replace(record.task, sent=(*record.task.sent, sent)[-MOST_SENT:]))
-
-
-def supervised(record: TaskRecord, event: SupervisorEvent, now: datetime) -> TaskRecord | Refused:
-    """Apply what the Supervisor decided; a task that has gone on since then stays with its Scheduler."""
-    complete_by = record.task.complete_by or record.task.due_at
-    match event:
-        case Postponed():
-            due_at = min(event.due_at, complete_by)
-            if due_at == record.task.due_at:
-                return record
-            return replace(record, task=replace(record.task, due_at=due_at, updated_at=now))
-        case Recovered() | GivenUp() if now < complete_by:
-            return Refused(RefusalReason.NOT_OVERDUE)
-        case Recovered():
-            return next_epoch(
-                record,
-                event,
-                now,
-                ended_by=EpochEnd.RECOVERED,
-                who=_SUPERVISOR,
-                reason=_OVERDUE,
-                failure_count=record.task.failure_count + 1,
-                not_before=event.not_before,
-            )
-        case GivenUp():
-            return _given_up(record, event, now)
-        case _:
-            assert_never(event)
-
-
-def _given_up(record: TaskRecord, event: GivenUp, now: datetime) -> TaskRecord:
-    if event.hold or record.order.on_exhausted is Remedy.HOLD:
-        return finished(record, ProcessState.ERROR, now, error=event.reason)
-    opened = next_epoch(record, event, now, ended_by=EpochEnd.EXHAUSTED, who=_SUPERVISOR, reason=event.reason)
-    return undoing(opened, now)
-
-
-def operated(record: TaskRecord, event: OperatorEvent, now: datetime) -> TaskRecord | Refused:
-    """Apply what an operator decided; only a task in `Error` can be resubmitted or undone."""
-    if record.task.process_state is not ProcessState.ERROR:
-        return Refused(RefusalReason.NOT_IN_ERROR)
-    resubmitted = isinstance(event, Resubmitted)
-    ended_by = EpochEnd.RESUBMITTED if resubmitted else EpochEnd.UNDO_REQUESTED
-    opened = next_epoch(record, event, now, ended_by=ended_by, who=event.who, reason=event.reason)
-    return _cleared(opened) if resubmitted else undoing(opened, now)
-
-
-def _cleared(record: TaskRecord) -> TaskRecord:
-    """Reset what did not succeed; what must not run twice runs again only because the operator says so."""
-    steps = tuple(
-        replace(step, state=StepState.NOT_STARTED, error=None)
-        if step.state is StepState.FAILED or step.never_twice
-        else step
-        for step in record.steps
-    )
-    return replace(record, steps=steps)

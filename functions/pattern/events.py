@@ -31,6 +31,24 @@ class RefusalReason(StrEnum):
     NEVER_TWICE = "never twice"
     #: Another start of the step in this epoch was recorded first: it is another runner's.
     STARTED = "started by another"
+    #: A step that must not be repeated is running, and its complete-by has not passed: no epoch ends.
+    OUTCOME_AWAITED = "its outcome is awaited"
+    #: It is decided how the epoch ends: nothing more starts in it.
+    DECIDED = "the end of its epoch is decided"
+    #: The outcome of a step that must not be repeated is unknown: an operator has to find it out first.
+    OUTCOME_UNKNOWN = "an outcome is unknown"
+    #: A step is known to be done, without its result: an operator gives that, or has the task undone.
+    KNOWN_DONE = "a step is known to be done"
+    #: The outcome of the step is not in question.
+    NOT_IN_QUESTION = "not in question"
+    #: It was processed too long ago for its caller to cancel it, or its workflow does not allow that at all.
+    NOT_CANCELLABLE = "not cancellable"
+    #: It is parked: only the Supervisor has it go on.
+    PARKED = "parked"
+    #: Only a parked task can be released.
+    NOT_PARKED = "not parked"
+    #: A step is under way, so that the task can't be parked.
+    BUSY = "a step is under way"
     #: No order was recorded under this id, or it was purged.
     NO_SUCH_TASK = "no such task"
 
@@ -99,6 +117,15 @@ class StepFailed(_OfStep):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Parked:
+    """What the task needs of its workflow is not deployed where its Scheduler runs."""
+
+    epoch: Epoch
+    scheduler: SchedulerId
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Postponed:
     """The Supervisor found a task that is not overdue: it looks again at `due_at`."""
 
@@ -131,6 +158,16 @@ class GivenUp(_EndsEpoch):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class DecisionDue(_EndsEpoch):
+    """The Supervisor found that the time has passed for which a decision waited."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Released(_EndsEpoch):
+    """The Supervisor found that a parked task can go on."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Resubmitted(_EndsEpoch):
     """An operator has the task run again, in the direction in which it stopped."""
 
@@ -144,6 +181,40 @@ class UndoRequested(_EndsEpoch):
 
     who: str
     reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FoundDone(_EndsEpoch):
+    """An operator found out that a step whose outcome was unknown is done, with this result."""
+
+    step: StepName
+    result: bytes = field(repr=False)
+    who: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FoundNotDone(_EndsEpoch):
+    """An operator found out that a step whose outcome was unknown is not done: it can run."""
+
+    step: StepName
+    who: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cancelled:
+    """Its caller, or an operator, has a task undone, whatever it does, and in whatever epoch it is.
+
+    A caller can do so while it is under way, and for a while after it was processed. `traceparent` and
+    `start_by` are as above.
+    """
+
+    who: str
+    reason: str
+    by_operator: bool
+    start_by: datetime
+    traceparent: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,7 +235,11 @@ class AnnouncementSent:
 
 
 StepEvent = StepStarted | StepSkipped | StepCompleted | StepFailed
-SchedulerEvent = Claimed | StepEvent
-SupervisorEvent = Postponed | Recovered | GivenUp
-OperatorEvent = Resubmitted | UndoRequested
-Event = SchedulerEvent | SupervisorEvent | OperatorEvent | MessageLost | AnnouncementSent
+SchedulerEvent = Claimed | Parked | StepEvent
+#: What can come of a look at a task that is due.
+Judgement = Postponed | Recovered | GivenUp | DecisionDue
+SupervisorEvent = Judgement | Released
+OperatorAction = Resubmitted | UndoRequested
+OperatorAnswer = FoundDone | FoundNotDone
+OperatorEvent = OperatorAction | OperatorAnswer
+Event = SchedulerEvent | SupervisorEvent | OperatorEvent | Cancelled | MessageLost | AnnouncementSent

@@ -9,11 +9,15 @@ from datetime import datetime
 from functions.pattern.errors import IllegalTransitionError
 from functions.pattern.events import Event, Refused
 from functions.pattern.records import TaskRecord
+from functions.pattern.states import ProcessState
 from functions.pattern.transitions import apply
 
 #: Plans what follows from a record at a time, as events that are folded with the one that led to it. It is
 #: pure, and asked again when the fold is repeated on a newer record.
 Follow = Callable[[TaskRecord, datetime], Sequence[Event]]
+
+#: Completes the record of a task that has just become `Processed`, within the same change; it is pure, too.
+Complete = Callable[[TaskRecord], TaskRecord]
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,36 +64,38 @@ class Fold:
         return tuple(change for answer in self.answers for change in answer.changes)
 
 
-def fold(record: TaskRecord, told: Sequence[Told], now: datetime) -> Fold:
+def fold(
+    record: TaskRecord, told: Sequence[Told], now: datetime, complete: Complete = lambda record: record
+) -> Fold:
     """Apply the events one after another, each with what follows from it."""
     answers: list[Answer] = []
     for each in told:
-        answer = _answer(record, each, now)
+        answer = _answer(record, each, now, complete)
         answers.append(answer)
         record = answer.record
     return Fold(record, tuple(answers))
 
 
-def _answer(record: TaskRecord, told: Told, now: datetime) -> Answer:
+def _answer(record: TaskRecord, told: Told, now: datetime, complete: Complete) -> Answer:
     try:
-        after = apply(record, told.event, now)
+        after = _applied(record, told.event, now, complete)
     except IllegalTransitionError as error:
         return Answer(record, fault=error)
     if isinstance(after, Refused):
         return Answer(record, fault=after)
     changes = [] if after is record else [Change(record, after, told.event)]
     if told.follow is not None:
-        changes += _followed(after, told.follow, now)
+        changes += _followed(after, told.follow, now, complete)
     return Answer(changes[-1].after if changes else record, tuple(changes))
 
 
-def _followed(record: TaskRecord, follow: Follow, now: datetime) -> list[Change]:
+def _followed(record: TaskRecord, follow: Follow, now: datetime, complete: Complete) -> list[Change]:
     """Apply what follows, and what follows from that, until nothing changes; what is refused is left out."""
     changes: list[Change] = []
     while True:
         known = len(changes)
         for event in follow(record, now):
-            after = _applied(record, event, now)
+            after = _applied_if_it_holds(record, event, now, complete)
             if after is not record:
                 changes.append(Change(record, after, event))
                 record = after
@@ -97,9 +103,16 @@ def _followed(record: TaskRecord, follow: Follow, now: datetime) -> list[Change]
             return changes
 
 
-def _applied(record: TaskRecord, event: Event, now: datetime) -> TaskRecord:
+def _applied_if_it_holds(record: TaskRecord, event: Event, now: datetime, complete: Complete) -> TaskRecord:
     try:
-        after = apply(record, event, now)
+        after = _applied(record, event, now, complete)
     except IllegalTransitionError:
         return record
     return record if isinstance(after, Refused) else after
+
+
+def _applied(record: TaskRecord, event: Event, now: datetime, complete: Complete) -> TaskRecord | Refused:
+    after = apply(record, event, now)
+    if isinstance(after, Refused) or after.task.process_state is not ProcessState.PROCESSED:
+        return after
+    return after if record.task.process_state is ProcessState.PROCESSED else complete(after)

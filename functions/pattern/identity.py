@@ -12,11 +12,15 @@ Epoch = NewType("Epoch", int)
 SchedulerId = NewType("SchedulerId", str)
 EffectKey = NewType("EffectKey", str)
 StartId = NewType("StartId", str)
+Birth = NewType("Birth", str)
+ResourceId = NewType("ResourceId", str)
 
 #: What a task id may look like; it becomes part of table keys, message ids and URLs.
 TASK_ID_PATTERN = r"^[A-Za-z0-9_-]{1,64}$"
 
 FIRST_EPOCH = Epoch(1)
+
+_BIRTH_CHARACTERS = 8
 
 
 def scheduler_id(task: TaskId, epoch: Epoch) -> SchedulerId:
@@ -24,6 +28,24 @@ def scheduler_id(task: TaskId, epoch: Epoch) -> SchedulerId:
     return SchedulerId(f"{task}.{epoch}")
 
 
-def effect_key(task: TaskId, step: StepName, direction: Direction) -> EffectKey:
+def new_birth(new_id: str) -> Birth:
+    """Give a task the mark that tells it from others that had, or will have, its id; `new_id` is random."""
+    return Birth(new_id[:_BIRTH_CHARACTERS])
+
+
+def resource_id(task: TaskId, birth: Birth) -> ResourceId:
+    """Name what a task makes at remote services: another task's, even one with the same id, has another.
+
+    A task id holds no dot, so the parts can't be confused.
+    """
+    return ResourceId(f"{task}.{birth}")
+
+
+def effect_key(resource: ResourceId, step: StepName, direction: Direction) -> EffectKey:
     """Name an effect at a remote service: its idempotency key, the same in every epoch."""
-    return EffectKey(f"{task}/{step}/{direction}")
+    return EffectKey(f"{resource}/{step}/{direction}")
+
+
+def resource_of(key: EffectKey) -> ResourceId:
+    """Read whose effect it is out of the key."""
+    return ResourceId(key.partition("/")[0])

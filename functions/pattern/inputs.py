@@ -1,11 +1,10 @@
-"""What a step's `request` and `when` get of the steps before it."""
+"""What a definition's functions get of a task's steps: those of a step, and a workflow's `answer`."""
 
 from __future__ import annotations
 
 import json
 from typing import Any
 
-from functions.pattern.definition import Workflow
 from functions.pattern.identity import StepName
 from functions.pattern.records import StepRecord, TaskRecord
 
@@ -21,17 +20,27 @@ class _Results(dict[StepName, Any]):
         raise KeyError(f"step '{self._step}' gets no result of '{name}': add it to its needs")
 
 
-def results_of(workflow: Workflow, record: TaskRecord, step: StepName) -> dict[StepName, Any]:
+def results_of(record: TaskRecord, step: StepName) -> dict[StepName, Any]:
     """Give the results of exactly the steps that `step` needs, and that these need; None for a skipped one.
 
     So the result of a step that may or may not have ended by then is never there by chance.
     """
-    return _Results({name: _result(record.step(name)) for name in _needed(workflow, step)}, step)
+    return _Results({name: result_of(record.step(name)) for name in _needed(record, step)}, step)
 
 
-def _needed(workflow: Workflow, step: StepName) -> tuple[StepName, ...]:
-    """Name all that come before a step, in the workflow's order."""
-    needs = {each.name: each.needs for each in workflow.steps}
+def undo_results_of(record: TaskRecord, step: StepName) -> dict[StepName, Any]:
+    """Give what `undo_request` gets: the results as above, and the step's own; None where it is unknown."""
+    return _Results({**results_of(record, step), step: result_of(record.step(step))}, step)
+
+
+def all_results(record: TaskRecord) -> dict[StepName, Any]:
+    """Give the results of all steps; None for a skipped one."""
+    return {step.name: result_of(step) for step in record.steps}
+
+
+def _needed(record: TaskRecord, step: StepName) -> tuple[StepName, ...]:
+    """Name all that come before a step, in the task's order."""
+    needs = {each.name: each.shape.needs for each in record.steps}
     found: set[StepName] = set()
     waiting = set(needs[step])
     while waiting:
@@ -40,5 +49,6 @@ def _needed(workflow: Workflow, step: StepName) -> tuple[StepName, ...]:
     return tuple(name for name in needs if name in found)
 
 
-def _result(step: StepRecord) -> Any:
+def result_of(step: StepRecord) -> Any:
+    """Give a step's result; None where there is none, or none that is known."""
     return None if step.result is None else json.loads(step.result)

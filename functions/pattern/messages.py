@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from datetime import datetime
+import json
+from datetime import datetime, timedelta
+from functools import cached_property
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
@@ -11,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 from functions.pattern.announcements import Announcement
 from functions.pattern.definition import NAME_PATTERN, Workflow
 from functions.pattern.errors import PayloadTooLargeError
-from functions.pattern.identity import TASK_ID_PATTERN, EffectKey, Epoch, StepName, TaskId
+from functions.pattern.identity import TASK_ID_PATTERN, Birth, EffectKey, Epoch, StepName, TaskId
 from functions.pattern.records import Order
 from functions.pattern.states import AnnouncementKind, Direction, Outcome, ProcessState
 from functions.pattern.times import UtcTime
@@ -23,6 +25,12 @@ AGENT_REPLIES_QUEUE = "agent-replies"
 
 #: An order's payload is kept in one table property of at most 64 KiB; the rest is room for growth.
 MAX_PAYLOAD_BYTES = 48 * 1024
+#: How long a submission waits the first time and at most, and how often: that makes a day.
+_FIRST_PUT_BACK = timedelta(seconds=10)
+_LONGEST_PUT_BACK = timedelta(minutes=30)
+_MOST_PUT_BACK = 55
+_MOST_DOUBLINGS = 8
+
 #: A reply's reason goes into the task's row; the rest of what a service says is for its own log.
 _MOST_REASON_CHARACTERS = 1_000
 
@@ -40,36 +48,62 @@ class _Message(BaseModel):
 
 
 class SubmissionMessage(_Message):
-    """An order on its way from the API to the state store. `submitted_at` is UTC."""
+    """An order on its way from the API to the state store. `submitted_at` is UTC.
 
-    schema_version: Literal[1] = 1
+    The payload has the fields that the caller sent, and no others: what a model adds is not the caller's.
+    Schema 1 told no version, which means the newest. `put_back` counts how often it waited for its version.
+    """
+
+    schema_version: Literal[1, 2] = 2
     task_id: TaskIdField
     workflow: str
+    version: Annotated[int, Field(ge=1)] | None = None
     payload: dict[str, Any]
     submitter: Annotated[str, Field(max_length=256)]
     submitted_at: UtcTime
     reply_to: str | None = None
     correlation_id: CorrelationId | None = None
+    put_back: Annotated[int, Field(ge=0)] = 0
+
+    @cached_property
+    def content(self) -> bytes:
+        """Write the payload as JSON: equal content has equal bytes, whatever its fields' order was."""
+        text = json.dumps(self.payload, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+        return text.encode()
+
+    @cached_property
+    def digest(self) -> str:
+        """Make the digest that shows whether two submissions under one id are the same."""
+        return content_digest(self.workflow, self.content, self.reply_to)
 
 
-def order_of(message: SubmissionMessage, workflow: Workflow) -> Order:
-    """Check the payload and make the order. Raises `pydantic.ValidationError` and `PayloadTooLargeError`.
+def put_back_for(put_back: int) -> timedelta | None:
+    """Tell how long a submission waits whose version is not deployed here; None after about a day."""
+    if put_back >= _MOST_PUT_BACK:
+        return None
+    return min(_FIRST_PUT_BACK * (1 << min(put_back, _MOST_DOUBLINGS)), _LONGEST_PUT_BACK)
 
-    The payload is serialized from its model: equal content has equal bytes, whatever its fields' order was.
-    """
-    payload = workflow.payload.model_validate(message.payload).model_dump_json().encode()
-    if len(payload) > MAX_PAYLOAD_BYTES:
+
+def check_payload(message: SubmissionMessage, workflow: Workflow) -> None:
+    """Check what is to be recorded. Raises `pydantic.ValidationError` and `PayloadTooLargeError`."""
+    if len(message.content) > MAX_PAYLOAD_BYTES:
         raise PayloadTooLargeError(f"payload: more than {MAX_PAYLOAD_BYTES} bytes")
+    workflow.payload.model_validate_json(message.content)
+
+
+def order_of(message: SubmissionMessage, workflow: Workflow, birth: Birth) -> Order:
+    """Check the payload and make the order. Raises `pydantic.ValidationError` and `PayloadTooLargeError`."""
+    check_payload(message, workflow)
     return Order(
         task=message.task_id,
+        birth=birth,
         workflow=workflow.name,
         workflow_version=workflow.version,
-        payload=payload,
-        digest=content_digest(workflow.name, payload, message.reply_to),
+        shape=workflow.shape,
+        payload=message.content,
+        digest=message.digest,
         submitter=message.submitter,
         submitted_at=message.submitted_at,
-        on_failure=workflow.on_failure,
-        on_exhausted=workflow.on_exhausted,
         reply_to=message.reply_to,
         correlation_id=message.correlation_id,
     )
@@ -94,30 +128,32 @@ class SchedulerRequest(_Message):
 
 
 class AnnouncementMessage(_Message):
-    """A notice to a caller, or an alert to the operator. `at` is UTC."""
+    """A notice to a caller, `completed` with its `answer`, or an alert to the operator. `at` is UTC."""
 
     schema_version: Literal[1] = 1
     kind: AnnouncementKind
-    order_id: TaskIdField
+    id: TaskIdField
     workflow: str
     state: ProcessState
     epoch: EpochField
     at: UtcTime
     correlation_id: CorrelationId | None = None
     reason: str | None = None
+    answer: dict[str, Any] | None = None
 
 
 def announcement_message(announcement: Announcement) -> AnnouncementMessage:
     """Write an announcement as a message."""
     return AnnouncementMessage(
         kind=announcement.kind,
-        order_id=announcement.task,
+        id=announcement.task,
         workflow=announcement.workflow,
         state=announcement.state,
         epoch=announcement.epoch,
         at=announcement.at,
         correlation_id=announcement.correlation_id,
         reason=announcement.reason,
+        answer=None if announcement.answer is None else dict(announcement.answer),
     )
 
 
@@ -130,7 +166,9 @@ class _AgentMessage(_Message):
     """What a reply echoes of its request."""
 
     schema_version: Literal[1, 2] = Field(
-        2, description="2, or 1 of requests before `idempotent`; another number means another schema."
+        2,
+        description="2, or 1 of requests without `idempotent` and `result`; another number means another"
+        " schema.",
     )
     task_id: TaskIdField = Field(description="The task; a reply echoes it.")
     step: StepField = Field(description="The task's step; a reply echoes it.")
@@ -150,7 +188,7 @@ class AgentRequest(_AgentMessage):
         description="`do`: carry the step out. `undo`: reverse it, and refuse a late `do`."
     )
     effect_key: EffectKey = Field(
-        description="The idempotency key, `{task}/{step}/{direction}`: the same in every attempt."
+        description="The idempotency key, `{task}.{birth}/{step}/{direction}`: the same in every attempt."
     )
     complete_by: UtcTime = Field(
         description="From this time on (UTC) nothing may be begun, and no reply is sent,"
@@ -161,7 +199,11 @@ class AgentRequest(_AgentMessage):
         description="Whether the service may be called again. `false`: it is called once, also when the"
         " request arrives again. Always `true` in schema 1.",
     )
-    request: dict[str, Any] = Field(description="What to do, as the workflow's step says it.")
+    request: dict[str, Any] = Field(description="What to do or to undo, as the workflow's step says it.")
+    result: dict[str, Any] | None = Field(
+        None,
+        description="Of an undo: the result of the do, null where that is unknown. Not in schema 1.",
+    )
 
 
 class AgentReply(_AgentMessage):

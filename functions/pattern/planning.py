@@ -6,15 +6,28 @@ from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from functions.pattern.definition import Workflow
-from functions.pattern.events import StepSkipped, StepStarted
+from functions.pattern.epochs import is_busy
+from functions.pattern.events import Parked, StepSkipped, StepStarted
 from functions.pattern.identity import Epoch, SchedulerId, StartId, StepName
 from functions.pattern.records import StepRecord, TaskRecord
 from functions.pattern.states import Direction, ProcessState, StepState, Way
 from functions.pattern.steps import UNDER_WAY, undo_order
 
-#: Tells whether the order needs a step; None when that can't be told: the step is then left as it is.
-IsNeeded = Callable[[StepName], bool | None]
+
+@dataclass(frozen=True, slots=True)
+class CannotStart:
+    """Why a ready step can't be started; one that `parks` can be, after the right deployment.
+
+    Any other is a defect: the step is left as it is.
+    """
+
+    reason: str
+    parks: bool
+    fault: Exception | None = None
+
+
+#: Tells whether the order needs a step that is ready, or why that step can't be started.
+LookAt = Callable[[StepName], bool | CannotStart]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,17 +51,16 @@ class Runner:
 class StepPlan:
     """What happens now, as events; `left` are ready steps that need another run of `run_steps`."""
 
-    events: tuple[StepSkipped | StepStarted, ...] = ()
+    events: tuple[StepSkipped | StepStarted | Parked, ...] = ()
     left: tuple[StepName, ...] = ()
 
 
 def plan(
-    workflow: Workflow,
     record: TaskRecord,
     runner: Runner,
     now: datetime,
     *,
-    is_needed: IsNeeded,
+    look_at: LookAt,
     is_first: bool,
     may_share: bool,
 ) -> StepPlan:
@@ -56,7 +68,7 @@ def plan(
 
     A plan `is_first` when the run has started nothing yet: it leaves nothing for lack of time. A runner with
     nothing under way that `may_share` leaves everything when there is more than it has room for, so that
-    runs of other processes take their parts.
+    runs of other processes take their parts. A task is parked when there is nothing else to do.
     """
     if not _is_held(record, runner):
         return StepPlan()
@@ -65,11 +77,12 @@ def plan(
     skipped: list[StepSkipped | StepStarted] = []
     fitting: list[StepName] = []
     left: list[StepName] = []
-    for name in ready_steps(workflow, record):
-        needed = is_needed(name)
-        if needed is None:
-            continue
-        if not needed:
+    missing: list[str] = []
+    for name in ready_steps(record):
+        needed = look_at(name)
+        if isinstance(needed, CannotStart):
+            missing += [needed.reason] if needed.parks else []
+        elif not needed:
             skipped.append(
                 StepSkipped(
                     epoch=runner.epoch,
@@ -78,33 +91,33 @@ def plan(
                     start_by=now + runner.start_within,
                 )
             )
-        elif not is_first and _may_outlast(workflow, record, name, runner, now):
+        elif not is_first and _may_outlast(record.step(name), runner, now):
             left.append(name)
         else:
             fitting.append(name)
+    if missing and not (skipped or fitting or left or is_busy(record)):
+        return StepPlan((Parked(epoch=runner.epoch, scheduler=runner.scheduler, reason=missing[0]),))
     if may_share and not under_way and len(fitting) > room:
         return StepPlan(tuple(skipped), tuple(left + fitting))
-    started = [_started(workflow, record, name, runner, now) for name in fitting[: max(0, room)]]
+    started = [_started(record.step(name), runner, now) for name in fitting[: max(0, room)]]
     return StepPlan((*skipped, *started), tuple(left + fitting[max(0, room) :]))
 
 
-def ready_steps(workflow: Workflow, record: TaskRecord) -> tuple[StepName, ...]:
+def ready_steps(record: TaskRecord) -> tuple[StepName, ...]:
     """Name the steps that can be dispatched, in the direction in which the task goes.
 
-    A step that an older epoch dispatched is dispatched again, unless it must not run twice.
+    A step that an older epoch dispatched is dispatched again, unless it must not run twice. Nothing starts
+    any more once it is decided how the epoch ends.
     """
-    if record.task.process_state is not ProcessState.PROCESSING:
+    if record.task.process_state is not ProcessState.PROCESSING or record.task.decision is not None:
         return ()
     epoch = record.task.epoch
     if record.task.direction is Direction.UNDO:
         next_undone = undo_order(record)[:1]
         return tuple(name for name in next_undone if not _is_under_way(record.step(name), record))
-    steps = {step.name: step for step in record.steps}
-    settled = {name for name, step in steps.items() if step.settled}
+    settled = {step.name for step in record.steps if step.settled}
     return tuple(
-        step.name
-        for step in workflow.steps
-        if step.name in steps and step.needs <= settled and _can_start(steps[step.name], epoch)
+        step.name for step in record.steps if step.shape.needs <= settled and _can_start(step, epoch)
     )
 
 
@@ -113,7 +126,9 @@ def mine(record: TaskRecord, runner: Runner) -> tuple[StepRecord, ...]:
     return tuple(
         step
         for step in record.steps
-        if step.via is not Way.QUEUE and step.activity == runner.activity and _is_under_way(step, record)
+        if step.shape.via is not Way.QUEUE
+        and step.activity == runner.activity
+        and _is_under_way(step, record)
     )
 
 
@@ -129,7 +144,7 @@ def taken_up(record: TaskRecord, runner: Runner) -> tuple[StepRecord, ...]:
         for step in record.steps
         if step.activity == runner.activity
         and _is_under_way(step, record)
-        and (step.idempotent or step.via is Way.QUEUE or record.task.direction is Direction.UNDO)
+        and (step.shape.idempotent or step.shape.via is Way.QUEUE or record.task.direction is Direction.UNDO)
     )
 
 
@@ -151,7 +166,7 @@ def awaited_replies(record: TaskRecord) -> Mapping[StepName, datetime]:
     return {
         step.name: step.complete_by
         for step in record.steps
-        if step.via is Way.QUEUE and step.complete_by is not None and _is_under_way(step, record)
+        if step.shape.via is Way.QUEUE and step.complete_by is not None and _is_under_way(step, record)
     }
 
 
@@ -160,13 +175,11 @@ def is_over(record: TaskRecord, epoch: Epoch, scheduler: SchedulerId) -> bool:
     return record.task.epoch != epoch or record.task.locked_by != scheduler
 
 
-def _may_outlast(
-    workflow: Workflow, record: TaskRecord, name: StepName, runner: Runner, now: datetime
-) -> bool:
+def _may_outlast(step: StepRecord, runner: Runner, now: datetime) -> bool:
     """Tell whether a step could last beyond the run; one behind a queue takes none of the run's time."""
-    if record.step(name).via is Way.QUEUE:
+    if step.shape.via is Way.QUEUE:
         return False
-    return now + timedelta(seconds=workflow.step(name).complete_within) > runner.ends_at
+    return now + timedelta(seconds=step.shape.complete_within) > runner.ends_at
 
 
 def _is_held(record: TaskRecord, runner: Runner) -> bool:
@@ -183,15 +196,13 @@ def _can_start(step: StepRecord, epoch: Epoch) -> bool:
     return step.state is StepState.RUNNING and step.epoch != epoch and not step.never_twice
 
 
-def _started(
-    workflow: Workflow, record: TaskRecord, name: StepName, runner: Runner, now: datetime
-) -> StepStarted:
+def _started(step: StepRecord, runner: Runner, now: datetime) -> StepStarted:
     return StepStarted(
         epoch=runner.epoch,
         scheduler=runner.scheduler,
-        step=name,
-        complete_by=now + timedelta(seconds=workflow.step(name).complete_within),
+        step=step.name,
+        complete_by=now + timedelta(seconds=step.shape.complete_within),
         activity=runner.activity,
         start_id=StartId(runner.new_id()),
-        token=runner.new_id() if record.step(name).via is Way.QUEUE else None,
+        token=runner.new_id() if step.shape.via is Way.QUEUE else None,
     )

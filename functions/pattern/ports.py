@@ -10,9 +10,9 @@ from typing import Any, Protocol, runtime_checkable
 from functions.pattern.agent_requests import AgentRequestRows
 from functions.pattern.announcements import Announcement
 from functions.pattern.definition import Json
-from functions.pattern.identity import EffectKey, Epoch, StepName, TaskId
+from functions.pattern.identity import EffectKey, Epoch, ResourceId, StepName, TaskId, resource_of
 from functions.pattern.messages import AgentReply, AgentRequest, SubmissionMessage
-from functions.pattern.records import Order, Task
+from functions.pattern.records import Task
 from functions.pattern.rejected import Postbox, RejectedMessages
 from functions.pattern.shared_rows import BreakerRows, Heartbeats
 from functions.pattern.store_ports import (
@@ -34,8 +34,11 @@ class Clock(Protocol):
 class Submissions(Protocol):
     """The way of an order from the API to the state store."""
 
-    async def submit(self, message: SubmissionMessage, order: Order) -> None:
+    async def submit(self, message: SubmissionMessage) -> None:
         """Hand the order over; when this returns, it is durable."""
+
+    async def put_back(self, message: SubmissionMessage, not_before: datetime) -> None:
+        """Have a message that was taken come again, not before that time (UTC). Raises `TransientError`."""
 
 
 class Announcements(Protocol):
@@ -72,7 +75,8 @@ class Schedulers(Protocol):
 class AgentCall:
     """What an Agent gets: what to ask, under which key, and until when.
 
-    What is not `idempotent` is sent to the remote service once; an undo always is idempotent.
+    What is not `idempotent` is sent to the remote service once; an undo always is idempotent. For an undo,
+    `result` is what the do gave, None where that is unknown.
     """
 
     task: TaskId
@@ -80,6 +84,12 @@ class AgentCall:
     request: Json
     complete_by: datetime
     idempotent: bool = True
+    result: Json | None = None
+
+    @property
+    def resource(self) -> ResourceId:
+        """Name what the task makes at the service; a task id alone may have been another task's."""
+        return resource_of(self.effect_key)
 
 
 class Agent(Protocol):

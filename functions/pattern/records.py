@@ -5,16 +5,28 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
-from functions.pattern.identity import Epoch, SchedulerId, StartId, StepName, TaskId
+from functions.pattern.identity import (
+    Birth,
+    Epoch,
+    ResourceId,
+    SchedulerId,
+    StartId,
+    StepName,
+    TaskId,
+    resource_id,
+)
+from functions.pattern.shape import Shape, StepShape
 from functions.pattern.states import (
     AnnouncementKind,
     Direction,
     EpochEnd,
     ProcessState,
-    Remedy,
     StepState,
     Way,
 )
+
+#: An answer is kept in the task's row, and goes out with a notice.
+MAX_ANSWER_BYTES = 16 * 1024
 
 #: A step's result is kept in one property of its row, which holds 64 KiB (Table Storage) at most.
 MAX_RESULT_BYTES = 24 * 1024
@@ -22,20 +34,29 @@ MAX_RESULT_BYTES = 24 * 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Order:
-    """What the caller asked for; it never changes. `payload` is JSON bytes, `traceparent` W3C's."""
+    """What the caller asked for, and what the task is made of; it never changes.
+
+    `payload` is JSON bytes, `traceparent` W3C's. The `shape` is the definition's at submission: nothing but
+    it is asked what the steps are. `birth` tells the task from others of its id.
+    """
 
     task: TaskId
+    birth: Birth
     workflow: str
     workflow_version: int
+    shape: Shape = field(repr=False)
     payload: bytes = field(repr=False)
     digest: str
     submitter: str
     submitted_at: datetime
-    on_failure: Remedy = Remedy.HOLD
-    on_exhausted: Remedy = Remedy.HOLD
     reply_to: str | None = None
     correlation_id: str | None = None
     traceparent: str | None = None
+
+    @property
+    def resource(self) -> ResourceId:
+        """Name what the task makes at remote services."""
+        return resource_id(self.task, self.birth)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,12 +69,24 @@ class SentAnnouncement:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Decision:
+    """How an epoch is to end: by `ended_by` and an undo, or (None) in `Error`; who decided that, and why."""
+
+    who: str
+    reason: str
+    ended_by: EpochEnd | None = None
+    traceparent: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
     """The pattern's state record; times are UTC. `due_at` is when the Supervisor must look at it next.
 
     `failure_count` counts the recoveries since the task was submitted, resubmitted or changed its direction.
-    `not_before` is when a Scheduler may take it up after an extended wait. `sent` are the latest that were
-    sent.
+    `not_before` is when a Scheduler may take it up after an extended wait. `parked_for` is what a parked task
+    waits for, as `{workflow}|{version}`. `sent` are the latest that were sent.
+    A `decision` waits for the outcome of what must not be repeated; until then, nothing starts.
+    `answer` is JSON bytes, and only there while it is `Processed`; `last_error` then says why it is missing.
     """
 
     order_id: TaskId
@@ -68,7 +101,15 @@ class Task:
     not_before: datetime | None = None
     finished_at: datetime | None = None
     last_error: str | None = None
+    answer: bytes | None = field(default=None, repr=False)
+    decision: Decision | None = None
+    parked_for: str | None = None
     sent: tuple[SentAnnouncement, ...] = ()
+
+    @property
+    def is_parked(self) -> bool:
+        """Tell whether it waits for what it needs to be deployed."""
+        return self.parked_for is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,13 +117,10 @@ class StepRecord:
     """The state of one step. `result` is JSON bytes; `epoch` is the one that dispatched it last.
 
     `activity` is the number of the `run_steps` that dispatched it, and `start_id` is that one start's own.
-    `undo`, `idempotent` and `via` are the definition's at submission, so that the record says all by itself.
+    Its `shape` is a part of the order's.
     """
 
-    name: StepName
-    undo: bool = False
-    idempotent: bool = True
-    via: Way = Way.ACTIVITY
+    shape: StepShape
     state: StepState = StepState.NOT_STARTED
     complete_by: datetime | None = None
     started_at: datetime | None = None
@@ -95,6 +133,11 @@ class StepRecord:
     start_id: StartId | None = None
 
     @property
+    def name(self) -> StepName:
+        """Name the step."""
+        return self.shape.name
+
+    @property
     def settled(self) -> bool:
         """Tell whether the steps that need it can start: it is done, or not needed itself."""
         return self.state in {StepState.COMPLETED, StepState.SKIPPED}
@@ -102,12 +145,25 @@ class StepRecord:
     @property
     def needs_undo(self) -> bool:
         """Tell whether it may have had an effect that stands: outcome unknown is not "not done"."""
-        return self.undo and self.started_at is not None and self.state is not StepState.UNDONE
+        return self.shape.undo and self.started_at is not None and self.state is not StepState.UNDONE
 
     @property
     def never_twice(self) -> bool:
         """Tell whether it was started, its outcome is unknown, and it must not be started again."""
-        return self.state is StepState.RUNNING and not self.idempotent
+        return self.state is StepState.RUNNING and not self.shape.idempotent
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PastStep:
+    """How a step stood when an epoch ended. It is small: an epoch's steps are kept in one property."""
+
+    name: StepName
+    state: StepState
+    complete_by: datetime | None = None
+    started_at: datetime | None = None
+    finished_at: datetime | None = None
+    epoch: Epoch | None = None
+    error: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,7 +178,7 @@ class EpochRecord:
     process_state: ProcessState
     direction: Direction
     locked_by: SchedulerId | None
-    steps: tuple[StepRecord, ...]
+    steps: tuple[PastStep, ...]
     last_error: str | None = None
     traceparent: str | None = None
 
@@ -150,7 +206,7 @@ class TaskRecord:
     @property
     def queued(self) -> tuple[StepName, ...]:
         """Name the steps whose Agents are reached over queues."""
-        return tuple(step.name for step in self.steps if step.via is Way.QUEUE)
+        return tuple(step.name for step in self.steps if step.shape.via is Way.QUEUE)
 
     def step(self, name: StepName) -> StepRecord:
         """Find a step by its name. Raises `KeyError` when the task has none of that name."""

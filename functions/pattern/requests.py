@@ -1,4 +1,4 @@
-"""Requests to Agents and services as JSON, refused before they are sent when that can't be."""
+"""Requests to Agents, and what else a definition's functions make, as JSON; refused when that can't be."""
 
 from __future__ import annotations
 
@@ -16,18 +16,23 @@ MAX_REQUEST_BYTES = 64 * 1024
 
 def request_bytes(request: Json) -> bytes:
     """Write a request as JSON. Raises `PermanentError`, which names the field, or the size."""
+    return json_bytes("request", request, MAX_REQUEST_BYTES)
+
+
+def json_bytes(name: str, value: Json, most: int) -> bytes:
+    """Write what is called `name` as JSON of at most `most` bytes. Raises `PermanentError` as above."""
     try:
-        written = json.dumps(request, allow_nan=False, ensure_ascii=False).encode()
+        written = json.dumps(value, allow_nan=False, ensure_ascii=False).encode()
     except (TypeError, ValueError, RecursionError) as fault:
-        raise PermanentError(f"its request can't be written as JSON: {_reason(request, fault)}") from None
-    if len(written) > MAX_REQUEST_BYTES:
-        raise PermanentError(f"its request has {len(written)} bytes; at most {MAX_REQUEST_BYTES} can be sent")
+        raise PermanentError(f"its {name} can't be written as JSON: {_reason(name, value, fault)}") from None
+    if len(written) > most:
+        raise PermanentError(f"its {name} has {len(written)} bytes; at most {most} can be sent")
     return written
 
 
-def _reason(request: Json, fault: Exception) -> str:
+def _reason(name: str, value: Json, fault: Exception) -> str:
     try:
-        return next(_faults("request", request), str(fault))
+        return next(_faults(name, value), str(fault))
     except RecursionError:
         return "it is nested too deeply, or in itself"
 

@@ -33,6 +33,8 @@ class StepState(StrEnum):
     FAILED = "Failed"
     #: Not needed for this task, as its `when` says; never dispatched.
     SKIPPED = "Skipped"
+    #: Done, but its result can't be recorded: an operator gives it, or has the task undone.
+    UNRECORDED = "Unrecorded"
     #: Its undo was dispatched to its Agent, whose outcome is not known yet.
     UNDOING = "Undoing"
     #: Undone at the remote service, which refuses it from now on.
@@ -79,6 +81,14 @@ class EpochEnd(StrEnum):
     RESUBMITTED = "resubmitted"
     #: An operator had it undone.
     UNDO_REQUESTED = "undo requested"
+    #: Its caller, or an operator, cancelled it; what was dispatched is undone.
+    CANCELLED = "cancelled"
+    #: An operator found out that a step of unknown outcome was done, and gave its result.
+    FOUND_DONE = "found done"
+    #: An operator found out that a step of unknown outcome was not done.
+    FOUND_NOT_DONE = "found not done"
+    #: What it was parked for is deployed; it goes on.
+    RELEASED = "released"
 
 
 class Outcome(StrEnum):

@@ -7,7 +7,8 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import assert_never
 
-from functions.pattern.epochs import finished, moved, next_epoch, undoing
+from functions.pattern.decisions import carried_out, decide
+from functions.pattern.epochs import finished, moved
 from functions.pattern.errors import IllegalTransitionError
 from functions.pattern.events import (
     RefusalReason,
@@ -19,8 +20,9 @@ from functions.pattern.events import (
     StepStarted,
 )
 from functions.pattern.identity import StepName
-from functions.pattern.records import StepRecord, TaskRecord
+from functions.pattern.records import Decision, StepRecord, TaskRecord
 from functions.pattern.states import Direction, EpochEnd, ProcessState, Remedy, StepState
+from functions.pattern.texts import MAX_ERROR_BYTES, bounded
 
 #: The state of a step that is under way, and of one that is done, in each direction.
 UNDER_WAY = {Direction.DO: StepState.RUNNING, Direction.UNDO: StepState.UNDOING}
@@ -62,6 +64,8 @@ def _start(record: TaskRecord, event: StepStarted, now: datetime) -> TaskRecord 
     under_way = UNDER_WAY[record.task.direction]
     if step.state is under_way and step.epoch == event.epoch:
         return record if step.start_id == event.start_id else Refused(RefusalReason.STARTED)
+    if record.task.decision is not None:
+        return Refused(RefusalReason.DECIDED)
     started = replace(
         step,
         state=under_way,
@@ -91,17 +95,21 @@ def is_forged(step: StepRecord, event: StepCompleted | StepFailed) -> bool:
     return not hmac.compare_digest((step.token or "").encode(), (event.token or "").encode())
 
 
-def _skip(record: TaskRecord, event: StepSkipped, now: datetime) -> TaskRecord:
+def _skip(record: TaskRecord, event: StepSkipped, now: datetime) -> TaskRecord | Refused:
     """Skip a step that was never dispatched; the condition of a dispatched one was judged before."""
     step = record.step(event.step)
     if step.state is StepState.SKIPPED:
         return record  # it came before
+    if record.task.decision is not None:
+        return Refused(RefusalReason.DECIDED)
     if record.task.direction is Direction.UNDO or step.state is not StepState.NOT_STARTED:
         raise illegal(record, event)
     return _advanced(record.with_step(_ended(step, StepState.SKIPPED, now)), now, event.start_by)
 
 
 def _advanced(record: TaskRecord, now: datetime, start_by: datetime) -> TaskRecord:
+    if record.task.decision is not None:
+        return carried_out(record, now, start_by)
     if all(step.settled for step in record.steps):
         return finished(record, ProcessState.PROCESSED, now, error=None)
     return moved(record, now, start_by)
@@ -128,16 +136,16 @@ def _complete(record: TaskRecord, event: StepCompleted, now: datetime) -> TaskRe
 
 
 def _fail(record: TaskRecord, event: StepFailed, now: datetime) -> TaskRecord:
-    step = record.step(event.step)
+    step, fault = record.step(event.step), bounded(event.error, MAX_ERROR_BYTES)
     if record.task.direction is Direction.UNDO:
-        stuck = record.with_step(replace(step, error=event.error))
-        return finished(stuck, ProcessState.ERROR, now, error=f"undo of {event.step}: {event.error}")
-    failed = record.with_step(replace(_ended(step, StepState.FAILED, now), error=event.error))
-    reason = f"{event.step}: {event.error}"
-    if record.order.on_failure is Remedy.HOLD:
-        return finished(failed, ProcessState.ERROR, now, error=reason)
-    opened = next_epoch(failed, event, now, ended_by=EpochEnd.REFUSED, who="scheduler", reason=reason)
-    return undoing(opened, now)
+        failed = record.with_step(replace(step, error=fault))
+        ended_by, reason = None, f"undo of {event.step}: {fault}"
+    else:
+        failed = record.with_step(replace(_ended(step, StepState.FAILED, now), error=fault))
+        held = record.order.shape.on_failure is Remedy.HOLD
+        ended_by, reason = None if held else EpochEnd.REFUSED, f"{event.step}: {fault}"
+    decision = Decision(ended_by=ended_by, who="scheduler", reason=reason)
+    return decide(failed, decision, now, event.start_by)
 
 
 def _ended(step: StepRecord, state: StepState, now: datetime) -> StepRecord:

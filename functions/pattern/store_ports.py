@@ -138,13 +138,17 @@ class ChangeAnnouncer(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class IndexEntry:
-    """One index row: which task, the time in its key (due, or finished), and when it was submitted."""
+    """One index row: which task, the time in its key (due, or finished), and when it was submitted.
+
+    A parked task has no time in its key, so that `at` is when it was submitted. `version` is the workflow's.
+    """
 
     task: TaskId
     at: datetime
     workflow: str
     state: ProcessState
     submitted_at: datetime
+    version: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,6 +168,8 @@ class Index(StrEnum):
 
     #: Tasks under way, by the time when the Supervisor must look at them; the earliest first.
     DUE = "!due"
+    #: Tasks that are parked, by the version of the workflow that they wait for; in no order of time.
+    PARKED = "!parked"
     #: Tasks in `Error`, by the time when they got there; the latest first.
     ERROR = "!error"
     #: Tasks that are `Processed` or `Compensated`, by the time when they got there; the latest first.
@@ -172,7 +178,7 @@ class Index(StrEnum):
     @property
     def latest_first(self) -> bool:
         """Tell whether entries come by descending time; those of `!due` come by ascending time."""
-        return self is not Index.DUE
+        return self in {Index.ERROR, Index.DONE}
 
 
 class TaskIndex(Protocol):
@@ -193,6 +199,11 @@ class TaskIndex(Protocol):
         most: int,
     ) -> IndexPage:
         """Read a page of one shard in the index's order, from `since` up to `until` (excluded)."""
+
+    async def parked(
+        self, workflow: str, version: int, shard: int, *, after: str | None, most: int
+    ) -> IndexPage:
+        """Read a page of the tasks of one shard that wait for a version of a workflow."""
 
     async def named(self, prefix: str, shard: int, *, most: int) -> Sequence[TaskId]:
         """Read ids of one shard that begin with `prefix`: one request."""

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from functions.pattern.decisions import due_by, in_question
 from functions.pattern.epochs import FINAL
-from functions.pattern.events import GivenUp, Postponed, Recovered, SupervisorEvent
+from functions.pattern.events import DecisionDue, GivenUp, Judgement, Postponed, Recovered
 from functions.pattern.records import TaskRecord
 from functions.pattern.states import Direction, StepState
 
@@ -24,17 +25,19 @@ class SupervisionPolicy:
     start_within: timedelta
 
 
-def judge(record: TaskRecord, now: datetime, policy: SupervisionPolicy) -> SupervisorEvent | None:
-    """Decide about one task; None when it is finished."""
+def judge(record: TaskRecord, now: datetime, policy: SupervisionPolicy) -> Judgement | None:
+    """Decide about one task; None when it is finished, or parked."""
     task = record.task
-    if task.process_state in FINAL:
+    if task.process_state in FINAL or task.is_parked:
         return None
-    complete_by = task.complete_by or task.due_at
-    if now < complete_by + policy.skew:
-        return Postponed(epoch=task.epoch, due_at=complete_by)
-    unsafe = _never_twice(record)
-    if unsafe is not None:
-        return _give_up(record, now, policy, f"{unsafe}: its outcome is unknown, and it must not run twice")
+    due = due_by(record, now - policy.skew)
+    if now < due + policy.skew:
+        return Postponed(epoch=task.epoch, due_at=due)
+    if task.decision is not None:
+        return DecisionDue(epoch=task.epoch, start_by=now + policy.start_within)
+    question = in_question(record)
+    if question is not None:
+        return _give_up(record, now, policy, question)
     waits = task.failure_count - policy.threshold
     if waits >= len(policy.extended_waits):
         reason = f"{_stuck_at(record)}: still overdue after {task.failure_count} recoveries"
@@ -49,15 +52,9 @@ def _give_up(record: TaskRecord, now: datetime, policy: SupervisionPolicy, reaso
     return GivenUp(
         epoch=record.task.epoch,
         reason=reason,
-        hold=record.task.direction is Direction.UNDO or _never_twice(record) is not None,
+        hold=record.task.direction is Direction.UNDO or in_question(record) is not None,
         start_by=now + policy.start_within,
     )
-
-
-def _never_twice(record: TaskRecord) -> str | None:
-    if record.task.direction is Direction.UNDO:
-        return None
-    return next((step.name for step in record.steps if step.never_twice), None)
 
 
 def _stuck_at(record: TaskRecord) -> str:

@@ -6,19 +6,24 @@ from dataclasses import replace
 from datetime import datetime
 from typing import assert_never
 
-from functions.pattern.definition import Workflow
-from functions.pattern.epochs import FINAL, announcement_sent, message_lost, moved, operated, supervised
+from functions.pattern.epochs import FINAL, announcement_sent, message_lost, moved
 from functions.pattern.events import (
     AnnouncementSent,
+    Cancelled,
     Claimed,
+    DecisionDue,
     Event,
+    FoundDone,
+    FoundNotDone,
     GivenUp,
     MessageLost,
     OperatorEvent,
+    Parked,
     Postponed,
     Recovered,
     RefusalReason,
     Refused,
+    Released,
     Resubmitted,
     SchedulerEvent,
     StepCompleted,
@@ -30,12 +35,14 @@ from functions.pattern.events import (
     UndoRequested,
 )
 from functions.pattern.identity import FIRST_EPOCH
+from functions.pattern.interventions import cancelled, operated, supervised
+from functions.pattern.parking import parked, released
 from functions.pattern.records import Order, StepRecord, Task, TaskRecord
 from functions.pattern.states import Direction, ProcessState, StepState
 from functions.pattern.steps import DONE, illegal, is_forged, step_changed
 
 
-def admit(order: Order, workflow: Workflow, *, pick_up_by: datetime) -> TaskRecord:
+def admit(order: Order, *, pick_up_by: datetime) -> TaskRecord:
     """Make the record of a new task: `Pending`, and due at the latest time for a Scheduler to claim it."""
     task = Task(
         order_id=order.task,
@@ -48,16 +55,16 @@ def admit(order: Order, workflow: Workflow, *, pick_up_by: datetime) -> TaskReco
         due_at=pick_up_by,
         updated_at=order.submitted_at,
     )
-    steps = tuple(
-        StepRecord(name=step.name, undo=step.undo, idempotent=step.idempotent, via=step.via)
-        for step in workflow.steps
+    return TaskRecord(
+        order=order, task=task, steps=tuple(StepRecord(shape=step) for step in order.shape.steps)
     )
-    return TaskRecord(order=order, task=task, steps=steps)
 
 
 def apply(record: TaskRecord, event: Event, now: datetime) -> TaskRecord | Refused:
     """Give the record after `event` (the same when it holds) or a refusal; raise `IllegalTransitionError`."""
     match event:
+        case Cancelled():
+            return cancelled(record, event, now)
         case MessageLost():
             return message_lost(record, event, now)
         case AnnouncementSent():
@@ -78,19 +85,33 @@ def _of_epoch(
             return _claim(record, event, now)
         case StepStarted() | StepSkipped() | StepCompleted() | StepFailed():
             return _step(record, event, now)
-        case Postponed() | Recovered() | GivenUp():
+        case Parked() | Postponed() | Recovered() | GivenUp() | DecisionDue() | Released():
             is_final = record.task.process_state in FINAL
-            return Refused(RefusalReason.FINISHED) if is_final else supervised(record, event, now)
-        case Resubmitted() | UndoRequested():
+            return Refused(RefusalReason.FINISHED) if is_final else _unfinished(record, event, now)
+        case Resubmitted() | UndoRequested() | FoundDone() | FoundNotDone():
             return operated(record, event, now)
         case _:
             assert_never(event)
+
+
+def _unfinished(record: TaskRecord, event: Parked | SupervisorEvent, now: datetime) -> TaskRecord | Refused:
+    match event:
+        case Parked():
+            return parked(record, event, now)
+        case Released():
+            return released(record, event, now)
+        case _ if record.task.is_parked:
+            return Refused(RefusalReason.PARKED)
+        case _:
+            return supervised(record, event, now)
 
 
 def _claim(record: TaskRecord, event: Claimed, now: datetime) -> TaskRecord | Refused:
     task = record.task
     if task.process_state in FINAL:
         return Refused(RefusalReason.FINISHED)
+    if task.is_parked:
+        return Refused(RefusalReason.PARKED)
     if task.process_state is ProcessState.PROCESSING:
         return record if task.locked_by == event.scheduler else Refused(RefusalReason.NOT_HOLDER)
     claimed = replace(task, process_state=ProcessState.PROCESSING, locked_by=event.scheduler)

@@ -13,7 +13,7 @@ from functools import partial
 from typing import assert_never
 
 from functions.agents.steps import carry_out
-from functions.pattern.definition import Workflow
+from functions.pattern.definition import Registry
 from functions.pattern.errors import PermanentError, TransientError, UnusableAnswerError, UnwritableError
 from functions.pattern.events import (
     Claimed,
@@ -26,11 +26,13 @@ from functions.pattern.events import (
 )
 from functions.pattern.folding import Follow
 from functions.pattern.identity import StartId, StepName
-from functions.pattern.planning import Runner, StepPlan, plan, started_by, taken_up
+from functions.pattern.planning import CannotStart, Runner, StepPlan, plan, started_by, taken_up
 from functions.pattern.ports import Agent, AgentCall, Ports
+from functions.pattern.readiness import Definitions
 from functions.pattern.records import TaskRecord
 from functions.pattern.states import Outcome, Way
 from functions.pattern.store_ports import Changed
+from functions.scheduler.calls import agent_call, agent_request
 from functions.scheduler.outcomes import StepAttempt
 from functions.scheduler.patience import again_until
 from functions.scheduler.progress import Progress, ended, progress_of
@@ -45,6 +47,7 @@ _NOT_OURS = frozenset(
         RefusalReason.STALE_EPOCH,
         RefusalReason.NOT_HOLDER,
         RefusalReason.FINISHED,
+        RefusalReason.PARKED,
         RefusalReason.NO_SUCH_TASK,
     }
 )
@@ -57,7 +60,7 @@ class ActivityRun:
         self,
         ports: Ports,
         agents: Mapping[str, Agent],
-        workflow: Workflow,
+        registry: Registry,
         runner: Runner,
         record: TaskRecord,
         *,
@@ -65,7 +68,7 @@ class ActivityRun:
     ) -> None:
         self._ports = ports
         self._agents = agents
-        self._workflow = workflow
+        self._registry = registry
         self._runner = runner
         self._task = record.order.task
         self._newest = record
@@ -75,6 +78,8 @@ class ActivityRun:
         #: became of the answer to the write.
         self._planned = set[StartId]()
         self._begun = set[StepName]()
+        #: Ready steps that can't be started; each is told of once.
+        self._unstartable = set[StepName]()
         self._steps = asyncio.TaskGroup()
 
     async def to_its_end(self, start_by: datetime) -> Progress:
@@ -104,10 +109,11 @@ class ActivityRun:
     async def _run_step(self, record: TaskRecord, attempt: StepAttempt) -> None:
         """Run one step, and begin what follows at once; whatever goes wrong is this step's only."""
         recorded: TaskRecord | None = None
-        with step_span(record, attempt.step, attempt.epoch) as span:
+        shape = record.step(attempt.step).shape
+        with step_span(record, shape, attempt.epoch) as span:
             outcome = Outcome.EXPIRED
             try:
-                match record.step(attempt.step.name).via:
+                match shape.via:
                     case Way.ACTIVITY:
                         outcome, recorded = await self._call(attempt, record)
                     case Way.QUEUE:
@@ -116,19 +122,19 @@ class ActivityRun:
                         assert_never(other)
             except TransientError as fault:
                 text = "task %s step %s: no known outcome, left to the Supervisor (%s)"
-                _log.warning(text, attempt.task, attempt.step.name, fault)
+                _log.warning(text, attempt.task, attempt.step, fault)
             except Exception:  # noqa: BLE001 - it ends in the step's recovery
                 text = "task %s step %s: a defect ended it, left to the Supervisor"
-                _log.exception(text, attempt.task, attempt.step.name)
+                _log.exception(text, attempt.task, attempt.step)
             span.set_attribute(Field.OUTCOME, outcome.value)
         if recorded is not None:
             self._begin(recorded)
 
     async def _call(self, attempt: StepAttempt, record: TaskRecord) -> tuple[Outcome, TaskRecord | None]:
-        call = attempt.call(record)
+        call = agent_call(self._registry, record, attempt.step)
         if self._ports.clock.now() >= call.complete_by:  # Durable runs a lost activity again after minutes
             raise TransientError("its complete-by time passed before it was called")
-        agent = self._agents[attempt.step.agent]
+        agent = self._agents[record.step(attempt.step).shape.agent]
         try:
             result = await carry_out(agent, record.task.direction, call)
         except UnusableAnswerError as unusable:
@@ -156,8 +162,8 @@ class ActivityRun:
             raise TransientError(f"it was done, but {fault}")
 
     async def _request(self, attempt: StepAttempt, record: TaskRecord) -> tuple[Outcome, TaskRecord | None]:
-        request = attempt.agent_request(record)
-        ask = partial(self._ports.agent_messages.ask, attempt.step.agent, request)
+        request = agent_request(self._registry, record, attempt.step)
+        ask = partial(self._ports.agent_messages.ask, record.step(attempt.step).shape.agent, request)
         try:
             await again_until(min(request.complete_by, self._runner.ends_at), ask, self._ports.clock)
         except PermanentError as refusal:
@@ -214,24 +220,24 @@ class ActivityRun:
 
     def _plan(self, record: TaskRecord, now: datetime, *, is_first: bool, may_share: bool) -> StepPlan:
         return plan(
-            self._workflow,
             record,
             self._runner,
             now,
-            is_needed=partial(self._is_needed, record),
+            look_at=partial(self._look_at, record),
             is_first=is_first,
             may_share=may_share,
         )
 
-    def _is_needed(self, record: TaskRecord, name: StepName) -> bool | None:
-        try:
-            return self._attempt(name).is_needed(record)
-        except Exception:  # noqa: BLE001 - whatever a definition's function raises
-            _log.exception("task %s step %s: its condition failed, so it is not started", self._task, name)
-            return None
+    def _look_at(self, record: TaskRecord, name: StepName) -> bool | CannotStart:
+        """Ask the definition that the record names: what was remembered may be another task of this id."""
+        look = Definitions(self._registry, record).look_at(name)
+        if isinstance(look, CannotStart) and name not in self._unstartable:
+            self._unstartable.add(name)
+            _log.warning("task %s: step %s is not started", self._task, name, exc_info=look.fault)
+        return look
 
     def _attempt(self, name: StepName) -> StepAttempt:
-        return StepAttempt(self._task, self._runner.epoch, self._workflow.step(name), self._workflow)
+        return StepAttempt(self._task, self._runner.epoch, name)
 
     def _start_by(self) -> datetime:
         return self._ports.clock.now() + self._runner.start_within

@@ -68,12 +68,8 @@ class RunSteps:
         if record is None:
             _log.warning("task %s: not in the state store, so nothing is run", task)
             return ended(RefusalReason.NO_SUCH_TASK)
-        workflow = self._registry.find(record.order.workflow)
-        if workflow is None:
-            _log.error("task %s: workflow '%s' is not registered", task, record.order.workflow)
-            return ended("its workflow is not registered")
         with run_steps_span(record, epoch):
-            run = ActivityRun(self._ports, self._agents, workflow, runner, record, share=given["share"])
+            run = ActivityRun(self._ports, self._agents, self._registry, runner, record, share=given["share"])
             return await run.to_its_end(give_up_at)
 
     def _runner(self, task: TaskId, epoch: Epoch, number: int) -> Runner:

@@ -7,7 +7,6 @@ from datetime import timedelta
 from functools import partial
 
 from functions.messages.reading import MessageReader
-from functions.pattern.definition import Registry, Workflow
 from functions.pattern.errors import UnwritableError
 from functions.pattern.events import Refused
 from functions.pattern.messages import (
@@ -53,9 +52,8 @@ class ReplyTaker:
     It is recorded before the Scheduler is woken: after a crash between the two, it is redelivered.
     """
 
-    def __init__(self, ports: Ports, registry: Registry, limits: RunLimits) -> None:
+    def __init__(self, ports: Ports, limits: RunLimits) -> None:
         self._ports = ports
-        self._registry = registry
         self._limits = limits
         self._reader = MessageReader(AgentReply, AGENT_REPLIES_QUEUE, ports.rejected, reason="not a reply")
 
@@ -76,16 +74,11 @@ class ReplyTaker:
         record = await self._record_of(reply)
         if record is None or reply.step not in {step.name for step in record.steps}:
             return None
-        workflow = self._registry.find(record.order.workflow)
-        if workflow is None:
-            raise LookupError(
-                f"task {reply.task_id}: its workflow '{record.order.workflow}' is not registered"
-            )
-        recorded = await self._change(reply, record, workflow)
+        recorded = await self._change(reply, record)
         if recorded is None:
             return None
         # Nothing follows within the change: what is ready is run where its Scheduler says.
-        ready = len(ready_steps(workflow, recorded))
+        ready = len(ready_steps(recorded))
         return progress_of(recorded, reply.epoch, ready=ready, at_once=self._limits.at_once)
 
     async def _record_of(self, reply: AgentReply) -> TaskRecord | None:
@@ -96,8 +89,8 @@ class ReplyTaker:
             record = None if stored is None else stored.record
         return None if record is None or record.task.epoch < reply.epoch else record
 
-    async def _change(self, reply: AgentReply, record: TaskRecord, workflow: Workflow) -> TaskRecord | None:
-        attempt = StepAttempt(reply.task_id, reply.epoch, workflow.step(reply.step), workflow)
+    async def _change(self, reply: AgentReply, record: TaskRecord) -> TaskRecord | None:
+        attempt = StepAttempt(reply.task_id, reply.epoch, reply.step)
         start_by = self._ports.clock.now() + timedelta(seconds=self._limits.start_within)
         if reply.outcome is Outcome.COMPLETED:
             event = attempt.completed(reply.result, start_by, reply.token)

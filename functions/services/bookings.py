@@ -10,11 +10,10 @@ from fastapi import APIRouter, Body, Path, Response
 from pydantic import BaseModel
 
 from functions.pattern.definition import Json
-from functions.pattern.identity import TASK_ID_PATTERN
-from functions.services.resources import Resources
+from functions.services.resources import RESOURCE_ID_PATTERN, Resources
 from functions.web.problems import ProblemError
 
-ResourceId = Annotated[str, Path(pattern=TASK_ID_PATTERN)]
+ResourceId = Annotated[str, Path(pattern=RESOURCE_ID_PATTERN)]
 
 
 def add_booking_routes[Order: BaseModel](
@@ -34,7 +33,7 @@ def add_booking_routes[Order: BaseModel](
 
     @router.get("/{resource_id}")
     async def get(resource_id: ResourceId) -> Json:
-        """Show the booking, even when it is undone."""
+        """Show the booking, even when it is undone; by a task's id alone, the one that it made last."""
         found = await bookings.find(resource_id)
         if found is None:
             raise ProblemError(HTTPStatus.NOT_FOUND, "There is no such resource.")

@@ -11,11 +11,11 @@ from typing import assert_never
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from functions.pattern.identity import TASK_ID_PATTERN
 from functions.services.faults import CallFault, Fault, Faults
+from functions.services.resources import RESOURCE_ID_PATTERN
 from functions.services.service import SERVICES_PATH
 
-_RESOURCE = re.compile(rf"{SERVICES_PATH}/(?P<service>[^/]+)/(?P<id>{TASK_ID_PATTERN.strip('^$')})")
+_RESOURCE = re.compile(rf"{SERVICES_PATH}/(?P<service>[^/]+)/(?P<id>{RESOURCE_ID_PATTERN.strip('^$')})")
 
 
 class FaultyCalls:
@@ -42,7 +42,8 @@ class FaultyCalls:
         called = _RESOURCE.fullmatch(scope["path"]) if scope["type"] == "http" else None
         if called is None or called["service"] not in self._services:
             return None
-        return await self._faults.take(called["service"], called["id"], scope["method"])
+        # Faults are set by a task's id alone: its birth is known only once it is admitted.
+        return await self._faults.take(called["service"], called["id"].partition(".")[0], scope["method"])
 
     async def _fail(self, fault: Fault, scope: Scope, receive: Receive, send: Send) -> None:
         match fault.kind:

@@ -8,16 +8,23 @@ from http import HTTPStatus
 from typing import Any
 
 from azure.core import MatchConditions
-from azure.core.exceptions import ResourceExistsError, ResourceModifiedError, ResourceNotFoundError
+from azure.core.exceptions import ResourceExistsError, ResourceModifiedError
 from azure.data.tables import UpdateMode
 from azure.data.tables.aio import TableClient
 
 from functions.pattern.definition import Json
+from functions.pattern.identity import TASK_ID_PATTERN
 from functions.pattern.ports import Clock
+
+#: What a resource's id may look like: a task's id and its birth, or any id that is no task's.
+RESOURCE_ID_PATTERN = rf"^{TASK_ID_PATTERN.strip('^$')}(\.[0-9a-f]{{8}})?$"
 
 
 class Resources:
-    """Stores resources as JSON objects in a table; one that is undone stays as a tombstone."""
+    """Stores resources as JSON objects in a table; one that is undone stays as a tombstone.
+
+    Those of one task's id, which differ in its birth, lie in one partition.
+    """
 
     def __init__(self, table: TableClient, clock: Clock) -> None:
         self._table = table
@@ -53,14 +60,19 @@ class Resources:
         await self._table.upsert_entity(tombstone, mode=UpdateMode.MERGE)
 
     async def find(self, resource_id: str) -> Json | None:
-        """Read the resource, with `undone_at` (UTC, or None); None if it never existed."""
-        try:
-            row = await self._table.get_entity(resource_id, resource_id)
-        except ResourceNotFoundError:
+        """Read the resource, with `undone_at` (UTC, or None); None if it never existed.
+
+        An id without birth finds the one of that id that was changed last.
+        """
+        key, has_birth = _key(resource_id), "." in resource_id
+        query = "PartitionKey eq @PartitionKey" + (" and RowKey eq @RowKey" if has_birth else "")
+        rows = [row async for row in self._table.query_entities(query, parameters=key)]
+        row = max(rows, key=lambda row: str(row.metadata["timestamp"]), default=None)
+        if row is None:
             return None
         content: dict[str, Any] = json.loads(row.get("content", "{}"))
         return content | {"undone_at": row.get("undone_at")}
 
 
 def _key(resource_id: str) -> dict[str, str]:
-    return {"PartitionKey": resource_id, "RowKey": resource_id}
+    return {"PartitionKey": resource_id.partition(".")[0], "RowKey": resource_id}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, is_dataclass, replace
 from datetime import datetime
 from enum import StrEnum
 from functools import partial
@@ -16,6 +16,7 @@ from pydantic import TypeAdapter
 from functions.pattern.announcements import Announcement
 from functions.pattern.breaker import BreakerRecord
 from functions.pattern.errors import UnreadableError
+from functions.pattern.identity import TaskId
 from functions.pattern.records import (
     EpochRecord,
     LostMessage,
@@ -24,6 +25,7 @@ from functions.pattern.records import (
     Task,
     TaskRecord,
 )
+from functions.pattern.shape import Shape, read_shape
 from functions.pattern.texts import bounded
 from functions.store.keys import index_row, outbox_row, task_row
 
@@ -75,17 +77,18 @@ class _ColumnType:
 class RowCodec[RecordT]:
     """Maps a dataclass to columns: the field `started_at` is `StartedAt`, unless `names` says otherwise.
 
-    Enums are stored as text, tuples of dataclasses as JSON; None or an empty tuple is no column, as rows are
-    replaced whole.
-    The field `in_key` is part of the row key and has no column.
+    Enums are stored as text, dataclasses and tuples of them as JSON; None or an empty tuple is no column, as
+    rows are replaced whole.
+    The field `elsewhere` has no column: whoever reads the row knows it already.
     """
 
-    def __init__(self, kind: type[RecordT], names: Mapping[str, str], *, in_key: str | None = None) -> None:
+    def __init__(
+        self, kind: type[RecordT], names: Mapping[str, str], *, elsewhere: str | None = None
+    ) -> None:
         hints = get_type_hints(kind)
         self._kind = kind
-        self._in_key = in_key
         self._columns = {
-            name: names.get(name) or name.title().replace("_", "") for name in hints if name != in_key
+            name: names.get(name) or name.title().replace("_", "") for name in hints if name != elsewhere
         }
         self._values = attrgetter(*self._columns)
         types = {name: _column_type(hints[name]) for name in self._columns}
@@ -107,14 +110,14 @@ class RowCodec[RecordT]:
         entity["SchemaVersion"] = 1
         return entity
 
-    def decode(self, entity: Mapping[str, Any]) -> RecordT:
+    def decode(self, entity: Mapping[str, Any], **elsewhere: Any) -> RecordT:
         """Read a record. Raises `UnreadableError` when a column is missing, or has what nobody knows."""
         try:
-            return self._decoded(entity)
+            return self._decoded(entity, elsewhere)
         except Exception as error:
             raise unreadable(entity, error) from error
 
-    def _decoded(self, entity: Mapping[str, Any]) -> RecordT:
+    def _decoded(self, entity: Mapping[str, Any], elsewhere: Mapping[str, Any]) -> RecordT:
         values = {name: entity.get(column) for name, column in self._columns.items()}
         types = tuple(map(type, values.values()))
         if types not in self._valid:
@@ -125,9 +128,7 @@ class RowCodec[RecordT]:
                 values[name] = read(values[name])
         for name in self._tuples:
             values[name] = values[name] or ()
-        if self._in_key is not None:
-            values[self._in_key] = entity["RowKey"].partition("|")[0]
-        return self._kind(**values)
+        return self._kind(**values, **elsewhere)
 
     def _check(self, values: Mapping[str, Any]) -> None:
         for (name, value), expected in zip(values.items(), self._types, strict=True):
@@ -149,6 +150,11 @@ def _column_type(hint: Any) -> _ColumnType:
         )
     if issubclass(hint, StrEnum):
         return _ColumnType((str,), str, hint)
+    if hint is Shape:
+        return _ColumnType((bytes,), attrgetter("written"), read_shape)
+    if is_dataclass(hint):
+        adapter = TypeAdapter(hint)
+        return _ColumnType((bytes,), partial(adapter.dump_json, exclude_none=True), adapter.validate_json)
     if hint in {str, int, bool, bytes, datetime}:
         return _ColumnType((hint,))
     raise TypeError(f"a table has no column for {hint}")
@@ -171,14 +177,17 @@ _PARTS: Mapping[str, type] = {
     "epoch": EpochRecord,
     "lost": LostMessage,
 }
+#: An order's task is in its row key, and a step's shape is a part of the order's.
+_ELSEWHERE: Mapping[type, str] = {Order: "task", StepRecord: "shape"}
 _CODECS: Mapping[type, RowCodec[Any]] = {
-    kind: RowCodec(kind, _NAMES, in_key="task" if kind is Order else None) for kind in _PARTS.values()
+    kind: RowCodec(kind, _NAMES, elsewhere=_ELSEWHERE.get(kind)) for kind in _PARTS.values()
 }
 
 
 def entity(row_key: str, record: Order | Task | StepRecord | EpochRecord | LostMessage) -> Entity:
     """Make the row of a part of a task's record."""
-    return _CODECS[type(record)].encode(row_key, record)
+    row = _CODECS[type(record)].encode(row_key, record)
+    return row | {"Name": record.name} if isinstance(record, StepRecord) else row
 
 
 def task_entity(task: Task, writes: Sequence[str]) -> Entity:
@@ -203,6 +212,7 @@ def index_entity(record: TaskRecord) -> Entity:
         "RowKey": index_row(record.task),
         "OrderID": record.task.order_id,
         "Workflow": record.order.workflow,
+        "WorkflowVersion": record.order.workflow_version,
         "ProcessState": str(record.task.process_state),
         "SubmittedAt": record.order.submitted_at,
     }
@@ -224,17 +234,26 @@ def announcement_of(row: Mapping[str, Any]) -> Announcement:
 
 def record_of(rows: Iterable[Mapping[str, Any]]) -> TaskRecord:
     """Read one task's record from its rows, which come sorted by row key. Raises `ValueError`."""
-    parts: dict[str, list[Any]] = {part: [] for part in _PARTS}
+    parts: dict[str, list[Mapping[str, Any]]] = {part: [] for part in _PARTS}
     for row in rows:
         part = row["RowKey"].split("|")[1]
         if part in _PARTS:  # others were written by a later version, for itself
-            parts[part].append(_CODECS[_PARTS[part]].decode(row))
+            parts[part].append(row)
     if not parts["order"] or not parts["task"]:
         raise ValueError("the rows of a task lack its order or its state")
+    task, order = task_of(parts["task"][0]), _order_of(parts["order"][0])
+    if [row["Name"] for row in parts["step"]] != [step.name for step in order.shape.steps]:
+        raise ValueError(f"task {task.order_id} has other steps than its order says")
+    steps = zip(parts["step"], order.shape.steps, strict=True)
     return TaskRecord(
-        order=parts["order"][0],
-        task=parts["task"][0],
-        steps=tuple(parts["step"]),
-        history=tuple(parts["epoch"]),
-        lost=tuple(parts["lost"]),
+        order=order,
+        task=task,
+        steps=tuple(_CODECS[StepRecord].decode(row, shape=shape) for row, shape in steps),
+        history=tuple(map(_CODECS[EpochRecord].decode, parts["epoch"])),
+        lost=tuple(map(_CODECS[LostMessage].decode, parts["lost"])),
     )
+
+
+def _order_of(row: Mapping[str, Any]) -> Order:
+    order: Order = _CODECS[Order].decode(row, task=TaskId(row["RowKey"].partition("|")[0]))
+    return order

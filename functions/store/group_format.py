@@ -19,7 +19,7 @@ from pydantic_core import PydanticSerializationError, to_json
 #: A row as it is written: property names and their values.
 Row = Mapping[str, Any]
 
-OperationKind = Literal["create", "update", "upsert", "touch", "delete"]
+OperationKind = Literal["create", "update", "upsert", "delete"]
 
 # No line within a part can begin with a boundary: each part's content is one line of JSON in ASCII, and keys
 # are quoted. So these need not be random. (Azurite wants the names to begin like this.)
@@ -47,7 +47,6 @@ _METHODS: Mapping[OperationKind, str] = {
     "create": "POST",
     "update": "PUT",
     "upsert": "PUT",
-    "touch": "PATCH",
     "delete": "DELETE",
 }
 _UNCONDITIONAL = frozenset({"create", "upsert"})
@@ -57,7 +56,7 @@ _INT32 = range(-(2**31), 2**31)
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """One row's change: `update` replaces the row, and `touch` only needs it. `etag` guards it (`*`: any)."""
+    """One row's change: `update` and `upsert` replace the row. `etag` guards it (`*`: any)."""
 
     kind: OperationKind
     entity: Row

@@ -25,12 +25,20 @@ from functions.store.connect import table_faults
 from functions.store.entities import index_entity, readable, task_entity, task_of
 from functions.store.entity_groups import EntityGroups
 from functions.store.group_format import Operation
-from functions.store.keys import index_range, index_row, index_time, shard_key, shard_of, task_row
+from functions.store.keys import (
+    index_range,
+    index_row,
+    index_time,
+    parked_range,
+    shard_key,
+    shard_of,
+    task_row,
+)
 from functions.store.pages import KEYS_BETWEEN, Page, read_page
 from functions.store.transactions import Committed, ShardWriter, Transaction
 
 #: All that is read of a row; of a task's own row, its id.
-_COLUMNS = ["RowKey", "OrderID", "Workflow", "ProcessState", "SubmittedAt"]
+_COLUMNS = ["RowKey", "OrderID", "Workflow", "WorkflowVersion", "ProcessState", "SubmittedAt"]
 
 #: A request looks at so many rows at most, and a task has a dozen (Table Storage gives up after 5 seconds).
 _MOST_REQUESTS = 5
@@ -66,6 +74,16 @@ class TableTaskIndex:
         Raises `TransientError`, and `ValueError` when `after` is no continuation.
         """
         first, end = index_range(index, since, until)
+        keys = {"partition": shard_key(shard), "first": first, "end": end}
+        page = await self._read(KEYS_BETWEEN, keys, after, most)
+        entries, damaged = readable(_entry, page.rows)
+        return IndexPage(entries, page.continuation, damaged)
+
+    async def parked(
+        self, workflow: str, version: int, shard: int, *, after: str | None, most: int
+    ) -> IndexPage:
+        """Read a page of the tasks of one shard that wait for a version of a workflow."""
+        first, end = parked_range(workflow, version)
         keys = {"partition": shard_key(shard), "first": first, "end": end}
         page = await self._read(KEYS_BETWEEN, keys, after, most)
         entries, damaged = readable(_entry, page.rows)
@@ -155,8 +173,11 @@ def _removal(row: IndexRow) -> Operation:
 
 
 def _entry(row: Mapping[str, Any]) -> IndexEntry:
-    at, submitted_at, workflow = index_time(row["RowKey"]), row["SubmittedAt"], row["Workflow"]
-    if not isinstance(submitted_at, datetime) or at.tzinfo is None or not isinstance(workflow, str):
+    submitted_at, workflow, version = row["SubmittedAt"], row["Workflow"], row["WorkflowVersion"]
+    is_parked = row["RowKey"].startswith(Index.PARKED)
+    at = submitted_at if is_parked else index_time(row["RowKey"])
+    is_right = isinstance(submitted_at, datetime) and isinstance(workflow, str) and isinstance(version, int)
+    if not is_right or at.tzinfo is None:
         raise ValueError("its key or a column has not what an index row has")
     return IndexEntry(
         task=TaskId(row["OrderID"]),
@@ -164,6 +185,7 @@ def _entry(row: Mapping[str, Any]) -> IndexEntry:
         workflow=workflow,
         state=ProcessState(row["ProcessState"]),
         submitted_at=submitted_at,
+        version=version,
     )
 
 

@@ -71,6 +71,8 @@ def rows_of(task: TaskId) -> tuple[str, str]:
 
 def index_row(task: Task) -> str:
     """Give the row key of the one index row that a task has in its state."""
+    if task.is_parked:
+        return f"{Index.PARKED}|{task.parked_for}|{task.order_id}"
     if task.finished_at is None:
         return index_key(Index.DUE, task.due_at, task.order_id)
     index = Index.ERROR if task.process_state is ProcessState.ERROR else Index.DONE
@@ -91,12 +93,23 @@ def index_time(key: str) -> datetime:
 
 
 def index_range(index: Index, since: datetime | None, until: datetime | None) -> tuple[str, str]:
-    """Give the keys between which an index's entries lie from `since` up to `until` (excluded)."""
+    """Give the keys between which an index's entries lie from `since` up to `until` (excluded).
+
+    Those of parked tasks are in no order of time: all of them are meant.
+    """
+    if index is Index.PARKED:
+        return f"{index}|", f"{index}}}"
     if index.latest_first:
         first = "" if until is None else _latest_first(until - _MICROSECOND)
         return f"{index}|{first}", f"{index}}}" if since is None else f"{index}|{_latest_first(since)}}}"
     first = "" if since is None else sortable(since)
     return f"{index}|{first}", f"{index}}}" if until is None else f"{index}|{sortable(until)}"
+
+
+def parked_range(workflow: str, version: int) -> tuple[str, str]:
+    """Give the keys between which the tasks lie that wait for a version of a workflow."""
+    waiting_for = f"{Index.PARKED}|{workflow}|{version}"
+    return f"{waiting_for}|", f"{waiting_for}}}"
 
 
 def outbox_row(announcement: Announcement) -> str:

@@ -12,7 +12,7 @@ TASKS_TABLE = "Tasks"
 REJECTED_TABLE = "Rejected"
 
 #: The number of the row format; a change that makes rows unreadable for the version before makes it one more.
-ROW_FORMAT = 3
+ROW_FORMAT = 4
 
 
 def prepare_tables(service: TableServiceClient, names: tuple[str, ...], *, shards: int) -> None:

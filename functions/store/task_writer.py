@@ -13,7 +13,7 @@ from typing import Protocol
 
 from functions.pattern.errors import IllegalTransitionError, TransientError
 from functions.pattern.events import Event, Refused
-from functions.pattern.folding import Answer, Told, fold
+from functions.pattern.folding import Answer, Complete, Told, fold
 from functions.pattern.identity import TaskId
 from functions.pattern.ports import Clock
 from functions.pattern.store_ports import Stored
@@ -55,11 +55,18 @@ class TaskWriter:
     """Writes what tasks are told. A line exists only as long as somebody waits in it."""
 
     def __init__(
-        self, rows: Rows, *, clock: Clock, new_id: Callable[[], str], random: Random | None = None
+        self,
+        rows: Rows,
+        *,
+        clock: Clock,
+        new_id: Callable[[], str],
+        complete: Complete = lambda record: record,
+        random: Random | None = None,
     ) -> None:
         self._rows = rows
         self._clock = clock
         self._new_id = new_id
+        self._complete = complete
         self._random = random or SystemRandom()
         self._remembered = RememberedTasks()
         self._lines: dict[TaskId, EventLine] = {}
@@ -191,7 +198,8 @@ class TaskWriter:
     async def _write(self, line: EventLine, base: Stored) -> bool:
         events, last = line.batch(), line.last
         try:
-            folded = fold(base.record, [event.told for event in events], self._clock.now())
+            told = [event.told for event in events]
+            folded = fold(base.record, told, self._clock.now(), self._complete)
             if not folded.changes:
                 line.unchanged(events, folded.answers)
                 return True

@@ -9,10 +9,10 @@ from datetime import timedelta
 
 from pydantic import ValidationError
 
-from functions.pattern.definition import Registry
+from functions.pattern.definition import Registry, Workflow
 from functions.pattern.errors import PayloadTooLargeError, UnwritableError
-from functions.pattern.identity import FIRST_EPOCH
-from functions.pattern.messages import SUBMISSIONS_QUEUE, SubmissionMessage, order_of
+from functions.pattern.identity import FIRST_EPOCH, new_birth
+from functions.pattern.messages import SUBMISSIONS_QUEUE, SubmissionMessage, order_of, put_back_for
 from functions.pattern.ports import Ports, Schedulers
 from functions.pattern.records import TaskRecord
 from functions.pattern.states import ProcessState
@@ -44,10 +44,16 @@ class Intake:
     async def take(self, message_id: str, body: bytes, schedulers: Schedulers) -> None:
         """Record the order and start its Scheduler; a message that can't be used is recorded as rejected.
 
-        A redelivered message starts the Scheduler at most. Raises only when a service fails.
+        One whose workflow's version is not deployed here comes again later: another host may have it, or this
+        one soon. A redelivered message starts the Scheduler at most. Raises only when a service fails.
         """
         try:
-            stored = await self._record(body)
+            message = self._read(body)
+            workflow = self._registry.find(message.workflow, message.version)
+            if workflow is None:
+                await self._put_back(message)
+                return
+            stored = await self._record(message, workflow)
         except _RejectedError as rejection:
             _log.warning("message %s rejected: %s", message_id, rejection)
             await self._ports.rejected.reject(SUBMISSIONS_QUEUE, message_id, body, str(rejection))
@@ -57,8 +63,17 @@ class Intake:
             # Later epochs are asked for by their own message.
             await schedulers.start(task.order_id, task.epoch, stored.record.queued)
 
-    async def _record(self, body: bytes) -> Stored:
-        record = self._task_record(body)
+    async def _put_back(self, message: SubmissionMessage) -> None:
+        version = "" if message.version is None else f" of version {message.version}"
+        delay = put_back_for(message.put_back)
+        if delay is None:
+            raise _RejectedError(f"workflow: no '{message.workflow}'{version} was deployed for a day")
+        _log.warning("task %s waits: no '%s'%s is deployed here", message.task_id, message.workflow, version)
+        returned = message.model_copy(update={"put_back": message.put_back + 1})
+        await self._ports.submissions.put_back(returned, self._ports.clock.now() + delay)
+
+    async def _record(self, message: SubmissionMessage, workflow: Workflow) -> Stored:
+        record = self._task_record(message, workflow)
         try:
             admitted = await self._ports.store.admit(record)
         except UnwritableError as error:
@@ -67,22 +82,22 @@ class Intake:
             raise _RejectedError(f"another order is known as {record.order.task}")
         return admitted.stored
 
-    def _task_record(self, body: bytes) -> TaskRecord:
+    def _read(self, body: bytes) -> SubmissionMessage:
         try:
             message = SubmissionMessage.model_validate_json(body)
         except ValidationError as error:
             raise _RejectedError(_reason(error)) from None
         if message.reply_to is not None and message.reply_to not in self._reply_queues:
             raise _RejectedError("reply_to: not a queue that replies may go to")
-        workflow = self._registry.find(message.workflow)
-        if workflow is None:
-            raise _RejectedError("workflow: no such workflow")
+        return message
+
+    def _task_record(self, message: SubmissionMessage, workflow: Workflow) -> TaskRecord:
         try:
-            order = order_of(message, workflow)
+            order = order_of(message, workflow, new_birth(self._ports.new_id()))
         except (ValidationError, PayloadTooLargeError) as error:
             raise _RejectedError(_reason(error)) from None
         order = replace(order, traceparent=current_traceparent())
-        return admit(order, workflow, pick_up_by=self._ports.clock.now() + self._pick_up_within)
+        return admit(order, pick_up_by=self._ports.clock.now() + self._pick_up_within)
 
 
 def _reason(error: ValidationError | PayloadTooLargeError) -> str:

@@ -13,13 +13,15 @@ from datetime import datetime
 from functools import partial
 from typing import assert_never
 
+from functions.pattern.definition import Registry
 from functions.pattern.errors import TransientError
 from functions.pattern.events import (
+    DecisionDue,
     GivenUp,
+    Judgement,
     Postponed,
     Recovered,
     Refused,
-    SupervisorEvent,
 )
 from functions.pattern.ports import Ports
 from functions.pattern.shared_rows import Chore
@@ -29,6 +31,7 @@ from functions.pattern.waiting import within
 from functions.supervisor.course import Course
 from functions.supervisor.damage import Damage
 from functions.supervisor.leftovers import Leftovers
+from functions.supervisor.releases import Releases
 from functions.supervisor.sweeping import SweepReport, for_each
 from functions.telemetry.instruments import OVERDUE, SWEEP_DURATION
 from functions.telemetry.spans import current_traceparent
@@ -42,7 +45,7 @@ _PAGES = 5
 _SHARDS_AT_ONCE = 4
 _TASKS_AT_ONCE = 10
 #: What an intervention is called in traces.
-_NAMES = {Recovered: "recover", GivenUp: "give up"}
+_NAMES = {Recovered: "recover", GivenUp: "give up", DecisionDue: "end as decided"}
 #: Seconds after which a sweep is cut short; the host would end it after five minutes, with the process.
 _LONGEST = 120
 #: Seconds that one task may take: a page of them has to fit into a sweep, or none would get beyond it.
@@ -52,10 +55,13 @@ _LONGEST_LOOK = 10
 class Sweep:
     """One Supervisor's sweeps; `instance` names it in the heartbeat."""
 
-    def __init__(self, ports: Ports, policy: SupervisionPolicy, instance: str, damage: Damage) -> None:
+    def __init__(
+        self, ports: Ports, policy: SupervisionPolicy, registry: Registry, instance: str, damage: Damage
+    ) -> None:
         self._ports = ports
         self._policy = policy
         self._instance = instance
+        self._releases = Releases(ports, registry, policy.start_within)
         self._damage = damage
 
     async def run(self) -> SweepReport:
@@ -93,8 +99,16 @@ class Sweep:
     async def _sweep_shard(
         self, report: SweepReport, course: Course, leftovers: Leftovers, shard: int
     ) -> None:
-        """Look at a shard's tasks and send what is left over; neither waits for the other."""
-        await asyncio.gather(self._look_at_due(report, course, shard), leftovers.send(shard))
+        """Look at a shard's due and parked tasks, and send what is left over; none waits for the others."""
+        await asyncio.gather(
+            self._look_at_due(report, course, shard),
+            self._look_at_parked(report, shard),
+            leftovers.send(shard),
+        )
+
+    async def _look_at_parked(self, report: SweepReport, shard: int) -> None:
+        with report.surviving(f"shard {shard}: its parked tasks"):
+            await self._releases.look(shard, report)
 
     async def _look_at_due(self, report: SweepReport, course: Course, shard: int) -> None:
         until, after = self._ports.clock.now() - self._policy.skew, course.begin(shard)
@@ -134,7 +148,7 @@ class Sweep:
             return
         await self._act(report, stored, event)
 
-    async def _act(self, report: SweepReport, stored: Stored, event: SupervisorEvent) -> None:
+    async def _act(self, report: SweepReport, stored: Stored, event: Judgement) -> None:
         if not isinstance(event, Postponed):
             report.overdue += 1
             overdue = self._ports.clock.now() - (stored.record.task.complete_by or stored.record.task.due_at)
@@ -149,10 +163,12 @@ class Sweep:
                 report.recovered += 1
             case GivenUp():
                 report.given_up += 1
+            case DecisionDue():
+                report.ended_as_decided += 1
             case _:
                 assert_never(event)
 
-    async def _decide(self, stored: Stored, event: SupervisorEvent) -> Changed | Refused:
+    async def _decide(self, stored: Stored, event: Judgement) -> Changed | Refused:
         """Write the decision; what follows an intervention is linked to the span in which it was made."""
         task, change = stored.record.order.task, self._ports.store.change
         if isinstance(event, Postponed):

@@ -82,7 +82,8 @@ class Report:
 class SweepReport(Report):
     """What one sweep found and did. `oldest_overdue` is in seconds.
 
-    The `overdue` tasks are `recovered`, `given_up`, or `overtaken` by another writer, others `postponed`.
+    The `overdue` tasks are `recovered`, `given_up`, `ended_as_decided` after a wait, or `overtaken` by
+    another writer, others `postponed`; of the parked ones, some are `released`.
     `stale` index entries led to no task under way; `sent` and `dropped` are announcements left over.
     """
 
@@ -91,7 +92,9 @@ class SweepReport(Report):
     overdue: int = 0
     recovered: int = 0
     given_up: int = 0
+    ended_as_decided: int = 0
     overtaken: int = 0
+    released: int = 0
     stale: int = 0
     sent: int = 0
     dropped: int = 0

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
-from functions.pattern.definition import Registry
 from functions.pattern.records import StepRecord, TaskRecord
 from functions.pattern.states import Direction, EpochEnd, Outcome, ProcessState, StepState
 from functions.pattern.store_ports import ChangeAnnouncer
@@ -23,9 +22,8 @@ _DONE = frozenset({StepState.COMPLETED, StepState.UNDONE})
 class CountedChanges:
     """Counts each change, then has it announced. A crash between record and count loses the count."""
 
-    def __init__(self, announcer: ChangeAnnouncer, registry: Registry) -> None:
+    def __init__(self, announcer: ChangeAnnouncer) -> None:
         self._announcer = announcer
-        self._registry = registry
 
     async def announce(self, before: TaskRecord | None, after: TaskRecord) -> None:
         """Count the change from `before` to `after`, and announce it."""
@@ -33,25 +31,22 @@ class CountedChanges:
             instruments.SUBMITTED.add(1, {Field.WORKFLOW: after.order.workflow})
         else:
             _count_task(before, after)
-            self._count_steps(before, after)
+            _count_steps(before, after)
         await self._announcer.announce(before, after)
 
-    def _count_steps(self, before: TaskRecord, after: TaskRecord) -> None:
-        workflow = self._registry.find(after.order.workflow)
-        # Another version of the workflow may have had other steps.
-        definitions = {} if workflow is None else {step.name: step for step in workflow.steps}
-        for old, new in zip(before.steps, after.steps, strict=True):
-            outcome = _outcome(old, new, before, after)
-            step = definitions.get(old.name)
-            if outcome is None or step is None or old.complete_by is None:
-                continue
-            begun_at = old.complete_by - timedelta(seconds=step.complete_within)
-            facts: Facts = {
-                Field.AGENT: step.agent,
-                Field.OUTCOME: outcome.value,
-                Field.DIRECTION: _UNDER_WAY[old.state].value,
-            }
-            instruments.STEP_DURATION.record(_seconds(begun_at, after.task.updated_at), attributes(facts))
+
+def _count_steps(before: TaskRecord, after: TaskRecord) -> None:
+    for old, new in zip(before.steps, after.steps, strict=True):
+        outcome = _outcome(old, new, before, after)
+        if outcome is None or old.complete_by is None:
+            continue
+        begun_at = old.complete_by - timedelta(seconds=old.shape.complete_within)
+        facts: Facts = {
+            Field.AGENT: old.shape.agent,
+            Field.OUTCOME: outcome.value,
+            Field.DIRECTION: _UNDER_WAY[old.state].value,
+        }
+        instruments.STEP_DURATION.record(_seconds(begun_at, after.task.updated_at), attributes(facts))
 
 
 def _count_task(before: TaskRecord, after: TaskRecord) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
+from datetime import datetime
 
 import azure.functions as func
 from opentelemetry.context import Context, attach, create_key, detach, get_value, set_value
@@ -11,7 +12,6 @@ from opentelemetry.trace import Span, SpanKind
 
 from functions.pattern.messages import SubmissionMessage
 from functions.pattern.ports import Submissions
-from functions.pattern.records import Order
 from functions.telemetry.fields import Field
 from functions.telemetry.spans import TRACEPARENT, context_of, current_traceparent, links_to, span
 
@@ -30,17 +30,21 @@ class SubmissionSpans:
     def __init__(self, submissions: Submissions) -> None:
         self._submissions = submissions
 
-    async def submit(self, message: SubmissionMessage, order: Order) -> None:
+    async def submit(self, message: SubmissionMessage) -> None:
         """Hand the order over within its caller's trace, or, as one of a batch, in a trace of its own."""
         separately = get_value(_SEPARATELY) is not None
         with span(
             "submit",
-            {Field.TASK: order.task, Field.WORKFLOW: order.workflow},
+            {Field.TASK: message.task_id, Field.WORKFLOW: message.workflow},
             kind=SpanKind.PRODUCER,
             parent=Context() if separately else None,
             links=links_to(current_traceparent()) if separately else (),
         ):
-            await self._submissions.submit(message, order)
+            await self._submissions.submit(message)
+
+    async def put_back(self, message: SubmissionMessage, not_before: datetime) -> None:
+        """Put a message back, within the trace in which it came."""
+        await self._submissions.put_back(message, not_before)
 
 
 @contextmanager

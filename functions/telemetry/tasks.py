@@ -11,9 +11,9 @@ from contextlib import AbstractContextManager
 from opentelemetry.context import Context
 from opentelemetry.trace import Span
 
-from functions.pattern.definition import Step
 from functions.pattern.identity import Epoch
 from functions.pattern.records import TaskRecord
+from functions.pattern.shape import StepShape
 from functions.telemetry.fields import Facts, Field
 from functions.telemetry.spans import context_of, links_to, span
 
@@ -23,7 +23,7 @@ def run_steps_span(record: TaskRecord, epoch: Epoch) -> AbstractContextManager[S
     return _epoch_span("run_steps", record, epoch, {})
 
 
-def step_span(record: TaskRecord, step: Step, epoch: Epoch) -> AbstractContextManager[Span]:
+def step_span(record: TaskRecord, step: StepShape, epoch: Epoch) -> AbstractContextManager[Span]:
     """Follow an attempt at a step in `epoch`."""
     facts: Facts = {
         Field.STEP: step.name,

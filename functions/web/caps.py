@@ -96,7 +96,9 @@ class CallerCaps:
         if allowance.in_flight >= self._caps.in_flight:
             raise _too_many(f"At most {self._caps.in_flight} requests at a time.", seconds=1)
         if wait := allowance.wait():
-            raise _too_many(f"At most {self._caps.per_minute} orders and requests a minute.", seconds=wait)
+            raise _too_many(
+                f"At most {self._caps.per_minute} submissions and requests a minute.", seconds=wait
+            )
         allowance.spend(1)
         allowance.in_flight += 1
         try:

@@ -17,7 +17,7 @@ _PACKAGE = "functions.workflows"
 
 @dataclass(frozen=True, slots=True)
 class Registration:
-    """A workflow with the parts that are its own.
+    """A workflow with the parts that are its own, and its `older` versions that are still served.
 
     `agents` makes the Agents that talk to their services in a way of their own; any other Agent that the
     steps name is a REST Agent. `services` are sample services, served only where `SAMPLE_SERVICES` is set.
@@ -26,6 +26,12 @@ class Registration:
     workflow: Workflow
     agents: Mapping[str, AgentMaker] = field(default_factory=dict)
     services: tuple[SampleService, ...] = ()
+    older: tuple[Workflow, ...] = ()
+
+    @property
+    def versions(self) -> tuple[Workflow, ...]:
+        """Give all versions of the workflow, the one for new submissions first."""
+        return (self.workflow, *self.older)
 
 
 def load_registration(folder: str, package: str = _PACKAGE) -> Registration:

@@ -135,7 +135,7 @@ class OrderClient:
 
     async def submit_batch(self, resource: str, orders: Sequence[Body]) -> None:
         """Submit orders in one request. Raises `OrderRefusedError` unless all of them are accepted."""
-        async with self._session.post(f"api/{resource}/batch", json={"orders": orders}) as response:
+        async with self._session.post(f"api/{resource}/batch", json={resource: orders}) as response:
             if not response.ok:
                 raise OrderRefusedError(f"The batch was refused: {response.status} {await response.text()}")
             results = [BatchResult.model_validate(each) for each in (await response.json())["results"]]

@@ -41,7 +41,7 @@ class Notices:
         while True:
             for message in await receiver.receive_messages(_AT_ONCE, max_wait_time=1):
                 notice = json.loads(str(message))
-                if notice["order_id"] in self._watched:
+                if notice["id"] in self._watched:
                     self.counts[notice["kind"]] += 1
 
 

@@ -30,7 +30,9 @@ def call(
     direction: CallDirection, at: float, effect: Effect = Effect.PERFORMED, *, key: str | None = None
 ) -> PaymentCall:
     """Make a call that was carried out as soon as it arrived."""
-    return PaymentCall(ORDER, key or f"{ORDER}/payment/{direction}", direction, after(at), effect, after(at))
+    return PaymentCall(
+        ORDER, key or f"{ORDER}.0a1b2c3d/payment/{direction}", direction, after(at), effect, after(at)
+    )
 
 
 def step(state: str, epoch: int, *, started: float, finished: float | None = None) -> RawStep:
@@ -59,7 +61,7 @@ def rows(the_task: RawTask, *steps: RawStep, history: tuple[RawEpoch, ...] = ())
 
 def notice(kind: str, epoch: int, at: float) -> Notice:
     """Make a notice."""
-    return Notice(kind=kind, order_id=ORDER, epoch=epoch, at=after(at), correlation_id=f"for-{ORDER}")
+    return Notice(kind=kind, id=ORDER, epoch=epoch, at=after(at), correlation_id=f"for-{ORDER}")
 
 
 def processed() -> Evidence:

@@ -19,6 +19,7 @@ from functions.store.entities import (
 from functions.store.keys import epoch_row, order_row, step_row
 from tests.chaos.evidence.rows import tasks_of
 from tests.fakes.orders import ORDERS, PAYMENT
+from tests.fakes.workflows import BIRTH
 
 _NOW = datetime(2026, 1, 1, tzinfo=UTC)
 _LATER = _NOW + timedelta(seconds=9)
@@ -51,15 +52,17 @@ def test_task_without_one_of_its_rows_is_incomplete() -> None:
 def _recovered() -> TaskRecord:
     order = Order(
         task=_TASK,
+        birth=BIRTH,
         workflow="orders",
         workflow_version=1,
+        shape=ORDERS.shape,
         payload=b"{}",
         digest="",
         submitter="",
         submitted_at=_NOW,
         reply_to="notices-demo",
     )
-    record = admit(order, ORDERS, pick_up_by=_LATER)
+    record = admit(order, pick_up_by=_LATER)
     scheduler = SchedulerId("order-1.1")
     for event, at in (
         (Claimed(epoch=Epoch(1), scheduler=scheduler, start_by=_LATER), _NOW),

@@ -61,8 +61,6 @@ async def by_sdk(
 
 def _wire(partition: str, operation: Operation) -> tuple[str, dict[str, Any], dict[str, Any]]:
     row = {"PartitionKey": partition, **operation.entity}
-    if operation.kind == "touch":
-        return "update", row, {"mode": UpdateMode.MERGE}
     options: dict[str, Any] = {"mode": UpdateMode.REPLACE} if operation.kind in {"update", "upsert"} else {}
     if operation.etag != "*":
         options |= {"etag": operation.etag, "match_condition": MatchConditions.IfNotModified}

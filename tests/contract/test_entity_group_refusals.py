@@ -25,7 +25,6 @@ CONFLICTS = {
     "created is there": (Operation("create", THERE), 409, "EntityAlreadyExists"),
     "updated is gone": (Operation("update", GONE), 404, "ResourceNotFound"),
     "updated has changed": (Operation("update", THERE, "stale"), 412, "UpdateConditionNotSatisfied"),
-    "touched is gone": (Operation("touch", GONE), 404, "ResourceNotFound"),
     "deleted is gone": (Operation("delete", GONE), 404, "ResourceNotFound"),
     "deleted has changed": (Operation("delete", THERE, "stale"), 412, "UpdateConditionNotSatisfied"),
 }

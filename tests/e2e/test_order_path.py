@@ -51,7 +51,7 @@ async def test_same_order_again_gets_the_same_answer(caller: Caller, platform: P
             answers.append((answer.status, answer.headers["Location"], await answer.json()))
         await caller.until_state("again", "Processed")
     assert answers == [answers[0]] * 3
-    assert len(rows(platform, "Payments", "RowKey eq 'again'")) == 1
+    assert len(rows(platform, "Payments", "PartitionKey eq 'again'")) == 1
 
 
 async def test_other_order_under_a_known_id_conflicts(caller: Caller) -> None:

@@ -4,8 +4,17 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from functions.pattern.events import Event, GivenUp, Recovered, Resubmitted, UndoRequested
-from functions.pattern.identity import Epoch
+from functions.pattern.events import (
+    Cancelled,
+    Event,
+    FoundDone,
+    FoundNotDone,
+    GivenUp,
+    Recovered,
+    Resubmitted,
+    UndoRequested,
+)
+from functions.pattern.identity import Epoch, StepName
 from functions.pattern.records import TaskRecord
 from tests.fakes.tasks import FIRST, after, completed, failed, started, told
 
@@ -31,6 +40,35 @@ def resubmission(epoch: Epoch = FIRST) -> Resubmitted:
 def undo_request(epoch: Epoch = FIRST) -> UndoRequested:
     """Create the event of an operator's undo."""
     return UndoRequested(epoch=epoch, who=OPERATOR, reason="cancelled", start_by=after(300))
+
+
+def found_done(step: str, epoch: Epoch = FIRST, *, result: bytes = b"{}") -> FoundDone:
+    """Create the event of an operator who found out that a step was done."""
+    return FoundDone(
+        epoch=epoch,
+        step=StepName(step),
+        result=result,
+        who=OPERATOR,
+        reason="it is on the account",
+        start_by=after(300),
+    )
+
+
+def found_not_done(step: str, epoch: Epoch = FIRST) -> FoundNotDone:
+    """Create the event of an operator who found out that a step was not done."""
+    return FoundNotDone(
+        epoch=epoch,
+        step=StepName(step),
+        who=OPERATOR,
+        reason="there is no such payment",
+        start_by=after(300),
+    )
+
+
+def cancellation(*, by_operator: bool = False, start_by: float = 300) -> Cancelled:
+    """Create the event of a task that its caller cancels, or an operator."""
+    who = OPERATOR if by_operator else "carla"
+    return Cancelled(who=who, reason="not needed", by_operator=by_operator, start_by=after(start_by))
 
 
 def done(*steps: str, epoch: Epoch = FIRST) -> list[Event]:

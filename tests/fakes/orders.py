@@ -62,6 +62,7 @@ def _payment_request(order: OrderPayload, _results: Mapping[StepName, Json]) -> 
 ORDERS = Workflow(
     name="orders",
     resource="orders",
+    noun="order",
     payload=OrderPayload,
     on_failure=Remedy.HOLD,
     on_exhausted=Remedy.COMPENSATE,

@@ -10,7 +10,6 @@ from typing import Any
 from functions.pattern.errors import TransientError
 from functions.pattern.identity import Epoch, StepName, TaskId
 from functions.pattern.messages import SubmissionMessage
-from functions.pattern.records import Order
 from functions.pattern.rejected import Content, Labels, RejectedMessage, RejectedPage
 
 
@@ -19,14 +18,19 @@ class RecordedSubmissions:
 
     def __init__(self) -> None:
         self.messages: list[SubmissionMessage] = []
+        self.returned: list[tuple[SubmissionMessage, datetime]] = []
         self.failure: Exception | None = None
         self.fails_for: set[TaskId] | None = None
 
-    async def submit(self, message: SubmissionMessage, order: Order) -> None:  # noqa: ARG002 - the port's
+    async def submit(self, message: SubmissionMessage) -> None:
         """Record the message, or raise what the test has set."""
         if self.failure is not None and (self.fails_for is None or message.task_id in self.fails_for):
             raise self.failure
         self.messages.append(message)
+
+    async def put_back(self, message: SubmissionMessage, not_before: datetime) -> None:
+        """Record what is to come again, and when."""
+        self.returned.append((message, not_before))
 
 
 class RecordedSchedulers:

@@ -63,6 +63,20 @@ class MemoryTaskIndex:
         damaged = tuple(self.damaged) if shard == 0 and after is None else ()
         return IndexPage(page, _key(index, page[-1]) if len(rest) > most else None, damaged)
 
+    async def parked(
+        self, workflow: str, version: int, shard: int, *, after: str | None, most: int
+    ) -> IndexPage:
+        """Read a page of the tasks of one shard that wait for a version of a workflow."""
+        self.requests += 1
+        waiting = [
+            each.task
+            for each in self._entries(Index.PARKED, shard)
+            if (each.workflow, each.version) == (workflow, version) and (after is None or each.task > after)
+        ]
+        entries = {each.task: each for each in self._entries(Index.PARKED, shard)}
+        page = tuple(entries[task] for task in sorted(waiting)[:most])
+        return IndexPage(page, page[-1].task if len(waiting) > most else None)
+
     async def named(self, prefix: str, shard: int, *, most: int) -> Sequence[TaskId]:
         """Read ids of one shard that begin with `prefix`."""
         self.requests += 1
@@ -83,6 +97,8 @@ def _key(index: Index, entry: IndexEntry) -> str:
 
 
 def _index_of(record: TaskRecord) -> Index:
+    if record.task.is_parked:
+        return Index.PARKED
     if record.task.finished_at is None:
         return Index.DUE
     return Index.ERROR if record.task.process_state is ProcessState.ERROR else Index.DONE
@@ -92,8 +108,9 @@ def _entry(record: TaskRecord) -> IndexEntry:
     task = record.task
     return IndexEntry(
         task=task.order_id,
-        at=task.finished_at or task.due_at,
+        at=record.order.submitted_at if task.is_parked else task.finished_at or task.due_at,
         workflow=record.order.workflow,
         state=task.process_state,
         submitted_at=record.order.submitted_at,
+        version=record.order.workflow_version,
     )

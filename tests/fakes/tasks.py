@@ -31,7 +31,7 @@ def after(seconds: float) -> datetime:
 
 def pending(workflow: Workflow = DIAMOND, task: TaskId = TASK) -> TaskRecord:
     """Create a task that waits for its Scheduler for at most 30 seconds."""
-    return admit(order(workflow, task), workflow, pick_up_by=after(30))
+    return admit(order(workflow, task), pick_up_by=after(30))
 
 
 def claimed(epoch: Epoch = FIRST, *, task: TaskId = TASK, start_by: float = 30) -> Claimed:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pydantic import BaseModel, ConfigDict
 
 from functions.pattern.definition import Condition, Json, Step, Workflow
-from functions.pattern.identity import StepName, TaskId
+from functions.pattern.identity import Birth, StepName, TaskId
 from functions.pattern.messages import SubmissionMessage, order_of
 from functions.pattern.records import Order
 from functions.pattern.states import Remedy, Way
@@ -50,11 +50,21 @@ def step(
 
 
 def workflow(
-    *steps: Step, name: str = "parcels", resource: str = "parcels", remedy: Remedy = Remedy.HOLD
+    *steps: Step,
+    name: str = "parcels",
+    resource: str = "parcels",
+    remedy: Remedy = Remedy.HOLD,
+    cancel_within: float | None = None,
 ) -> Workflow:
     """Create a workflow of these steps; `remedy` applies to refusals and to exhausted recoveries."""
     return Workflow(
-        name=name, resource=resource, payload=Parcel, steps=steps, on_failure=remedy, on_exhausted=remedy
+        name=name,
+        resource=resource,
+        payload=Parcel,
+        steps=steps,
+        on_failure=remedy,
+        on_exhausted=remedy,
+        cancel_within=cancel_within,
     )
 
 
@@ -79,11 +89,12 @@ def trip(*, remedy: Remedy = Remedy.COMPENSATE, hotel_idempotent: bool = True) -
 TRIP = trip()
 
 TASK = TaskId("task-1")
+BIRTH = Birth("0a1b2c3d")
 
 
 def order(of: Workflow = DIAMOND, task: TaskId = TASK, weight: int = 3) -> Order:
     """Create an order, as the submission does."""
-    return order_of(submission(of, task, weight), of)
+    return order_of(submission(of, task, weight), of, BIRTH)
 
 
 def submission(of: Workflow = DIAMOND, task: TaskId = TASK, weight: int = 3) -> SubmissionMessage:

@@ -12,7 +12,9 @@ from azure.data.tables.aio import TableClient
 
 from functions.pattern.definition import Registry
 from functions.pattern.events import Event
+from functions.pattern.folding import Complete
 from functions.pattern.identity import TaskId
+from functions.pattern.records import TaskRecord
 from functions.pattern.request_figures import StoreFigures
 from functions.pattern.store_ports import Changed, Stored
 from functions.store.entity_groups import EntityGroups
@@ -70,8 +72,17 @@ class Process:
         self.announcer = RecordingAnnouncer()
         self.registry = Registry((LINE, DIAMOND), {})
         rows = TaskTable(table, self.lossy, row_reads, shards=1, figures=self.figures)
-        self.writer = TaskWriter(rows, clock=self.clock, new_id=lambda: uuid.uuid4().hex)
+        self.complete: Complete = lambda record: record
+        self.writer = TaskWriter(
+            rows,
+            clock=self.clock,
+            new_id=lambda: uuid.uuid4().hex,
+            complete=self._complete,
+        )
         self.store = TableStateStore(rows, self.writer, self.announcer)
+
+    def _complete(self, record: TaskRecord) -> TaskRecord:
+        return self.complete(record)
 
     async def read(self, task: TaskId) -> Stored:
         """Read a task that must exist."""

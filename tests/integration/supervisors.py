@@ -7,6 +7,7 @@ from unittest.mock import create_autospec
 
 from azure.data.tables.aio import TableClient
 
+from functions.pattern.definition import Registry
 from functions.pattern.identity import TaskId
 from functions.pattern.records import TaskRecord
 from functions.pattern.request_figures import StoreFigures
@@ -25,6 +26,7 @@ from functions.supervisor.sweep import Sweep
 from tests.fakes.clock import FakeClock
 from tests.fakes.ports import fake_ports
 from tests.fakes.supervision import POLICY, Queues, RecordedDamage, RecordedRequests
+from tests.fakes.workflows import LINE
 
 
 class Crashed(Exception):  # noqa: N818 - an event, not an error
@@ -76,7 +78,7 @@ class Supervisor:
         self.damage = RecordedDamage()
         damage = Damage(ports, self.damage.alert)
         self.full_sweep = FullSweep(ports, damage)
-        self.sweep = Sweep(ports, POLICY, instance, damage).run
+        self.sweep = Sweep(ports, POLICY, Registry((LINE,), {}), instance, damage).run
 
     async def record(self, task: TaskId) -> TaskRecord:
         """Read a task that must exist."""

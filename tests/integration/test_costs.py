@@ -53,15 +53,12 @@ RUNNER = Runner(
 class Run:
     """Runs a task as `run_steps` does, with Agents that do their work in no time."""
 
-    def __init__(self, store: TableStateStore, workflow: Workflow) -> None:
+    def __init__(self, store: TableStateStore) -> None:
         self._store = store
-        self._workflow = workflow
 
     def follow(self, record: TaskRecord, now: datetime) -> Sequence[Event]:
         """Plan what is ready."""
-        return plan(
-            self._workflow, record, RUNNER, now, is_needed=_always, is_first=True, may_share=False
-        ).events
+        return plan(record, RUNNER, now, look_at=_always, is_first=True, may_share=False).events
 
     async def tell(self, event: Event) -> None:
         """Tell the event, then the outcomes of what it has started."""
@@ -85,7 +82,7 @@ async def test_order_costs_its_transactions_and_rows_and_no_read(
 ) -> None:
     """An outcome and the start that follows are one transaction; the process knows what it wrote."""
     await process.store.admit(pending(definition))
-    await Run(process.store, definition).tell(claimed())
+    await Run(process.store).tell(claimed())
     figures = process.figures
     assert (figures.transactions, figures.operations, figures.reads) == (transactions, rows, 0)
     assert (await process.read(TASK)).record.task.process_state is ProcessState.PROCESSED
@@ -101,7 +98,7 @@ async def test_notices_add_one_transaction_and_five_rows(
     store = TableStateStore(rows, writer, announcer)
     record = pending(FIVE)
     await store.admit(replace(record, order=replace(record.order, reply_to="notices-demo")))
-    await Run(store, FIVE).tell(claimed())
+    await Run(store).tell(claimed())
     await announcer.settle()
     await writer.settle()
     figures = process.figures
@@ -114,6 +111,6 @@ async def test_order_that_changes_processes_costs_a_read_in_each(make_process: M
     """Another machine runs the task than the one that recorded it."""
     one, other = make_process(), make_process()
     await one.store.admit(pending(FIVE))
-    await Run(other.store, FIVE).tell(claimed())
+    await Run(other.store).tell(claimed())
     assert (one.figures.transactions, one.figures.reads) == (1, 0)
     assert (other.figures.transactions, other.figures.reads) == (6, 1)

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
+from functools import partial
 
 import pytest
 from azure.data.tables.aio import TableClient
 
 from functions.pattern.announcements import announcements
+from functions.pattern.answering import answered
+from functions.pattern.definition import Registry
 from functions.pattern.events import AnnouncementSent, RefusalReason, Refused
 from functions.pattern.identity import TaskId
-from functions.pattern.records import SentAnnouncement
+from functions.pattern.records import MAX_ANSWER_BYTES, SentAnnouncement
 from functions.pattern.request_figures import StoreFigures
 from functions.pattern.states import AnnouncementKind
 from functions.pattern.store_ports import OutboxPage
@@ -63,6 +67,27 @@ async def test_time_of_a_sent_announcement_is_recorded(
     assert await process.rows() == rows
     [sent] = (await process.read(TASK)).record.task.sent
     assert sent == SentAnnouncement(kind=AnnouncementKind.RECEIVED, epoch=FIRST, sent_at=after(60))
+
+
+@pytest.mark.parametrize("character", ['"', "\\", "\x01", "文", "\U0001f600", "x"])
+async def test_largest_answer_is_written_with_the_outcome_and_its_notice(
+    process: Process, outbox: TableOutbox, character: str
+) -> None:
+    """In one transaction, with no row more, in whichever script it is."""
+    room = MAX_ANSWER_BYTES - len(json.dumps({"text": ""}))
+    text = character * (room // len(json.dumps(character, ensure_ascii=False)[1:-1].encode()))
+    answering = Registry((replace(LINE, answer=lambda _, __: {"text": text}),), {})
+    process.complete = partial(answered, answering)
+    await process.store.admit(ORDER)
+    await process.told(TASK, claimed(), *done("pick", "send")[:-1])
+    transactions, operations = process.figures.transactions, process.figures.operations
+    ended = await process.told(TASK, done("send")[-1])
+    assert json.loads(ended.record.task.answer or b"") == {"text": text}
+    assert process.figures.transactions == transactions + 1
+    assert process.figures.operations == operations + 5, "task, step, notice, and the index's two rows"
+    unsent = (await outbox.unsent(0, after(60), 10)).announcements
+    [notice] = [each for each in unsent if each.answer is not None]
+    assert notice.answer == {"text": text}
 
 
 async def test_announcement_that_is_given_up_records_no_time(process: Process, outbox: TableOutbox) -> None:

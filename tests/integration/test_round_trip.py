@@ -7,23 +7,26 @@ from dataclasses import replace
 import pytest
 
 from functions.pattern.events import MessageLost
-from functions.pattern.identity import Epoch, SchedulerId, StartId, StepName, TaskId
+from functions.pattern.identity import Epoch, SchedulerId, StartId, TaskId
 from functions.pattern.records import Order, SentAnnouncement, StepRecord, Task, TaskRecord
 from functions.pattern.states import AnnouncementKind, Direction, ProcessState, StepState, Way
 from functions.pattern.store_ports import Admission, Changed
 from tests.fakes.clock import START
 from tests.fakes.interventions import resubmission
 from tests.fakes.tasks import after, claimed, completed, pending, started, told
-from tests.fakes.workflows import LINE, TASK
+from tests.fakes.workflows import BIRTH, LINE, TASK, step, workflow
 from tests.integration.processes import Process
 
 pytestmark = pytest.mark.process
 
+QUEUED = workflow(step("pick", via=Way.QUEUE), step("send", "pick"), name="line", resource="lines")
 FULL = TaskRecord(
     order=Order(
         task=TASK,
+        birth=BIRTH,
         workflow="line",
         workflow_version=3,
+        shape=QUEUED.shape,
         payload='{"name":"Ä\u2028\U0001f600"}'.encode(),
         digest="d" * 64,
         submitter="Ünknown",
@@ -43,11 +46,12 @@ FULL = TaskRecord(
         updated_at=after(0.25),
         finished_at=after(99),
         last_error="pick: no 'money'\nat all",
+        answer=b'{"name":"\xc3\x84"}',
         sent=(SentAnnouncement(kind=AnnouncementKind.RECEIVED, epoch=Epoch(1), sent_at=after(3.000001)),),
     ),
     steps=(
         StepRecord(
-            name=StepName("pick"),
+            shape=QUEUED.shape.steps[0],
             state=StepState.FAILED,
             complete_by=after(10),
             started_at=after(2),
@@ -56,11 +60,10 @@ FULL = TaskRecord(
             result=b"\x00\xff",
             error="no",
             token="secret",
-            via=Way.QUEUE,
             activity=3,
             start_id=StartId("5f"),
         ),
-        StepRecord(name=StepName("send")),
+        StepRecord(shape=QUEUED.shape.steps[1]),
     ),
 )
 LOST = MessageLost(

@@ -42,6 +42,6 @@ def routes_of(app: FastAPI) -> Iterator[Route]:
     """Yield every route except the open one."""
     for context in iter_route_contexts(app.routes):
         for method in context.methods or ():
-            path = (context.path or "").replace("{order_id}", TASK).replace("{task_id}", TASK)
+            path = (context.path or "").replace("{id}", TASK).replace("{task_id}", TASK)
             if path != "/api/health":
                 yield Route(method, path)

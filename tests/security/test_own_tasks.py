@@ -10,7 +10,7 @@ from tests.fakes.asgi import AsgiClient, HttpAnswer
 from tests.fakes.clock import START
 from tests.fakes.guards import ANNA, BERT, SIGN_IN, operator, submitter
 from tests.fakes.orders import ORDERS
-from tests.fakes.workflows import TASK
+from tests.fakes.workflows import BIRTH, TASK
 from tests.unit.api.conftest import Api
 from tests.unit.api.samples import ORDER, problem
 
@@ -31,7 +31,7 @@ class Two:
         """Submit Anna's order, and let it be recorded."""
         assert (await self.anna.put(PATH, ORDER)).status == 202
         [message] = self.api.submissions.messages
-        self.api.store.put(admit(order_of(message, ORDERS), ORDERS, pick_up_by=START))
+        self.api.store.put(admit(order_of(message, ORDERS, BIRTH), pick_up_by=START))
 
 
 @pytest.fixture

@@ -10,11 +10,17 @@ const TITLES = { resubmit: "Resubmit", undo: "Undo" };
 export function actions(task, acted) {
   if (task.prospects === null) return null;
   const open = (action) => () => confirm(task, action, acted);
+  const { resubmit, question } = task.prospects;
   return el(
-    "p",
-    { class: "buttons" },
-    el("button", { class: "primary", click: open("resubmit") }, "Resubmit…"),
-    el("button", { click: open("undo") }, "Undo…"),
+    "div",
+    {},
+    question === null ? null : el("p", { class: "warning" }, question),
+    el(
+      "p",
+      { class: "buttons" },
+      resubmit === null ? null : el("button", { class: "primary", click: open("resubmit") }, "Resubmit…"),
+      el("button", { click: open("undo") }, "Undo…"),
+    ),
   );
 }
 
@@ -95,7 +101,7 @@ function refused(error) {
 }
 
 function told(task, action) {
-  const { runs, undoes, twice } = task.prospects[action];
+  const { runs, undoes } = task.prospects[action];
   const begins = el("p", {}, `Epoch ${task.epoch + 1} begins, with its full number of recoveries.`);
   if (task.direction === "undo" || action === "undo") return [begins, ...toldOfUndo(task, undoes)];
   const kept = task.steps.filter((step) => !runs.includes(step.name)).map((step) => step.name);
@@ -104,12 +110,7 @@ function told(task, action) {
     el("p", {}, "These steps run, if the order needs them:"),
     names(runs),
     kept.length ? el("p", {}, `Not run again: ${kept.join(", ")}.`) : null,
-    twice.length ? el("p", { class: "warning" }, warning(twice)) : null,
   ];
-}
-
-function warning(twice) {
-  return `Careful: the outcome of ${twice.join(", ")} is unknown, and it must not run twice. It would start once more: check at the service first.`;
 }
 
 function toldOfUndo(task, undoes) {

@@ -15,6 +15,9 @@ export class ApiError extends Error {
   }
 }
 
+// Nobody answered, or not in time.
+export class UnreachableError extends Error {}
+
 export function overview(signal) {
   return ask("overview", { signal });
 }
@@ -39,18 +42,27 @@ export function act(id, action, reason) {
 async function ask(path, { signal, headers = {}, ...options }) {
   const given = key();
   const limit = AbortSignal.timeout(MOST_MILLISECONDS);
-  const answer = await fetch(new URL(path, BASE), {
+  const request = fetch(new URL(path, BASE), {
     ...options,
     headers: { Accept: "application/json", ...headers, ...(given ? { "x-functions-key": given } : {}) },
     signal: signal ? AbortSignal.any([signal, limit]) : limit,
     cache: "no-store",
   });
+  const answer = await reached(request);
   if (answer.status === UNAUTHORIZED) {
     await askWho(answer);
     return ask(path, { signal, headers, ...options });
   }
   if (!answer.ok) throw new ApiError(answer.status, await refusal(answer));
-  return answer.json();
+  return reached(answer.json());
+}
+
+async function reached(promise) {
+  try {
+    return await promise;
+  } catch (cause) {
+    throw new UnreachableError("not reachable", { cause });
+  }
 }
 
 async function refusal(answer) {

@@ -1,6 +1,6 @@
-// Says how old what is shown is, and whether its source can be reached.
+// Says how old what is shown is, and why it is not newer.
 
-import { ApiError } from "./api.js";
+import { ApiError, UnreachableError } from "./api.js";
 import { el } from "./elements.js";
 import { age, whole } from "./format.js";
 
@@ -28,10 +28,17 @@ export function updated() {
 
 // `pause` is in milliseconds: then it is tried again.
 export function failed(error, pause) {
-  const what = error instanceof ApiError ? `${error.status}: ${error.message}` : "not reachable";
+  const what = told(error);
   if (failure === null) announce(`Not up to date: ${what}`);
   failure = { what, againAt: Date.now() + pause };
   show();
+}
+
+function told(error) {
+  if (error instanceof ApiError) return `${error.status}: ${error.message}`;
+  if (error instanceof UnreachableError) return error.message;
+  reportError(error);
+  return `this page has a fault (${error.message})`;
 }
 
 // Tells people who listen rather than look; said once, not with every second that passes.

@@ -1,4 +1,4 @@
-// The workflow as it is defined: a step in each box, the steps it needs before it.
+// The task's steps as they were recorded with it: a step in each box, the steps it needs before it.
 
 import { el, svg } from "./elements.js";
 import { icon, tone, word } from "./states.js";
@@ -8,7 +8,7 @@ const GAP = { along: 40, across: 16 };
 const MARGIN = 4;
 const MOST_CHARACTERS = 16;
 
-// `needs` is by the steps' names; without it the workflow is not known any more, and steps just follow each other.
+// `needs` is by the steps' names.
 export function graph(steps, needs, vertical) {
   const layers = layersOf(steps, needs);
   const places = placed(layers, vertical);
@@ -17,11 +17,10 @@ export function graph(steps, needs, vertical) {
     "svg",
     { class: "graph", width: size.width, height: size.height, viewBox: `0 0 ${size.width} ${size.height}`, role: "img", "aria-label": described(steps) },
     arrowhead(),
-    needs === null ? [] : edges(steps, reduced(needs), places, vertical),
+    edges(steps, reduced(needs), places, vertical),
     steps.map((step) => box(step, places.get(step.name))),
   );
-  const unknown = needs === null ? el("p", { class: "none" }, "This workflow is not registered any more: the needs of its steps are unknown.") : null;
-  return el("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": "Workflow" }, drawn, unknown);
+  return el("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": "Workflow" }, drawn);
 }
 
 function described(steps) {
@@ -29,7 +28,6 @@ function described(steps) {
 }
 
 function layersOf(steps, needs) {
-  if (needs === null) return steps.map((step) => [step.name]);
   const depths = new Map();
   const depth = (name) => {
     if (!depths.has(name)) depths.set(name, Math.max(-1, ...(needs[name] ?? []).map(depth)) + 1);

@@ -47,7 +47,7 @@ class Alert:
 def task_alert(message: AnnouncementMessage) -> Alert:
     """Make the alert that a task needs an operator."""
     facts: Facts = {
-        "task": message.order_id,
+        "task": message.id,
         "epoch": message.epoch,
         "workflow": message.workflow,
         "state": str(message.state),

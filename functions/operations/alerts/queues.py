@@ -31,7 +31,7 @@ _log = logging.getLogger(__name__)
 class _NamesTask(BaseModel):
     """What messages have in common: they name the task that they are about."""
 
-    task: Annotated[TaskIdField, Field(validation_alias=AliasChoices("task_id", "order_id"))]
+    task: Annotated[TaskIdField, Field(validation_alias=AliasChoices("task_id", "id"))]
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,11 @@ from datetime import datetime, timedelta
 
 from pydantic import BaseModel
 
+from functions.pattern.definition import Workflow
 from functions.pattern.states import ProcessState
 from functions.pattern.store_ports import Index, IndexEntry, IndexPage
+
+_NEEDS = {Index.DUE: "under_way", Index.PARKED: "parked", Index.ERROR: "in_error"}
 
 MINUTE = timedelta(minutes=1)
 _MINUTES = 60
@@ -44,12 +47,24 @@ class EndToEnd(BaseModel):
     tasks: int
 
 
+class VersionLine(BaseModel):
+    """The tasks of one version of a workflow that still need it; one that none needs can be dropped."""
+
+    workflow: str
+    version: int
+    deployed: bool
+    under_way: int = 0
+    parked: int = 0
+    in_error: int = 0
+
+
 class WorkflowLine(BaseModel):
     """The tasks of one workflow; what is finished is of the last hour."""
 
     workflow: str
     under_way: int = 0
     overdue: int = 0
+    parked: int = 0
     in_error: int = 0
     processed: int = 0
     compensated: int = 0
@@ -80,7 +95,8 @@ def minutes(
 ) -> list[Minute]:
     """Count by minute up to the one that runs; what finished is known from `finished_since` on."""
     accepted = Counter(_minute(entry.submitted_at) for _, entry in entries)
-    ended = Counter((_minute(entry.at), entry.state) for index, entry in entries if index is not Index.DUE)
+    ends = {Index.ERROR, Index.DONE}
+    ended = Counter((_minute(entry.at), entry.state) for index, entry in entries if index in ends)
 
     def line(at: datetime) -> Minute:
         known = at >= finished_since
@@ -112,9 +128,26 @@ def by_workflow(entries: Iterable[tuple[Index, IndexEntry]], now: datetime) -> l
     return [WorkflowLine(workflow=name, **counts[name]) for name in sorted(counts)]
 
 
+def by_version(
+    entries: Iterable[tuple[Index, IndexEntry]], deployed: Iterable[Workflow]
+) -> list[VersionLine]:
+    """Count for each version that is deployed or needed, by name and number."""
+    here = {(each.name, each.version) for each in deployed}
+    counts: dict[tuple[str, int], Counter[str]] = {version: Counter() for version in here}
+    for index, entry in entries:
+        if index is not Index.DONE:
+            counts.setdefault((entry.workflow, entry.version), Counter())[_NEEDS[index]] += 1
+    return [
+        VersionLine(workflow=name, version=version, deployed=(name, version) in here, **counts[name, version])
+        for name, version in sorted(counts)
+    ]
+
+
 def _kinds(index: Index, entry: IndexEntry, now: datetime) -> list[str]:
     if index is Index.ERROR:
         return ["in_error"]
+    if index is Index.PARKED:
+        return ["parked"]
     if index is Index.DONE:
         return ["processed" if entry.state is ProcessState.PROCESSED else "compensated"]
     return ["under_way", "overdue"] if entry.at <= now else ["under_way"]

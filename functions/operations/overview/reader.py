@@ -12,14 +12,17 @@ from pydantic import BaseModel
 from functions.operations.overview.last_hour import (
     EndToEnd,
     Minute,
+    VersionLine,
     WorkflowLine,
     beginning_of_hour,
+    by_version,
     by_workflow,
     end_to_end,
     finished_in_last_hour,
     minutes,
 )
 from functions.pattern.breaker import BreakerRecord
+from functions.pattern.definition import Registry
 from functions.pattern.ports import Clock, Ports, QueueDepth
 from functions.pattern.shared_rows import Chore
 from functions.pattern.store_ports import Index, IndexPage, TaskIndex
@@ -67,9 +70,11 @@ class Overview(BaseModel):
     at: datetime
     under_way: Count
     overdue: Count
+    parked: Count
     in_error: Count
     finished: FinishedView
     workflows: list[WorkflowLine]
+    versions: list[VersionLine]
     minutes: list[Minute]
     supervisor: dict[str, Any] | None
     housekeeping: dict[str, Any] | None
@@ -79,10 +84,11 @@ class Overview(BaseModel):
 
 
 class OverviewReader:
-    """Reads the overview in three requests for each shard and three more, beside looking into the queues."""
+    """Reads the overview in four requests for each shard and three more, beside looking into the queues."""
 
-    def __init__(self, ports: Ports) -> None:
+    def __init__(self, ports: Ports, registry: Registry) -> None:
         self._ports = ports
+        self._registry = registry
         self._queues = Remembered(ports.queues.depths, seconds=_QUEUES_SECONDS, clock=ports.clock)
         self._overview = Remembered(self._read, seconds=_OVERVIEW_SECONDS, clock=ports.clock)
 
@@ -92,23 +98,27 @@ class OverviewReader:
 
     async def _read(self) -> Overview:
         now, index = self._ports.clock.now(), self._ports.index
-        (sweep, housekeeping), due, errors, done, breakers, queues = await asyncio.gather(
+        (due, parked, errors, done), (sweep, housekeeping), breakers, queues = await asyncio.gather(
+            asyncio.gather(
+                _first_pages(index, Index.DUE),
+                _first_pages(index, Index.PARKED),
+                _first_pages(index, Index.ERROR),
+                _first_pages(index, Index.DONE, beginning_of_hour(now)),
+            ),
             self._heartbeats(),
-            _first_pages(index, Index.DUE),
-            _first_pages(index, Index.ERROR),
-            _first_pages(index, Index.DONE, beginning_of_hour(now)),
             self._ports.breakers.every(),
             self._queues.get(),
         )
         finished = finished_in_last_hour(done, now)
-        entries = [(Index.DUE, each) for page in due for each in page.entries]
-        entries += [(Index.ERROR, each) for page in errors for each in page.entries]
+        read = {Index.DUE: due, Index.PARKED: parked, Index.ERROR: errors}
+        entries = [(which, each) for which, pages in read.items() for page in pages for each in page.entries]
         entries += [(Index.DONE, each) for each in finished.entries]
         workflows = by_workflow(entries, now)
         return Overview(
             at=now,
             under_way=Count.of(due),
             overdue=Count.of(_overdue(page, now) for page in due),
+            parked=Count.of(parked),
             in_error=Count.of(errors),
             finished=FinishedView(
                 since=finished.since,
@@ -118,10 +128,11 @@ class OverviewReader:
                 end_to_end=end_to_end(finished.entries),
             ),
             workflows=workflows,
+            versions=by_version(entries, self._registry),
             minutes=minutes(entries, now, finished_since=finished.since),
             supervisor=sweep,
             housekeeping=housekeeping,
-            unreadable=sum(len(page.unreadable) for page in (*due, *errors, *done)),
+            unreadable=sum(len(page.unreadable) for page in (*due, *parked, *errors, *done)),
             breakers=list(breakers),
             queues=list(queues),
         )

@@ -1,4 +1,4 @@
-"""What operators do to a task in `Error`, and what would follow: it runs again, or it is undone."""
+"""What operators do to a task, and what would follow: it runs again, or it is undone."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from http import HTTPStatus
 from pydantic import BaseModel
 
 from functions.operations.tasks.listing import Tasks
-from functions.pattern.events import OperatorEvent, Refused, Resubmitted, UndoRequested
+from functions.pattern.decisions import in_question
+from functions.pattern.events import Cancelled, OperatorAction, Refused, Resubmitted, UndoRequested
 from functions.pattern.identity import StepName, TaskId
 from functions.pattern.ports import Ports
 from functions.pattern.records import TaskRecord
@@ -35,7 +36,7 @@ class Actions:
         self._clock = ports.clock
         self._start_within = timedelta(seconds=start_within)
 
-    async def act(self, action: type[OperatorEvent], task: TaskId, *, who: str, reason: str) -> TaskRecord:
+    async def act(self, action: type[OperatorAction], task: TaskId, *, who: str, reason: str) -> TaskRecord:
         """Have a task run again or undone. Raises `ProblemError` 404 and 409."""
         stored = await self._tasks.find(task)
         epoch, start_by = stored.record.task.epoch, self._clock.now() + self._start_within
@@ -49,41 +50,52 @@ class Actions:
             raise ProblemError(HTTPStatus.CONFLICT, text)
         return outcome.record
 
+    async def cancel(self, task: TaskId, *, who: str, reason: str) -> TaskRecord:
+        """Have a task undone, whatever it does now. Raises `ProblemError` 404 and 409."""
+        stored = await self._tasks.find(task)
+        with decision_span(stored.record, "cancel"):
+            event = Cancelled(
+                who=who,
+                reason=reason,
+                by_operator=True,
+                start_by=self._clock.now() + self._start_within,
+                traceparent=current_traceparent(),
+            )
+            outcome = await self._store.change(task, event, read=stored)
+        if isinstance(outcome, Refused):
+            text = f"The task is Compensated already, or can't be cancelled now ({outcome.reason})."
+            raise ProblemError(HTTPStatus.CONFLICT, text)
+        return outcome.record
+
 
 class Prospect(BaseModel):
-    """What follows an action: steps that are run, or undone, in this order.
-
-    `twice` are steps that must not run twice, were begun before, and would be begun once more.
-    """
+    """What follows an action: steps that are run, or undone, in this order."""
 
     runs: list[StepName]
     undoes: list[StepName]
-    twice: list[StepName]
 
 
 class Prospects(BaseModel):
-    """What follows each action on a task in `Error`."""
+    """What follows each action on a task in `Error`; `resubmit` is null while a `question` is open."""
 
-    resubmit: Prospect
+    resubmit: Prospect | None
     undo: Prospect
+    question: str | None
 
 
 def prospects(record: TaskRecord, now: datetime) -> Prospects | None:
     """Try each action on the record alone; None when the task takes none."""
-    resubmitted, undone = _prospect(record, Resubmitted, now), _prospect(record, UndoRequested, now)
-    if resubmitted is None or undone is None:
+    undone = _prospect(record, UndoRequested, now)
+    if undone is None:
         return None
-    return Prospects(resubmit=resubmitted, undo=undone)
+    resubmitted = _prospect(record, Resubmitted, now)
+    return Prospects(resubmit=resubmitted, undo=undone, question=in_question(record))
 
 
-def _prospect(before: TaskRecord, action: type[OperatorEvent], now: datetime) -> Prospect | None:
+def _prospect(before: TaskRecord, action: type[OperatorAction], now: datetime) -> Prospect | None:
     after = apply(before, action(epoch=before.task.epoch, who="", reason="", start_by=now), now)
     if isinstance(after, Refused):
         return None
     if after.task.direction is Direction.UNDO:
-        return Prospect(runs=[], undoes=list(undo_order(after)), twice=[])
-    return Prospect(
-        runs=[step.name for step in after.steps if not step.settled],
-        undoes=[],
-        twice=[step.name for step in before.steps if step.never_twice],
-    )
+        return Prospect(runs=[], undoes=list(undo_order(after)))
+    return Prospect(runs=[step.name for step in after.steps if not step.settled], undoes=[])

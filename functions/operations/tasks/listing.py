@@ -101,7 +101,7 @@ class Listing:
         return replace(wanted.first(entries, wanted.place), unreadable=tuple(damaged.values()))
 
     async def _whole(self, wanted: _Wanted) -> Found[IndexEntry]:
-        under_way = wanted.index is Index.DUE
+        under_way = wanted.is_under_way
         since, until = (None, None) if under_way else wanted.bounds()
         pages = await self._pages(wanted.index, since, until, most=_MOST_AT_ONCE)
         entries = (each for page in pages for each in page.entries)
@@ -165,6 +165,8 @@ class Tasks:
         ids = sorted({TaskId(prefix), *found})  # the task of just that name, too, however many follow
         records, damaged = await self._records(ids[: _MOST_PER_PAGE + 1])
         shown = (each for each in records[:_MOST_PER_PAGE] if query.workflow in {None, each.order.workflow})
+        shown = (each for each in shown if query.version in {None, each.order.workflow_version})
+        shown = (each for each in shown if each.task.is_parked or not query.parked)
         in_state = (each for each in shown if query.state in {None, each.task.process_state})
         return Found(tuple(in_state), more=len(found) > _MOST_PER_PAGE, unreadable=damaged)
 
@@ -193,7 +195,12 @@ class _Wanted:
     @property
     def index(self) -> Index:
         """Name the index that has them."""
-        return _INDEX[self.query.listed_state]
+        return Index.PARKED if self.query.parked else _INDEX[self.query.listed_state]
+
+    @property
+    def is_under_way(self) -> bool:
+        """Tell whether nothing in the index has ended: then tasks are listed by their submission."""
+        return self.index in {Index.DUE, Index.PARKED}
 
     def bounds(self) -> tuple[datetime | None, datetime]:
         """Give the times between which they ended, the second excluded."""
@@ -228,8 +235,9 @@ class _Wanted:
         """Judge an entry; one of `!due` may be older than its task's state."""
         query, age = self.query, self.now - entry.at
         return (
-            (self.index is Index.DUE or entry.state is query.listed_state)
+            (self.is_under_way or entry.state is query.listed_state)
             and query.workflow in {None, entry.workflow}
+            and query.version in {None, entry.version}
             and (query.max_age is None or age <= _seconds(query.max_age))
             and (query.min_age is None or age >= _seconds(query.min_age))
             and (self.place is None or self.rank(entry) > self.rank(self.place))

@@ -47,7 +47,7 @@ class Cursor(BaseModel):
 
 
 class ListQuery(BaseModel):
-    """Tasks of one state, `Error` unless another is named, in the order of time.
+    """Tasks of one state, `Error` unless another is named, or those that are `parked`, in the order of time.
 
     Ages are in seconds: since the task ended or, under way, since it was submitted. With a `prefix`,
     tasks are found by their ids, in any state unless one is named; then ages and order have no effect.
@@ -56,7 +56,9 @@ class ListQuery(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     state: ProcessState | None = None
+    parked: bool = False
     workflow: Annotated[str | None, Field(pattern=f"^{NAME_PATTERN}$")] = None
+    version: Annotated[int | None, Field(ge=1, description="The workflow's")] = None
     min_age: _Age | None = None
     max_age: _Age | None = None
     prefix: Annotated[str | None, Field(pattern="^[A-Za-z0-9_-]{1,64}$")] = None
@@ -66,7 +68,7 @@ class ListQuery(BaseModel):
     @property
     def listed_state(self) -> ProcessState:
         """Give the state whose tasks are listed, unless they are found by their ids."""
-        return self.state or ProcessState.ERROR
+        return ProcessState.PENDING if self.parked else self.state or ProcessState.ERROR
 
     def place(self) -> Cursor | None:
         """Tell after which entry the page begins. Raises `ProblemError` 422 for another list's cursor."""

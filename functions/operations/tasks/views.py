@@ -7,7 +7,6 @@ from datetime import datetime
 from pydantic import BaseModel, ConfigDict, ValidationInfo, field_validator
 
 from functions.operations.tasks.actions import Prospects, prospects
-from functions.pattern.definition import Workflow
 from functions.pattern.identity import FIRST_EPOCH, StepName
 from functions.pattern.records import LostMessage, Order, SentAnnouncement, TaskRecord
 from functions.pattern.states import Direction, ProcessState, Remedy
@@ -15,12 +14,13 @@ from functions.web.views import StepView, read_from
 
 
 class TaskLine(BaseModel):
-    """One task in a list, read from its record. It is due only as long as it is not finished."""
+    """One task in a list, read from its record. It is due only as long as it is under way."""
 
     model_config = ConfigDict(from_attributes=True, validate_by_name=True)
 
     id: str = read_from("task", "order_id")
     workflow: str = read_from("order", "workflow")
+    workflow_version: int = read_from("order", "workflow_version")
     state: ProcessState = read_from("task", "process_state")
     direction: Direction = read_from("task", "direction")
     epoch: int = read_from("task", "epoch")
@@ -29,13 +29,14 @@ class TaskLine(BaseModel):
     submitted_at: datetime = read_from("order", "submitted_at")
     updated_at: datetime = read_from("task", "updated_at")
     finished_at: datetime | None = read_from("task", "finished_at")
+    parked: bool = read_from("task", "is_parked")
     due_at: datetime | None = read_from("task", "due_at")
     last_error: str | None = read_from("task", "last_error")
 
     @field_validator("due_at")
     @classmethod
     def _only_while_under_way(cls, due_at: datetime | None, line: ValidationInfo) -> datetime | None:
-        return due_at if line.data["finished_at"] is None else None
+        return due_at if line.data["finished_at"] is None and not line.data["parked"] else None
 
 
 class UnreadableRow(BaseModel):
@@ -63,8 +64,14 @@ class TaskPage(BaseModel):
 class StepDetails(StepView):
     """How far one step is, with what operators need to judge it; `epoch` dispatched it last."""
 
-    undo: bool
-    idempotent: bool
+    undo: bool = read_from("shape", "undo")
+    idempotent: bool = read_from("shape", "idempotent")
+    epoch: int | None
+
+
+class PastStepView(StepView):
+    """How one step stood when an epoch ended; `epoch` had dispatched it last."""
+
     epoch: int | None
 
 
@@ -85,7 +92,7 @@ class TransitionView(BaseModel):
     state: ProcessState = read_from("process_state")
     direction: Direction
     locked_by: str | None
-    steps: list[StepDetails]
+    steps: list[PastStepView]
 
     @classmethod
     def submitted(cls, order: Order) -> TransitionView:
@@ -107,12 +114,12 @@ class TransitionView(BaseModel):
 class TaskDetails(TaskLine):
     """One task as it stands in its current epoch."""
 
-    workflow_version: int = read_from("order", "workflow_version")
+    birth: str = read_from("order", "birth")
     submitter: str = read_from("order", "submitter")
     reply_to: str | None = read_from("order", "reply_to")
     correlation_id: str | None = read_from("order", "correlation_id")
-    on_failure: Remedy = read_from("order", "on_failure")
-    on_exhausted: Remedy = read_from("order", "on_exhausted")
+    on_failure: Remedy = read_from("order", "shape", "on_failure")
+    on_exhausted: Remedy = read_from("order", "shape", "on_exhausted")
     complete_by: datetime | None = read_from("task", "complete_by")
     not_before: datetime | None = read_from("task", "not_before")
     steps: list[StepDetails]
@@ -121,11 +128,10 @@ class TaskDetails(TaskLine):
 class TaskView(TaskDetails):
     """One task whole: as it stands in its current epoch, how it came there, and what can be done about it.
 
-    `notices` are those that were sent. `needs` names the steps that each step needs, and is null when the
-    workflow is not registered any more.
+    `notices` are those that were sent. `needs` names the steps that each step needs.
     """
 
-    needs: dict[StepName, list[StepName]] | None
+    needs: dict[StepName, list[StepName]]
     history: list[TransitionView]
     notices: list[SentAnnouncement]
     lost_messages: list[LostMessage]
@@ -134,9 +140,7 @@ class TaskView(TaskDetails):
     trace_url: str | None
 
     @classmethod
-    def whole(
-        cls, record: TaskRecord, workflow: Workflow | None, trace_url_template: str | None, now: datetime
-    ) -> TaskView:
+    def whole(cls, record: TaskRecord, trace_url_template: str | None, now: datetime) -> TaskView:
         """Show a task's record; its history begins with its submission."""
         order = record.order
         trace_id = trace_url = None
@@ -145,7 +149,7 @@ class TaskView(TaskDetails):
             trace_url = trace_url_template and trace_url_template.replace("{trace_id}", trace_id)
         return cls(
             **dict(TaskDetails.model_validate(record)),
-            needs=None if workflow is None else {step.name: sorted(step.needs) for step in workflow.steps},
+            needs={step.name: sorted(step.shape.needs) for step in record.steps},
             history=[TransitionView.submitted(order), *map(TransitionView.model_validate, record.history)],
             notices=sorted(record.task.sent, key=lambda notice: notice.sent_at),
             lost_messages=list(record.lost),

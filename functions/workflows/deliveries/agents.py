@@ -40,7 +40,7 @@ class AccountAgent:
 
 
 class BookingAgent:
-    """Books once, however often it is called: `PUT {url}/{task id}`, then `GET` for the confirmation.
+    """Books once, however often it is called: `PUT {url}/{task id}.{birth}`, then `GET` for the confirmation.
 
     A service answers 204 without content when it had booked before, for example when its first answer was
     lost. So the confirmation is always read with `GET`; its fields become the step's result.
@@ -52,8 +52,8 @@ class BookingAgent:
 
     async def do(self, call: AgentCall) -> Json:
         """Book, and give the confirmation."""
-        await self._service.put(call.task, call.request, call)
-        answer = await self._service.get(call.task, call.complete_by)
+        await self._service.put(call.resource, call.request, call)
+        answer = await self._service.get(call.resource, call.complete_by)
         return read_answer(self._confirmation, answer).model_dump(mode="json")
 
 
@@ -62,7 +62,7 @@ class CancellableBookingAgent(BookingAgent):
 
     async def undo(self, call: AgentCall) -> None:
         """Cancel the booking, or prevent it: `DELETE` leaves a tombstone."""
-        await self._service.delete(call.task, call)
+        await self._service.delete(call.resource, call)
 
 
 class Label(BaseModel):

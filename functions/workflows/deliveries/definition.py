@@ -56,12 +56,21 @@ def _delivery_request(delivery: Delivery, results: Results) -> Json:
     }
 
 
+def _answer(_delivery: Delivery, results: Results) -> Json:
+    """Tell the caller what to track, and when it arrives."""
+    return {
+        "tracking_number": results[PACKAGE]["tracking_number"],
+        "expected_at": results[DELIVERY]["expected_at"],
+    }
+
+
 DELIVERIES = Workflow(
     name="delivery",
     resource="deliveries",
     payload=Delivery,
     on_failure=Remedy.COMPENSATE,
     on_exhausted=Remedy.COMPENSATE,
+    answer=_answer,
     steps=(
         Step(ACCOUNT, agent="account", request=_account_request, complete_within=10),
         Step(

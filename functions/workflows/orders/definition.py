@@ -14,12 +14,18 @@ def _payment_request(order: OrderPayload, _results: Results) -> Json:
     return {"customer": order.customer, "amount": str(order.total), "currency": order.currency}
 
 
+def _answer(order: OrderPayload, _results: Results) -> Json:
+    return {"paid": str(order.total), "currency": order.currency}
+
+
 ORDERS = Workflow(
     name="orders",
     resource="orders",
+    noun="order",
     payload=OrderPayload,
     on_failure=Remedy.HOLD,
     on_exhausted=Remedy.COMPENSATE,
+    answer=_answer,
     steps=(
         Step(
             PAYMENT, agent="payment", request=_payment_request, complete_within=60, undo=True, via=Way.QUEUE

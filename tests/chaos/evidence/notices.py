@@ -18,7 +18,7 @@ class Notice(BaseModel):
     model_config = ConfigDict(extra="ignore", frozen=True)
 
     kind: str
-    order_id: str
+    id: str
     epoch: int
     at: AwareDatetime
     correlation_id: str | None = None

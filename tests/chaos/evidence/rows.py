@@ -13,7 +13,7 @@ from typing import Any, Self
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
 #: The prefixes of the row keys of index rows, and of announcements that are still to be sent.
-INDEXES = ("!due|", "!error|", "!done|")
+INDEXES = ("!due|", "!parked|", "!error|", "!done|")
 OUTBOX = "!send|"
 
 FINAL = frozenset({"Processed", "Compensated", "Error"})

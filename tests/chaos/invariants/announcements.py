@@ -20,7 +20,7 @@ type _Sent = tuple[str, int]
 def status_agrees(evidence: Evidence) -> Iterator[Violation]:
     """Find notices that are missing, wrong, or after the last one."""
     for order, rows in evidence.tasks.items():
-        notices = sorted((each for each in evidence.notices if each.order_id == order), key=lambda it: it.at)
+        notices = sorted((each for each in evidence.notices if each.id == order), key=lambda it: it.at)
         expected, sent = _history(rows), _without_repeats(notices)
         if sent != expected:
             what = f"its notices are {_text(sent)}, but what happened is {_text(expected)}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 
@@ -19,8 +20,15 @@ def one_effect(evidence: Evidence) -> Iterator[Violation]:
             times = len(_performed(calls, direction))
             if times > 1:
                 yield Violation(Invariant.ONE_EFFECT, order, f"'{direction}' was performed {times} times")
-        for key in {call.key for call in calls if call.key != f"{order}/payment/{call.direction}"}:
+        births = {call.key.partition("/")[0] for call in calls}
+        for key in {call.key for call in calls if not _belongs(call, order)}:
             yield Violation(Invariant.ONE_EFFECT, order, f"called under the key '{key}'")
+        if len(births) > 1:
+            yield Violation(Invariant.ONE_EFFECT, order, f"called under the births {sorted(births)}")
+
+
+def _belongs(call: PaymentCall, order: str) -> bool:
+    return re.fullmatch(rf"{order}\.[0-9a-f]{{8}}/payment/{call.direction}", call.key) is not None
 
 
 def net_effect(evidence: Evidence) -> Iterator[Violation]:

@@ -40,7 +40,7 @@ class FaultyPayments:
         return await self._answer(request, CallDirection.UNDO)
 
     async def _answer(self, request: web.Request, direction: CallDirection) -> web.StreamResponse:
-        order = request.match_info["order"]
+        order = request.match_info["order"].partition(".")[0]  # its birth is in the key as well
         call = self._ledger.arrive(order, request.headers.get("Idempotency-Key", ""), direction)
         return await self._with_fault(self._call_faults.next_for(order, direction), call, request)
 

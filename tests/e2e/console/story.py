@@ -26,7 +26,7 @@ from functions.pattern.events import (
     StepSkipped,
     StepStarted,
 )
-from functions.pattern.identity import Epoch, SchedulerId, StartId, StepName, TaskId, scheduler_id
+from functions.pattern.identity import Epoch, SchedulerId, StartId, StepName, TaskId, new_birth, scheduler_id
 from functions.pattern.records import Order, TaskRecord
 from functions.pattern.transitions import admit, apply
 from functions.store.entities import entity, index_entity, outbox_entity, task_entity
@@ -55,18 +55,18 @@ class Story:
         """Submit an order."""
         order = Order(
             task=TaskId(task),
+            birth=new_birth(uuid.uuid4().hex),
             workflow=workflow.name,
             workflow_version=workflow.version,
+            shape=workflow.shape,
             payload=json.dumps(_PAYLOADS[workflow.name]).encode(),
             digest=uuid.uuid4().hex,
             submitter="function-key",
             submitted_at=at,
-            on_failure=workflow.on_failure,
-            on_exhausted=workflow.on_exhausted,
             reply_to=reply_to,
             traceparent=f"00-{uuid.uuid4().hex}-00f067aa0ba902b7-01",
         )
-        return cls(admit(order, workflow, pick_up_by=at + timedelta(seconds=_START_WITHIN)))
+        return cls(admit(order, pick_up_by=at + timedelta(seconds=_START_WITHIN)))
 
     async def write(self, table: TableClient, shards: int) -> None:
         """Write the rows in one transaction, so that no Supervisor sees an earlier state of the task."""

@@ -85,6 +85,17 @@ async def test_console_says_when_its_data_is_unavailable(console: Console) -> No
     console.complaints.clear()  # Chromium reports aborted requests as errors
 
 
+async def test_fault_of_the_page_itself_is_called_so(console: Console) -> None:
+    """An answer that its script can't show does not pass for an application that can't be reached."""
+    await console.answer("overview", {"unexpected": True})
+    await console.page.goto(f"{console.host}/api/ops")
+    await expect(console.page.locator("#freshness")).to_contain_text("this page has a fault")
+    await expect(console.page.get_by_text("not reachable")).to_have_count(0)
+    await console.page.goto("about:blank")  # it would try again
+    assert console.complaints  # with its trace, for whoever mends it
+    console.complaints.clear()
+
+
 async def test_polling_slows_down_while_nothing_answers(console: Console) -> None:
     """The time until the next attempt is shown."""
     page = console.page

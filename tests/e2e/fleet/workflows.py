@@ -41,7 +41,7 @@ class LabelAgent(RestAgent):
     async def do(self, call: AgentCall) -> Json:
         """Label the package, and return its number."""
         await super().do(call)
-        return read_answer(Label, await self._packages.get(call.task, call.complete_by)).model_dump()
+        return read_answer(Label, await self._packages.get(call.resource, call.complete_by)).model_dump()
 
 
 def _request(parcel: Parcel, _results: Mapping[StepName, Json]) -> Json:

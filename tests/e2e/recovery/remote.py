@@ -91,7 +91,7 @@ class RemoteService:
 
     def alerts_about(self, task: str) -> list[dict[str, Any]]:
         """Return the alerts about a task that reached the operator's webhook."""
-        return [alert for alert in self.alerts if alert["task"] == task]
+        return [alert for alert in self.alerts if alert.get("task") == task]
 
     def release(self, effect: str, call: int) -> None:
         """Answer the `call`-th waiting call (from 0) for an effect."""
@@ -120,11 +120,14 @@ class RemoteService:
         """Return what a step's service shows of a task; None for nothing, as here."""
 
     async def _step(self, request: web.Request) -> web.Response:
-        step, task = request.match_info["step"], request.match_info["task"]
+        step, resource = request.match_info["step"], request.match_info["task"]
         asked = _ASKED[request.method]
-        effect = f"{task}/{step}/{asked}"
-        if request.headers.get("Idempotency-Key") != (None if asked == "show" else effect):
+        if request.headers.get("Idempotency-Key") != (
+            None if asked == "show" else f"{resource}/{step}/{asked}"
+        ):
             return web.Response(status=400)
+        task = resource.partition(".")[0]
+        effect = f"{task}/{step}/{asked}"
         behaviour = self._take(effect, request.match_info.get("prefix", ""))
         if behaviour not in _DOES:
             return await self._answer(request, effect, behaviour, {})
@@ -175,7 +178,8 @@ class RemoteService:
 
     async def _pass_on(self, request: web.Request) -> web.Response:
         """Forward a request to the sample payment service, unless its script holds it back."""
-        effect = request.headers["Idempotency-Key"]
+        resource, *rest = request.headers["Idempotency-Key"].split("/")
+        effect = "/".join([resource.partition(".")[0], *rest])
         if self._take(effect) is Behaviour.HANGS:
             await asyncio.Event().wait()
         status = await self.deliver(request.method, request.match_info["task"], await request.read())

@@ -62,4 +62,4 @@ async def test_late_do_after_the_undo_is_refused_by_the_tombstone(bench: Bench) 
     task = await bench.until_state("late", "Compensated")
     assert events(task)[-1] == "exhausted"
     payment = json.dumps({"customer": "C-1042", "amount": "9.80", "currency": "EUR"}).encode()
-    assert await bench.remote.deliver("PUT", "late", payment) == 410
+    assert await bench.remote.deliver("PUT", f"late.{task['birth']}", payment) == 410

@@ -27,7 +27,7 @@ async def test_delivery_is_one_trace(bench: Bench, receiver: Receiver) -> None:
     await bench.until_state("traced", "Processed")
     spans = await _trace_of(receiver, "traced", calls=6)
     root = _only_root(spans)
-    assert (root.kind, root.name) == (_SERVER, "PUT /api/deliveries/{order_id}")
+    assert (root.kind, root.name) == (_SERVER, "PUT /api/deliveries/{id}")
     assert {call.facts["peer.service"] for call in _calls(spans)} == set(STEPS)
     names = {span.name for span in spans.values()}
     assert {"submit", "process submissions", "run_steps", *(f"step {step}" for step in STEPS)} <= names

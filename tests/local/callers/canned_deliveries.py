@@ -42,7 +42,7 @@ class CannedDeliveries:
         return api + services if self.has_services else api
 
     async def _submit(self, request: web.Request) -> web.Response:
-        orders = (await request.json())["orders"]
+        orders = (await request.json())["deliveries"]
         self.batches.append(len(orders))
         self.bodies |= {order["id"]: order for order in orders}
         results = [{"index": index, "status": 202, "id": each["id"]} for index, each in enumerate(orders)]

@@ -87,8 +87,9 @@ async def test_request_is_carried_out_and_its_reply_echoes_it(bench: Bench) -> N
 
 
 async def test_undo_is_carried_out(bench: Bench) -> None:
-    """Its reply has no result."""
-    await bench.take(direction="undo", effect_key="task-1/payment/undo")
+    """With what the do gave; its reply has no result."""
+    await bench.take(direction="undo", effect_key="task-1/payment/undo", result={"payment": "P-1"})
+    assert [call.result for call in bench.script.calls] == [{"payment": "P-1"}]
     assert bench.replies.sent == [AgentReply(**ECHO, outcome="completed")]
 
 

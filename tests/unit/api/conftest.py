@@ -34,16 +34,17 @@ class Api:
             submissions=self.submissions,
             new_id=lambda: f"new-{next(ids)}",
         )
-        self.acceptance = Acceptance(ports, {"notices-demo"})
+        self.acceptance = Acceptance(ports, {"notices-demo"}, 30)
         self._guard = guard or KEYS
-        self.application = self._application(ORDERS, DIAMOND)
+        self.application = self.application_of(ORDERS, DIAMOND)
         self.client = AsgiClient(self.application)
 
     def serving(self, *workflows: Workflow) -> AsgiClient:
         """Ask an application for other workflows, over the same store."""
-        return AsgiClient(self._application(*workflows))
+        return AsgiClient(self.application_of(*workflows))
 
-    def _application(self, *workflows: Workflow) -> FastAPI:
+    def application_of(self, *workflows: Workflow) -> FastAPI:
+        """Make an application for other workflows, over the same store."""
         registry = Registry(workflows, {})
         return callers_application(registry, self.acceptance, self._check_store, guard=self._guard)
 

@@ -93,7 +93,7 @@ async def test_text_that_is_none_is_422_in_any_field(api: Api) -> None:
     notes = replace(DIAMOND, resource="notes", payload=Note)
     client = api.serving(notes)
     problem(await client.post("/api/notes", {"text": "\ud800"}), 422)
-    answer = await client.post("/api/notes/batch", {"orders": [{"text": "\ud800"}, {"text": "ä"}]})
+    answer = await client.post("/api/notes/batch", {"notes": [{"text": "\ud800"}, {"text": "ä"}]})
     assert [result["status"] for result in answer.json["results"]] == [422, 202]
 
 
@@ -124,9 +124,7 @@ async def test_unknown_resource_or_id_is_404(api: Api, method: str, path: str) -
     problem(await api.client.send(method, path, b"{}"), 404)
 
 
-@pytest.mark.parametrize(
-    ("method", "path"), [("DELETE", "/api/orders/a"), ("PATCH", "/api/orders/a"), ("GET", "/api/orders")]
-)
+@pytest.mark.parametrize(("method", "path"), [("PATCH", "/api/orders/a"), ("GET", "/api/orders")])
 async def test_method_that_is_not_served_is_405(api: Api, method: str, path: str) -> None:
     """The resource is there, the method is not."""
     problem(await api.client.send(method, path, b"{}"), 405)
@@ -136,7 +134,7 @@ async def test_method_that_is_not_served_is_405(api: Api, method: str, path: str
 @pytest.mark.parametrize("method", ["GET", "PUT"])
 async def test_id_outside_the_rule_is_422(api: Api, method: str, name: str) -> None:
     """It could not become a part of keys."""
-    assert wrong_fields(await api.client.send(method, f"/api/orders/{name}", ORDER)) == ["order_id"]
+    assert wrong_fields(await api.client.send(method, f"/api/orders/{name}", ORDER)) == ["id"]
 
 
 @pytest.mark.parametrize("name", ["A-z_9", LONGEST_ID, "-", "_"])

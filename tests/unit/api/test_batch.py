@@ -14,6 +14,7 @@ from functions.pattern.store_ports import Stored
 from functions.pattern.transitions import admit
 from tests.fakes.orders import ORDERS
 from tests.fakes.tasks import after
+from tests.fakes.workflows import BIRTH
 from tests.unit.api.conftest import Api
 from tests.unit.api.samples import INSIDE, ITEM, ORDER
 
@@ -43,7 +44,7 @@ def submitted(api: Api) -> list[str]:
 def record_submitted(api: Api) -> None:
     """Do what the submission does with the orders that were taken."""
     for message in api.submissions.messages:
-        api.store.put(admit(order_of(message, ORDERS), ORDERS, pick_up_by=after(30)))
+        api.store.put(admit(order_of(message, ORDERS, BIRTH), pick_up_by=after(30)))
 
 
 async def test_each_order_gets_its_id_and_location(api: Api) -> None:

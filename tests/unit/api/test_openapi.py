@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import re
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -9,6 +12,7 @@ import pytest
 from functions.api.models import batch_item_model
 from functions.web.openapi import api_document
 from tests.fakes.orders import ORDERS
+from tests.fakes.workflows import DIAMOND
 from tests.unit.api.conftest import Api
 
 
@@ -30,4 +34,16 @@ def test_the_batchs_example_can_be_sent(document: dict[str, Any]) -> None:
     """One of its orders has an id."""
     [example] = document["components"]["schemas"]["OrderPayloadBatch"]["examples"]
     named, unnamed = (batch_item_model(ORDERS).model_validate(order) for order in example["orders"])
-    assert (named.id, unnamed.id) == ("order-1", None)
+    assert (named.id, unnamed.id) == ("my-id-1", None)
+
+
+def test_callers_read_their_own_noun(api: Api) -> None:
+    """Whoever books reads of bookings, and nothing of orders."""
+    bookings = replace(DIAMOND, name="booking", resource="bookings", noun="")
+    document = api_document("Test", api.application_of(bookings))
+    routes = {
+        f"{method} {path}": each for path, of in document["paths"].items() for method, each in of.items()
+    }
+    assert routes["post /api/bookings"]["summary"] == "Submit a new booking, which is given an id"
+    assert document["components"]["schemas"]["ParcelBatch"]["required"] == ["bookings"]
+    assert "order" not in re.sub("in the batch's order", "", json.dumps(document))

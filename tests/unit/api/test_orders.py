@@ -9,10 +9,12 @@ import pytest
 from functions.pattern.errors import TransientError
 from functions.pattern.identity import TaskId
 from functions.pattern.messages import order_of
+from functions.pattern.states import ProcessState
 from functions.pattern.transitions import admit
 from tests.fakes.clock import START
 from tests.fakes.orders import ORDERS
 from tests.fakes.tasks import after, claimed, failed, pending, started, told
+from tests.fakes.workflows import BIRTH
 from tests.unit.api.conftest import Api
 from tests.unit.api.samples import ITEM, ORDER, problem
 
@@ -20,7 +22,7 @@ from tests.unit.api.samples import ITEM, ORDER, problem
 def _record_submitted(api: Api) -> None:
     """Do what the submission does with the orders that were taken."""
     for message in api.submissions.messages:
-        api.store.put(admit(order_of(message, ORDERS), ORDERS, pick_up_by=after(30)))
+        api.store.put(admit(order_of(message, ORDERS, BIRTH), pick_up_by=after(30)))
 
 
 async def test_new_order_gets_an_id_and_a_location(api: Api) -> None:
@@ -102,6 +104,24 @@ async def test_order_is_shown_with_its_steps_and_times(api: Api) -> None:
         "error": "no money",
     }
     assert shown["steps"][1]["state"] == "NotStarted"
+
+
+async def test_workflows_answer_is_shown(api: Api) -> None:
+    """As it was recorded."""
+    record = pending()
+    answered = replace(record.task, process_state=ProcessState.PROCESSED, answer=b'{"number":7}')
+    api.store.put(replace(record, task=answered))
+    assert (await api.client.get("/api/parcels/task-1")).json["answer"] == {"number": 7}
+
+
+async def test_callers_are_not_told_why_an_answer_is_missing(api: Api) -> None:
+    """The reason may hold what is not for them."""
+    record = pending()
+    last_error = "its answer can't be given: ValueError: secret"
+    unanswered = replace(record.task, process_state=ProcessState.PROCESSED, last_error=last_error)
+    api.store.put(replace(record, task=unanswered))
+    shown = (await api.client.get("/api/parcels/task-1")).json
+    assert (shown["answer"], shown["last_error"]) == (None, "its answer can't be given")
 
 
 async def test_answer_shows_nothing_of_the_inside(api: Api) -> None:

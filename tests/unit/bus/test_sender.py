@@ -15,11 +15,11 @@ from functions.bus.messages import QueuedMessages
 from functions.bus.sender import Outgoing, QueueSender
 from functions.pattern.errors import PermanentError, TransientError
 from functions.pattern.messages import AgentRequest, SubmissionMessage
-from functions.pattern.records import Order
 from functions.pattern.request_figures import BusFigures
 from tests.contract.schemas import examples
 from tests.fakes.clock import FakeClock
-from tests.fakes.workflows import order, submission
+from tests.fakes.tasks import after
+from tests.fakes.workflows import submission
 
 
 class BusClient:
@@ -106,17 +106,32 @@ async def test_unreachable_queue_is_a_transient_fault(
 async def test_submission_is_known_by_id_and_content(client: BusClient, sender: QueueSender) -> None:
     """The same again is dropped by the queue; other content under that id is not, so that it is seen."""
     submissions = QueuedMessages(lambda _queue: sender, FakeClock())
-    sent: list[tuple[SubmissionMessage, Order]] = [
-        (submission(weight=weight), order(weight=weight)) for weight in (3, 3, 4)
-    ]
-    for message, its_order in sent:
-        await submissions.submit(message, its_order)
+    sent = [submission(weight=weight) for weight in (3, 3, 4)]
+    for message in sent:
+        await submissions.submit(message)
     first, again, other = [str(batch[0].message_id) for batch in client.batches]
     assert first == again != other
     assert first.startswith("task-1.")
     assert len(first) <= 128
     body = b"".join(client.batches[0][0].body)
-    assert SubmissionMessage.model_validate_json(body) == sent[0][0]
+    assert SubmissionMessage.model_validate_json(body) == sent[0]
+
+
+async def test_submission_that_is_put_back_has_an_id_of_its_own(
+    client: BusClient, sender: QueueSender
+) -> None:
+    """The queue would drop the one that it knows; it is delivered when its time has come."""
+    submissions = QueuedMessages(lambda _queue: sender, FakeClock())
+    message = submission()
+    await submissions.submit(message)
+    for times in (1, 2):
+        await submissions.put_back(message.model_copy(update={"put_back": times}), after(60))
+    first, second, third = (batch[0] for batch in client.batches)
+    assert [second.message_id, third.message_id] == [f"{first.message_id}.r1", f"{first.message_id}.r2"]
+    assert (first.scheduled_enqueue_time_utc, second.scheduled_enqueue_time_utc) == (
+        None,
+        after(60),
+    )
 
 
 async def test_request_that_json_cannot_hold_is_not_sent(client: BusClient, sender: QueueSender) -> None:

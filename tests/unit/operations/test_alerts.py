@@ -24,7 +24,7 @@ from tests.fakes.clock import START
 
 MESSAGE = AnnouncementMessage(
     kind=AnnouncementKind.ALERT,
-    order_id=TaskId("task-1"),
+    id=TaskId("task-1"),
     workflow="line",
     state=ProcessState.ERROR,
     epoch=Epoch(2),
@@ -85,7 +85,7 @@ async def test_alert_that_is_not_taken_comes_again(caplog: pytest.LogCaptureFixt
 
 @pytest.mark.parametrize(
     ("body", "fields"),
-    [(b'{"order_id":"s3cret order"}', "at, epoch, kind, order_id, state, workflow"), (b"s3cret", "message")],
+    [(b'{"id":"s3cret order"}', "at, epoch, id, kind, state, workflow"), (b"s3cret", "message")],
 )
 async def test_message_that_is_no_alert_ends_as_a_dead_letter(body: bytes, fields: str) -> None:
     """It is not taken, again and again, until it is one; what it holds is not logged."""

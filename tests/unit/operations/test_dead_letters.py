@@ -83,7 +83,7 @@ async def test_loss_stands_on_the_task_once(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize(
-    "body", [REQUEST, b'{"order_id":"task-1"}', b'{"task_id":"a|b"}', b"[]", b"{", b"\xff", b""]
+    "body", [REQUEST, b'{"id":"task-1"}', b'{"task_id":"a|b"}', b"[]", b"{", b"\xff", b""]
 )
 async def test_task_is_named_only_when_there_is_one(
     bench: Bench, caplog: pytest.LogCaptureFixture, body: bytes
@@ -97,9 +97,7 @@ async def test_task_is_named_only_when_there_is_one(
 async def test_lost_alert_is_only_logged(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
     """An alert about it could be lost as well, and so on."""
     bench.store.put(pending())
-    await bench.reader.take(
-        "operator-alerts", received(b'{"order_id":"task-1"}', "a-1", properties=PROPERTIES)
-    )
+    await bench.reader.take("operator-alerts", received(b'{"id":"task-1"}', "a-1", properties=PROPERTIES))
     assert bench.alerts == []
     assert len(bench.rejections.all) == 1
     assert _logged(caplog)["task"] == TASK

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from functions.pattern.definition import Registry, Workflow
+from functions.pattern.definition import Workflow
 from functions.pattern.events import GivenUp
 from functions.pattern.records import TaskRecord
 from functions.pattern.states import Remedy
@@ -36,13 +36,13 @@ def _refused(workflow: Workflow) -> TaskRecord:
 async def test_resubmission_runs_what_is_not_done(desk: Desk) -> None:
     """And leaves what is; nothing is undone."""
     shown = await _prospects(desk, _refused(trip(remedy=Remedy.HOLD)))
-    assert shown["resubmit"] == {"runs": ["car"], "undoes": [], "twice": []}
+    assert shown["resubmit"] == {"runs": ["car"], "undoes": []}
 
 
 async def test_undo_goes_back_in_the_order_of_dispatch(desk: Desk) -> None:
     """Also what failed, for its outcome is not known; but not what can't be undone."""
     shown = await _prospects(desk, _refused(trip(remedy=Remedy.HOLD)))
-    assert shown["undo"] == {"runs": [], "undoes": ["car", "flight"], "twice": []}
+    assert shown["undo"] == {"runs": [], "undoes": ["car", "flight"]}
 
 
 async def test_resubmission_of_an_undo_goes_on_undoing(desk: Desk) -> None:
@@ -56,15 +56,18 @@ async def test_resubmission_of_an_undo_goes_on_undoing(desk: Desk) -> None:
         failed("flight", SECOND),
     )
     shown = await _prospects(desk, record)
-    assert shown["resubmit"] == shown["undo"] == {"runs": [], "undoes": ["flight"], "twice": []}
+    assert shown["resubmit"] == shown["undo"] == {"runs": [], "undoes": ["flight"]}
 
 
-async def test_step_that_must_not_run_twice_is_named(desk: Desk) -> None:
-    """It was begun, nobody knows what came of it, and a resubmission begins it once more."""
+async def test_nothing_is_resubmitted_while_an_outcome_is_unknown(desk: Desk) -> None:
+    """It was begun, nobody knows what came of it: that is asked first."""
     workflow = trip(remedy=Remedy.HOLD, hotel_idempotent=False)
     begun = told(pending(workflow), claimed(), started("flight"), completed("flight"), started("hotel"))
-    shown = await _prospects(desk, told(begun, _GIVEN_UP, now=after(50)))
-    assert shown["resubmit"] == {"runs": ["hotel", "car"], "undoes": [], "twice": ["hotel"]}
+    desk.clock.advance(50)
+    shown = await _prospects(desk, told(begun, _GIVEN_UP, now=desk.clock.now()))
+    assert shown["resubmit"] is None
+    assert shown["undo"]["undoes"] == ["flight"]
+    assert shown["question"] == "hotel: its outcome is unknown, and it must not run twice"
 
 
 @pytest.mark.parametrize("record", [pending(LINE), processed()], ids=["under way", "processed"])
@@ -82,12 +85,12 @@ async def test_looking_changes_nothing(desk: Desk) -> None:
 
 
 async def test_graph_is_told_by_what_steps_need(desk: Desk) -> None:
-    """As the workflow is registered; a workflow that is not any more has no edges."""
-    desk.holds(in_error())
-    assert (await desk.get(f"/tasks/{TASK}")).json["needs"] == {"pick": [], "send": ["pick"]}
-    assert Registry((LINE,), {}).find(DIAMOND.name) is None
+    """As the task was recorded: no workflow of that name need be registered."""
     record = pending(DIAMOND)
     desk.holds(replace(record, order=replace(record.order, workflow="gone")))
-    shown = (await desk.get(f"/tasks/{TASK}")).json
-    assert shown["needs"] is None
-    assert [step["name"] for step in shown["steps"]] == ["open", "left", "right", "close"]
+    assert (await desk.get(f"/tasks/{TASK}")).json["needs"] == {
+        "open": [],
+        "left": ["open"],
+        "right": ["open"],
+        "close": ["left", "right"],
+    }

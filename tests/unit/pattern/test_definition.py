@@ -136,6 +136,13 @@ def test_unknown_remedy_is_refused_with_the_choices(field: str, written: Any) ->
     )
 
 
+def test_request_for_an_undo_that_never_comes_is_refused() -> None:
+    """The developer forgot to say that the step can be undone."""
+    assert _refusal(replace(step("fly"), undo_request=step("fly").request)) == (
+        "workflow 'trips': step 'fly' has undo_request, but no undo: add undo=True"
+    )
+
+
 def test_way_is_read_as_remedies_are() -> None:
     """The same mistake in another field."""
     assert workflow(replace(step("fly"), via=cast("Any", "queue"))).steps[0].via is Way.QUEUE

@@ -26,7 +26,7 @@ from functions.pattern.states import Remedy
 from tests.fakes.interventions import giving_up, supervised
 from tests.fakes.orders import ORDERS
 from tests.fakes.tasks import pending
-from tests.fakes.workflows import DIAMOND, TASK, submission, trip
+from tests.fakes.workflows import BIRTH, DIAMOND, TASK, TRIP, submission, trip
 
 
 def _wire(**changes: Any) -> dict[str, Any]:
@@ -68,7 +68,7 @@ def test_wrong_or_unknown_field_is_refused(change: dict[str, Any], field: str) -
 def test_order_carries_what_the_submission_said() -> None:
     """Nothing is lost between the message and the order."""
     message = submission(weight=7).model_copy(update={"reply_to": "notices-demo"})
-    order = order_of(message, DIAMOND)
+    order = order_of(message, DIAMOND, BIRTH)
     assert order.payload == b'{"weight":7}'
     assert (order.task, order.workflow, order.workflow_version) == (message.task_id, "diamond", 1)
     assert (order.submitter, order.submitted_at) == (message.submitter, message.submitted_at)
@@ -78,7 +78,7 @@ def test_order_carries_what_the_submission_said() -> None:
 def test_wrong_payload_is_refused() -> None:
     """The payload must be its workflow's."""
     with pytest.raises(ValidationError):
-        order_of(submission().model_copy(update={"payload": {"weight": "heavy"}}), DIAMOND)
+        order_of(submission().model_copy(update={"payload": {"weight": "heavy"}}), DIAMOND, BIRTH)
 
 
 class _Letter(BaseModel):
@@ -88,7 +88,7 @@ class _Letter(BaseModel):
 def _letter(size: int) -> bytes:
     text = "x" * (size - len(b'{"text":""}'))
     message = submission().model_copy(update={"payload": {"text": text}})
-    return order_of(message, replace(DIAMOND, payload=_Letter)).payload
+    return order_of(message, replace(DIAMOND, payload=_Letter), BIRTH).payload
 
 
 def test_payload_that_no_row_can_hold_is_refused() -> None:
@@ -98,10 +98,11 @@ def test_payload_that_no_row_can_hold_is_refused() -> None:
         _letter(MAX_PAYLOAD_BYTES + 1)
 
 
-def test_order_carries_what_becomes_of_it() -> None:
+def test_order_carries_what_its_task_is_made_of() -> None:
     """So that whoever has the record needs no definition."""
-    order = order_of(submission(), trip(remedy=Remedy.COMPENSATE))
-    assert (order.on_failure, order.on_exhausted) == (Remedy.COMPENSATE, Remedy.COMPENSATE)
+    order = order_of(submission(), TRIP, BIRTH)
+    assert order.shape == TRIP.shape
+    assert order.resource == "task-1.0a1b2c3d"
 
 
 def test_equal_content_has_one_digest_whatever_its_field_order() -> None:
@@ -111,7 +112,7 @@ def test_equal_content_has_one_digest_whatever_its_field_order() -> None:
     first = {"customer": "C", "currency": "EUR", "items": [item]}
     second = {"items": [turned], "currency": "EUR", "customer": "C"}
     digests = {
-        order_of(submission().model_copy(update={"payload": payload}), ORDERS).digest
+        order_of(submission().model_copy(update={"payload": payload}), ORDERS, BIRTH).digest
         for payload in (first, second)
     }
     assert len(digests) == 1
@@ -147,12 +148,13 @@ def test_announcement_comes_back_from_the_wire() -> None:
     assert message.model_dump(mode="json", exclude={"at"}) == {
         "schema_version": 1,
         "kind": "alert",
-        "order_id": "task-1",
+        "id": "task-1",
         "workflow": "trip",
         "state": "Error",
         "epoch": 1,
         "correlation_id": "c-1",
         "reason": "still overdue",
+        "answer": None,
     }
     assert message.at == alert.at
 

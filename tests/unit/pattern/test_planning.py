@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import timedelta
 
-from functions.pattern.definition import Workflow
 from functions.pattern.events import Event, StepSkipped, StepStarted
 from functions.pattern.folding import Told, fold
 from functions.pattern.identity import StepName, scheduler_id
@@ -28,7 +27,7 @@ WIDE = workflow(*(step(f"s{number}") for number in range(5)))
 
 
 def _ready_after(*events: Event) -> tuple[str, ...]:
-    return ready_steps(DIAMOND, told(pending(), *events))
+    return ready_steps(told(pending(), *events))
 
 
 def _done(*steps: str) -> list[Event]:
@@ -59,16 +58,16 @@ def test_step_waits_for_all_that_it_needs() -> None:
 def test_running_step_is_dispatched_again_in_the_next_epoch_only() -> None:
     """In this epoch it is somebody's; after a recovery somebody has to begin it again."""
     begun = told(pending(), claimed(), *_done("open"), started("left"))
-    assert ready_steps(DIAMOND, begun) == ("right",)
+    assert ready_steps(begun) == ("right",)
     recovered = told(begun, recovery(), claimed(SECOND), now=after(40))
-    assert ready_steps(DIAMOND, recovered) == ("left", "right")
+    assert ready_steps(recovered) == ("left", "right")
 
 
 def test_step_that_must_not_run_twice_is_never_ready_again() -> None:
     """Its outcome is unknown, whatever epoch it is."""
     once = workflow(step("pay", idempotent=False), step("log"))
     recovered = told(pending(once), claimed(), started("pay"), recovery(), claimed(SECOND), now=after(40))
-    assert ready_steps(once, recovered) == ("log",)
+    assert ready_steps(recovered) == ("log",)
 
 
 def test_nothing_is_ready_in_a_finished_task() -> None:
@@ -79,17 +78,16 @@ def test_nothing_is_ready_in_a_finished_task() -> None:
 
 def _plan(
     record: TaskRecord,
-    of: Workflow = WIDE,
     *,
     activity: int = 1,
     at_once: int = 16,
     ends: float = 285,
-    is_needed: Callable[[StepName], bool] = lambda _: True,
+    look_at: Callable[[StepName], bool] = lambda _: True,
     is_first: bool = True,
     may_share: bool = True,
 ) -> StepPlan:
     runner = _runner(activity, at_once=at_once, ends=ends)
-    return plan(of, record, runner, START, is_needed=is_needed, is_first=is_first, may_share=may_share)
+    return plan(record, runner, START, look_at=look_at, is_first=is_first, may_share=may_share)
 
 
 def _runner(activity: int = 1, *, at_once: int = 16, ends: float = 285) -> Runner:
@@ -149,7 +147,7 @@ def test_step_that_might_outlast_the_activity_is_left() -> None:
 
 def test_step_that_is_not_needed_is_skipped() -> None:
     """And takes no room."""
-    made = _plan(told(pending(WIDE), claimed()), at_once=4, is_needed=lambda name: name != "s0")
+    made = _plan(told(pending(WIDE), claimed()), at_once=4, look_at=lambda name: name != "s0")
     assert [event.step for event in made.events if isinstance(event, StepSkipped)] == ["s0"]
     assert _started(made) == ["s1", "s2", "s3", "s4"]
 
@@ -190,9 +188,7 @@ def test_run_follows_a_line_to_its_end() -> None:
     runner = _runner()
 
     def follow(known: TaskRecord, _: object) -> tuple[Event, ...]:
-        return plan(
-            DIAMOND, known, runner, START, is_needed=lambda _: True, is_first=False, may_share=True
-        ).events
+        return plan(known, runner, START, look_at=lambda _: True, is_first=False, may_share=True).events
 
     answer = fold(record, [Told(claimed(), follow)], START).answers[0]
     assert [type(event).__name__ for event in answer.events] == ["Claimed", "StepStarted"]

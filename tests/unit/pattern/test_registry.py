@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -19,6 +20,30 @@ def test_workflows_are_found_by_name() -> None:
     assert [each.name for each in registry] == ["diamond", "line"]
     assert registry.find("line") == LINE
     assert registry.find("circle") is None
+
+
+def test_versions_of_a_workflow_are_told_apart() -> None:
+    """New submissions take the newest, whatever the order in which they are registered."""
+    newest = replace(LINE, version=3)
+    registry = Registry((LINE, newest, DIAMOND, replace(LINE, version=2)), {})
+    assert [(each.name, each.version) for each in registry.newest] == [("line", 3), ("diamond", 1)]
+    assert registry.find("line") == newest
+    assert registry.find("line", 1) == LINE
+    assert registry.find("line", 4) is None
+    assert len(list(registry)) == 4
+
+
+def test_version_is_registered_once() -> None:
+    """Two would be told apart by nothing."""
+    with pytest.raises(DefinitionError, match="version 1 of workflow 'line' is there twice"):
+        Registry((LINE, replace(LINE, steps=LINE.steps[:1])), {})
+
+
+@pytest.mark.parametrize("version", [0, "2", 1.5, True])
+def test_version_that_is_no_number_is_refused(version: Any) -> None:
+    """It becomes a part of keys."""
+    with pytest.raises(DefinitionError, match="version must be a whole number from 1 on"):
+        replace(LINE, version=version)
 
 
 def test_limit_of_one_step_can_be_set() -> None:

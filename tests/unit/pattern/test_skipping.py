@@ -20,7 +20,7 @@ CLOSE = StepName("close")
 def test_what_needs_a_skipped_step_can_start() -> None:
     """It counts as settled, though it has no result."""
     record = told(pending(DIAMOND), claimed(), *done("open", "left"), skipped("right"))
-    assert ready_steps(DIAMOND, record) == (CLOSE,)
+    assert ready_steps(record) == (CLOSE,)
     step = record.step(StepName("right"))
     assert (step.state, step.started_at, step.finished_at, step.result) == (
         StepState.SKIPPED,

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from functions.pattern.definition import Registry
 from functions.pattern.errors import TransientError
 from functions.scheduler.blueprint import scheduler_blueprint
 from functions.scheduler.takers import ReplyTaker, RequestTaker
@@ -32,7 +31,7 @@ def bench() -> Bench:
 def run_steps(bench: Bench) -> Activity:
     """Give the function that the host calls."""
     ports = fake_ports(store=bench.store, rejected=RecordedRejections())
-    replies = ReplyTaker(ports, Registry((LINE,), {}), limits())
+    replies = ReplyTaker(ports, limits())
     blueprint = scheduler_blueprint(bench.runs, RequestTaker(ports), replies)
     functions = [builder.build() for builder in blueprint._function_builders]
     found: Activity = {each.get_function_name(): each.get_user_function() for each in functions}["run_steps"]

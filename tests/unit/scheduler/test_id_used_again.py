@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, cast
 
-import pytest
-
 from functions.pattern.definition import Registry
 from functions.pattern.states import ProcessState
 from functions.scheduler.progress import RunInput
@@ -24,7 +22,6 @@ from tests.unit.store.rows import MemoryRows
 OTHER = replace(workflow(step("pick"), step("fly", "pick"), name="other"), resource="others")
 
 
-@pytest.mark.xfail(reason="known limit: a task has no birth yet", strict=True)
 async def test_task_of_another_workflow_under_a_known_id_runs_its_own_steps() -> None:
     """What is remembered says which workflow it is; what is read says something else."""
     process = Process(LINE)

@@ -31,7 +31,7 @@ async def test_request_carries_what_an_agent_needs_and_is_waited_for() -> None:
         epoch=FIRST,
         token=token,
         direction=Direction.DO,
-        effect_key="task-1/pick/do",
+        effect_key="task-1.0a1b2c3d/pick/do",
         complete_by=after(10),
         request={"weight": 3, "after": []},
     )
@@ -59,7 +59,7 @@ async def test_next_epoch_has_its_own_token() -> None:
     await bench.run(epoch=2)
     first, second = (request for _, request in bench.requests.sent)
     assert first.token != second.token
-    assert first.effect_key == second.effect_key == "task-1/pick/do"
+    assert first.effect_key == second.effect_key == "task-1.0a1b2c3d/pick/do"
 
 
 async def test_undo_is_requested_too() -> None:
@@ -69,7 +69,7 @@ async def test_undo_is_requested_too() -> None:
     bench.store.put(told(pending(of), claimed(), *done("pick"), started("send"), failed("send")))
     await bench.run(epoch=2)
     [(_, request)] = bench.requests.sent
-    assert (request.direction, request.effect_key) == (Direction.UNDO, "task-1/pick/undo")
+    assert (request.direction, request.effect_key) == (Direction.UNDO, "task-1.0a1b2c3d/pick/undo")
 
 
 async def test_request_is_sent_again_when_the_queue_fails() -> None:

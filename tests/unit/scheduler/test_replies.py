@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from functions.pattern.definition import Registry, Workflow
+from functions.pattern.definition import Workflow
 from functions.pattern.errors import TransientError
 from functions.pattern.identity import StepName, TaskId
 from functions.pattern.messages import AgentReply
@@ -35,7 +35,7 @@ class Bench:
         self.rejections = RecordedRejections()
         self.schedulers = RecordedSchedulers()
         ports = fake_ports(store=self.store, clock=self.clock, rejected=self.rejections)
-        self.taker = ReplyTaker(ports, Registry((of,), {}), limits(at_once=2))
+        self.taker = ReplyTaker(ports, limits(at_once=2))
         self.store.put(told(pending(of), claimed(), started("pick", token=TOKEN)))
 
     async def take(self, **changes: Any) -> None:

@@ -65,7 +65,10 @@ async def test_agent_gets_request_key_and_deadline(bench: Bench) -> None:
         request={"weight": 3, "after": ["pick"]},
         complete_by=after(15),
     )
-    assert [call.effect_key for call in bench.agents.calls] == ["task-1/pick/do", "task-1/send/do"]
+    assert [call.effect_key for call in bench.agents.calls] == [
+        "task-1.0a1b2c3d/pick/do",
+        "task-1.0a1b2c3d/send/do",
+    ]
     assert bench.step("pick").result == '{"bin":"Ä7"}'.encode()
 
 
@@ -189,13 +192,6 @@ async def test_unknown_task_is_over(bench: Bench) -> None:
     assert await bench.runs.run({"task": "other", "epoch": 1, "number": 1, "share": False}) == over(
         "no such task"
     )
-
-
-async def test_task_of_an_unknown_workflow_is_not_claimed(bench: Bench) -> None:
-    """It stays `Pending`, and is found by its due time."""
-    bench.store.put(replace(pending(LINE), order=replace(pending(LINE).order, workflow="gone")))
-    assert await bench.run() == over("its workflow is not registered")
-    assert bench.state is ProcessState.PENDING
 
 
 def _undoing() -> Bench:

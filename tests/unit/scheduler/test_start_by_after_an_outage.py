@@ -7,7 +7,6 @@ from typing import Any, cast
 
 import pytest
 
-from functions.pattern.definition import Registry
 from functions.pattern.errors import TransientError
 from functions.pattern.events import Postponed
 from functions.pattern.identity import StepName
@@ -37,7 +36,7 @@ async def test_reply_that_is_recorded_after_an_outage_leaves_time_for_what_follo
     process = Process(of, rows)
     store = TableStateStore(cast("Any", rows), process.writer, RecordingAnnouncer())
     ports = fake_ports(store=store, clock=process.clock, rejected=RecordedRejections())
-    taker = ReplyTaker(ports, Registry((of,), {}), limits())
+    taker = ReplyTaker(ports, limits())
     await store.known(TASK)
     reply = AgentReply(
         task_id=TASK, step=StepName("pick"), epoch=FIRST, token=TOKEN, outcome=Outcome.COMPLETED

@@ -16,6 +16,7 @@ from functions.pattern.records import (
     EpochRecord,
     LostMessage,
     Order,
+    PastStep,
     SentAnnouncement,
     StepRecord,
     Task,
@@ -35,18 +36,18 @@ from functions.store.entities import (
 )
 from functions.store.keys import epoch_row, lost_row, order_row, step_row
 from tests.fakes.tasks import pending
+from tests.fakes.workflows import DIAMOND, LINE, TRIP
 
 _TIMES = st.datetimes(timezones=st.just(UTC))
 _IDS = st.from_regex(r"[A-Za-z0-9_-]{1,64}", fullmatch=True)
 
 #: The columns of each kind beside its keys: rows that are stored have these names.
 _COLUMNS = {
-    Order: "CorrelationID Digest OnExhausted OnFailure Payload ReplyTo SubmittedAt Submitter TraceParent"
-    " Workflow WorkflowVersion",
-    Task: "CompleteBy Direction DueAt Epoch FailureCount FinishedAt LastError LockedBy NotBefore OrderID"
-    " ProcessState Sent UpdatedAt",
-    StepRecord: "Activity CompleteBy Epoch Error FinishedAt Idempotent Name Result StartId StartedAt State"
-    " Token Undo Via",
+    Order: "Birth CorrelationID Digest Payload ReplyTo Shape SubmittedAt Submitter TraceParent Workflow"
+    " WorkflowVersion",
+    Task: "Answer CompleteBy Decision Direction DueAt Epoch FailureCount FinishedAt LastError LockedBy"
+    " NotBefore OrderID ParkedFor ProcessState Sent UpdatedAt",
+    StepRecord: "Activity CompleteBy Epoch Error FinishedAt Name Result StartId StartedAt State Token",
     EpochRecord: "Direction EndedAt EndedBy Epoch LastError LockedBy ProcessState Reason Steps TraceParent"
     " Who",
     LostMessage: "LostAt MessageId Queue Reason",
@@ -67,8 +68,9 @@ def _records(kind: Any, **chosen: st.SearchStrategy[Any]) -> st.SearchStrategy[A
     return st.builds(kind, **others, **chosen)
 
 
-_STEP_OF_EPOCH = _records(StepRecord, result=st.none(), token=st.none())
+_STEP_OF_EPOCH = _records(PastStep)
 _STEPS_OF_EPOCHS = st.lists(_STEP_OF_EPOCH, max_size=2).map(tuple)
+_SHAPES = st.sampled_from([LINE.shape, TRIP.shape, DIAMOND.shape])
 _ANNOUNCEMENTS = st.lists(_records(SentAnnouncement), max_size=2).map(tuple)
 
 
@@ -79,10 +81,11 @@ def _whole(draw: st.DrawFn) -> TaskRecord:
     epochs = draw(
         st.lists(_records(EpochRecord, steps=_STEPS_OF_EPOCHS), max_size=2, unique_by=lambda each: each.epoch)
     )
+    order = draw(_records(Order, task=st.just(task), shape=_SHAPES))
     return TaskRecord(
-        order=draw(_records(Order, task=st.just(task))),
+        order=order,
         task=draw(_records(Task, order_id=st.just(task), sent=_ANNOUNCEMENTS)),
-        steps=tuple(draw(st.lists(_records(StepRecord), max_size=3))),
+        steps=tuple(draw(_records(StepRecord, shape=st.just(each))) for each in order.shape.steps),
         history=tuple(epochs),
         lost=tuple(draw(st.lists(_records(LostMessage), max_size=2))),
     )
@@ -127,7 +130,9 @@ def _full(kind: Any) -> st.SearchStrategy[Any]:
     }
     of_tuples = {EpochRecord: {"steps": _STEP_OF_EPOCH}, Task: {"sent": _records(SentAnnouncement)}}
     tuples = {name: st.tuples(each) for name, each in of_tuples.get(kind, {}).items()}
-    return st.builds(kind, **{name: _values(hint) for name, hint in hints.items()}, **tuples)
+    shapes = {Order: _SHAPES, StepRecord: st.just(LINE.shape.steps[0])}
+    values = {name: shapes[kind] if name == "shape" else _values(hint) for name, hint in hints.items()}
+    return st.builds(kind, **values, **tuples)
 
 
 @pytest.mark.parametrize("kind", _COLUMNS, ids=lambda kind: kind.__name__)
@@ -161,6 +166,21 @@ def test_rows_without_a_task_are_refused() -> None:
     """Steps alone make none."""
     with pytest.raises(ValueError, match="lack its order or its state"):
         record_of([row for row in _rows(pending()) if "|step|" in row["RowKey"]])
+
+
+@pytest.mark.parametrize("damage", ["missing", "another", "shape"])
+def test_steps_that_are_not_the_orders_are_refused(damage: str) -> None:
+    """Nothing is taken for a task whose steps are not what its shape says."""
+    rows = _rows(pending())
+    match damage:
+        case "missing":
+            rows = [row for row in rows if not row["RowKey"].endswith("|step|01")]
+        case "another":
+            next(row for row in rows if row["RowKey"].endswith("|step|01"))["Name"] = "other"
+        case _:
+            rows[1]["Shape"] = b'{"steps":[{}]}'
+    with pytest.raises(ValueError, match=r"other steps|shape can't be read"):
+        record_of(rows)
 
 
 def test_row_of_a_later_version_is_passed_over() -> None:

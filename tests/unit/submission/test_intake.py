@@ -12,12 +12,13 @@ from pydantic import BaseModel
 
 from functions.pattern.definition import Registry, Workflow
 from functions.pattern.errors import TransientError
+from functions.pattern.identity import TaskId
 from functions.pattern.states import ProcessState, Way
 from functions.submission.intake import Intake
 from tests.fakes.clock import FakeClock
 from tests.fakes.interventions import recovered
 from tests.fakes.ports import fake_ports
-from tests.fakes.queues import RecordedRejections, RecordedSchedulers, Rejection
+from tests.fakes.queues import RecordedRejections, RecordedSchedulers, RecordedSubmissions, Rejection
 from tests.fakes.store import MemoryStateStore
 from tests.fakes.tasks import FIRST, after, claimed, pending, told
 from tests.fakes.workflows import DIAMOND, TASK, step, submission, workflow
@@ -32,14 +33,15 @@ class Letter(BaseModel):
 class Bench:
     """An intake with all that it works on."""
 
-    def __init__(self, workflow: Workflow = DIAMOND) -> None:
+    def __init__(self, *workflows: Workflow) -> None:
         clock = FakeClock()
+        self.submissions = RecordedSubmissions()
         self.store = MemoryStateStore(clock)
         self.rejections = RecordedRejections()
         self.schedulers = RecordedSchedulers()
         self.intake = Intake(
-            fake_ports(store=self.store, rejected=self.rejections, clock=clock),
-            Registry((workflow,), {}),
+            fake_ports(store=self.store, rejected=self.rejections, clock=clock, submissions=self.submissions),
+            Registry(workflows or (DIAMOND,), {}),
             {"notices-demo"},
             30,
         )
@@ -106,9 +108,9 @@ async def test_doubled_order_that_was_recovered_is_left_to_its_own_request(bench
         (b"\xff", "message: Invalid JSON"),
         (b"[]", "message: Input should be an object"),
         (_body(priority=1), "priority: Extra inputs are not permitted"),
-        (_body(schema_version=2), "schema_version: Input should be 1"),
+        (_body(schema_version=3), "schema_version: Input should be 1 or 2"),
         (_body(task_id="a|b"), "task_id: String should match pattern"),
-        (_body(workflow="journey"), "workflow: no such workflow"),
+        (_body(version=0), "version: Input should be greater than or equal to 1"),
         (_body(reply_to="elsewhere"), "reply_to: not a queue that replies may go to"),
         (_body(payload={"weight": "heavy"}), "weight: Input should be a valid integer"),
         (_body(payload={"weight": 1, "size": 2}), "size: Extra inputs are not permitted"),
@@ -122,6 +124,37 @@ async def test_message_that_cannot_be_used_is_kept_with_the_reason(
     [kept] = bench.rejections.all
     assert (kept.queue, kept.message_id, kept.body) == ("submissions", "m-1", body)
     assert kept.reason.startswith(reason)
+    assert (len(bench.store), bench.schedulers.started) == (0, [])
+
+
+async def test_order_is_recorded_under_its_own_version() -> None:
+    """While hosts of the version before still submit; one of schema 1 takes the newest."""
+    newer = replace(DIAMOND, version=2, steps=DIAMOND.steps[:1])
+    bench = Bench(newer, DIAMOND)
+    await bench.take(_body(version=1))
+    await bench.take(_body(version=None, schema_version=1, task_id="task-2"))
+    first, second = (bench.store.record(task).order for task in (TASK, TaskId("task-2")))
+    assert (first.workflow_version, first.shape) == (1, DIAMOND.shape)
+    assert (second.workflow_version, second.shape) == (2, newer.shape)
+
+
+@pytest.mark.parametrize("changes", [{"workflow": "journey"}, {"version": 7}])
+async def test_order_of_what_is_not_deployed_comes_again_later(bench: Bench, changes: dict[str, Any]) -> None:
+    """Each time later, for a day; the message is the same but for how often."""
+    delays: list[float] = []
+    body, now = _body(**changes), after(0)
+    while not bench.rejections.all:
+        await bench.take(body)
+        if len(bench.submissions.returned) > len(delays):
+            message, not_before = bench.submissions.returned[-1]
+            body = message.model_dump_json(exclude_none=True).encode()
+            delays.append((not_before - now).total_seconds())
+    assert delays[:4] == [10, 20, 40, 80]
+    assert max(delays) == delays[-1] == 1800
+    assert 86_400 <= sum(delays) < 90_000
+    assert [each.put_back for each, _ in bench.submissions.returned] == list(range(1, len(delays) + 1))
+    assert bench.rejections.all[0].reason.startswith("workflow: no '")
+    assert bench.rejections.all[0].reason.endswith("was deployed for a day")
     assert (len(bench.store), bench.schedulers.started) == (0, [])
 
 
@@ -146,7 +179,7 @@ async def test_other_order_under_a_known_id_is_rejected(bench: Bench) -> None:
 
 async def test_bad_messages_do_not_hold_up_the_good_ones(bench: Bench) -> None:
     """Those of one batch are taken side by side."""
-    bodies = [b"{", _body(), _body(task_id="task-2"), _body(workflow="journey")]
+    bodies = [b"{", _body(), _body(task_id="task-2"), _body(payload={})]
     await asyncio.gather(*(bench.take(body, f"m-{n}") for n, body in enumerate(bodies)))
     assert [task for task, _ in bench.schedulers.started] == ["task-1", "task-2"]
     assert sorted(kept.message_id for kept in bench.rejections.all) == ["m-0", "m-3"]

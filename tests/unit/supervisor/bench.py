@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functions.pattern.definition import Registry, Workflow
 from functions.supervisor.damage import Damage
 from functions.supervisor.sweep import Sweep
 from functions.supervisor.sweeping import SweepReport
@@ -10,13 +11,15 @@ from tests.fakes.ports import fake_ports
 from tests.fakes.store import MemoryStateStore
 from tests.fakes.supervision import POLICY, MemoryOutbox, Queues, RecordedDamage, RecordedHeartbeats
 from tests.fakes.task_index import MemoryTaskIndex
+from tests.fakes.workflows import LINE
 
 
 class Bench:
     """One Supervisor; `rival` makes another on the same things."""
 
-    def __init__(self, *, shards: int = 2) -> None:
+    def __init__(self, *, shards: int = 2, deployed: tuple[Workflow, ...] = (LINE,)) -> None:
         self.clock = FakeClock()
+        self.registry = Registry(deployed, {})
         self.store = MemoryStateStore(self.clock)
         self.index = MemoryTaskIndex(self.store, shards=shards)
         self.outbox = MemoryOutbox()
@@ -35,7 +38,8 @@ class Bench:
 
     def rival(self, instance: str) -> Sweep:
         """Make a Supervisor."""
-        return Sweep(self.ports, POLICY, instance, Damage(self.ports, self.damage.alert))
+        damage = Damage(self.ports, self.damage.alert)
+        return Sweep(self.ports, POLICY, self.registry, instance, damage)
 
     async def sweep(self) -> SweepReport:
         """Sweep once."""

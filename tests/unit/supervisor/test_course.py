@@ -81,6 +81,8 @@ async def test_page_that_hangs_costs_the_others_nothing(
     page = bench.index.page
 
     async def hang_for_some(index: Index, shard: int, **how: Any) -> IndexPage:
+        if index is not Index.DUE:
+            return await page(index, shard, **how)
         read.append(shard)
         if shard < 4:
             await asyncio.sleep(60)

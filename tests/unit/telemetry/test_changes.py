@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from functions.pattern.definition import Registry
 from functions.pattern.events import Event
 from functions.pattern.records import TaskRecord
 from functions.pattern.states import Remedy
@@ -17,15 +16,14 @@ from tests.unit.telemetry.conftest import Measured, Series, series
 
 HELD = trip(remedy=Remedy.HOLD)
 PAIR = workflow(step("left", undo=True), step("right"), name="pair", remedy=Remedy.COMPENSATE)
-KNOWN = Registry((LINE, TRIP, PAIR), {})
 
 
 class Counted:
     """Changes of one task, announced one after another; each is a second after the last."""
 
-    def __init__(self, record: TaskRecord, registry: Registry = KNOWN) -> None:
+    def __init__(self, record: TaskRecord) -> None:
         self.announcer = RecordingAnnouncer()
-        self.changes = CountedChanges(self.announcer, registry)
+        self.changes = CountedChanges(self.announcer)
         self.record = record
         self.seconds = 0.0
 
@@ -128,13 +126,6 @@ async def test_step_of_an_older_epoch_is_not_counted_again(measured: Measured) -
     measured.take()
     await counted._change(told(counted.record, claimed(SECOND, start_by=90), now=after(13)))
     assert measured.take() == {}
-
-
-async def test_workflow_that_is_gone_is_counted_without_its_steps(measured: Measured) -> None:
-    """Nobody knows its Agents any more; nothing fails for that."""
-    counted = Counted(pending(LINE), Registry((), {}))
-    await counted.tell(claimed(), started("pick"), completed("pick"), started("send"), completed("send"))
-    assert {name for name, _ in measured.take()} == {"tasks.processed", "task.duration"}
 
 
 async def test_durations_have_bounds_for_seconds(measured: Measured) -> None:

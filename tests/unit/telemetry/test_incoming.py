@@ -14,7 +14,7 @@ from functions.telemetry.messages import SubmissionSpans
 from functions.web.application import bare_application
 from tests.fakes.asgi import AsgiClient
 from tests.fakes.queues import RecordedSubmissions
-from tests.fakes.workflows import order, submission
+from tests.fakes.workflows import submission
 from tests.unit.telemetry.conftest import Spans, links_of, parent_of, traceparent_of
 
 CALLERS = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
@@ -33,7 +33,7 @@ def _application(submissions: Submissions) -> ASGIApp:
     @app.post("/api/orders/batch")
     async def batch() -> None:
         for _ in range(2):
-            await submissions.submit(submission(), order())
+            await submissions.submit(submission())
 
     async def followed(scope: Scope, receive: Receive, send: Send) -> None:
         with request_span(scope, send, batches=["/api/orders/batch"]) as answer:

@@ -29,7 +29,7 @@ def _recovered() -> TaskRecord:
 
 def test_step_lies_in_the_orders_trace(spans: Spans) -> None:
     """Although the Scheduler hands it no context; it tells task, epoch, step, Agent and direction."""
-    with step_span(_order(), LINE.steps[0], FIRST):
+    with step_span(_order(), LINE.shape.steps[0], FIRST):
         pass
     step = spans.one("step pick")
     assert traceparent_of(step)[:35] == ORDERS[:35]
@@ -48,9 +48,9 @@ def test_step_lies_in_the_orders_trace(spans: Spans) -> None:
 def test_recovered_epoch_is_linked_to_the_supervisor(spans: Spans) -> None:
     """Runs and steps alike; a late turn of the epoch before is not."""
     record = _recovered()
-    with run_steps_span(record, SECOND), step_span(record, LINE.steps[0], SECOND):
+    with run_steps_span(record, SECOND), step_span(record, LINE.shape.steps[0], SECOND):
         pass
-    with step_span(record, LINE.steps[1], FIRST):
+    with step_span(record, LINE.shape.steps[1], FIRST):
         pass
     assert links_of(spans.one("run_steps")) == links_of(spans.one("step pick")) == [SUPERVISORS]
     late = spans.one("step send")

@@ -174,3 +174,13 @@ def test_wrong_delivery_is_refused(change: dict[str, Any]) -> None:
     """Strict from the start: what is not understood is not delivered."""
     with pytest.raises(ValidationError):
         _delivery(**change)
+
+
+def test_caller_is_answered_what_to_track() -> None:
+    """And when it arrives; nothing else of the results."""
+    scheduled = {"expected_at": "2026-11-21T13:30:00Z"}
+    assert DELIVERIES.answer is not None
+    assert DELIVERIES.answer(_delivery(), {**RESULTS, DELIVERY: scheduled}) == {
+        "tracking_number": "PK1",
+        **scheduled,
+    }

@@ -56,3 +56,9 @@ def test_wrong_order_is_refused(change: dict[str, Any]) -> None:
     """Strict from the start: what is not understood is not sold."""
     with pytest.raises(ValidationError):
         OrderPayload.model_validate(ORDER | change)
+
+
+def test_caller_is_answered_what_was_paid() -> None:
+    """In the order's currency."""
+    assert ORDERS.answer is not None
+    assert ORDERS.answer(OrderPayload.model_validate(ORDER), {}) == {"paid": "9.80", "currency": "EUR"}

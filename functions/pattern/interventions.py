@@ -1,0 +1,183 @@
+"""What is done to a task from outside: recovery and giving up, resubmission, undo, answers, cancelling."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import assert_never
+
+from functions.pattern.decisions import carried_out, decide, due_by, in_question, is_awaited
+from functions.pattern.epochs import finished, next_epoch, resumed
+from functions.pattern.events import (
+    Cancelled,
+    DecisionDue,
+    FoundDone,
+    FoundNotDone,
+    GivenUp,
+    Judgement,
+    OperatorAnswer,
+    OperatorEvent,
+    Postponed,
+    Recovered,
+    RefusalReason,
+    Refused,
+    Resubmitted,
+    UndoRequested,
+)
+from functions.pattern.records import Decision, StepRecord, TaskRecord
+from functions.pattern.states import Direction, EpochEnd, ProcessState, Remedy, StepState
+
+_SUPERVISOR = "supervisor"
+_OVERDUE = "its complete-by time passed"
+
+
+def supervised(record: TaskRecord, event: Judgement, now: datetime) -> TaskRecord | Refused:
+    """Apply what the Supervisor decided; a task that has gone on since then stays with its Scheduler."""
+    if isinstance(event, Postponed):
+        return _postponed(record, event, now)
+    if now < due_by(record, now):
+        return Refused(RefusalReason.NOT_OVERDUE)
+    if record.task.decision is not None:
+        return carried_out(record, now, event.start_by)
+    match event:
+        case Recovered():
+            recovered = next_epoch(
+                record,
+                now,
+                ended_by=EpochEnd.RECOVERED,
+                who=_SUPERVISOR,
+                reason=_OVERDUE,
+                start_by=event.start_by,
+                traceparent=event.traceparent,
+                failure_count=record.task.failure_count + 1,
+                not_before=event.not_before,
+            )
+            return resumed(recovered, now)
+        case GivenUp():
+            held = event.hold or record.order.shape.on_exhausted is Remedy.HOLD
+            decision = Decision(
+                ended_by=None if held else EpochEnd.EXHAUSTED,
+                who=_SUPERVISOR,
+                reason=event.reason,
+                traceparent=event.traceparent,
+            )
+            return decide(record, decision, now, event.start_by)
+        case DecisionDue():
+            return Refused(RefusalReason.NOT_OVERDUE)  # it was carried out before
+        case _:
+            assert_never(event)
+
+
+def _postponed(record: TaskRecord, event: Postponed, now: datetime) -> TaskRecord:
+    due_at = min(event.due_at, due_by(record, now))
+    if due_at == record.task.due_at:
+        return record
+    return replace(record, task=replace(record.task, due_at=due_at, updated_at=now))
+
+
+def operated(record: TaskRecord, event: OperatorEvent, now: datetime) -> TaskRecord | Refused:
+    """Apply what an operator decided, or found out, about a task in `Error`."""
+    if record.task.process_state is not ProcessState.ERROR:
+        waits = record.task.decision is not None
+        return Refused(RefusalReason.OUTCOME_AWAITED if waits else RefusalReason.NOT_IN_ERROR)
+    if is_awaited(record, now):  # held by a host whose clock is ahead
+        return Refused(RefusalReason.OUTCOME_AWAITED)
+    match event:
+        case Resubmitted():
+            refusal = _question_first(record)
+            return refusal or _again(record, event, now, EpochEnd.RESUBMITTED)
+        case UndoRequested():
+            ended_by = EpochEnd.UNDO_REQUESTED
+            decision = Decision(
+                ended_by=ended_by, who=event.who, reason=event.reason, traceparent=event.traceparent
+            )
+            return decide(record, decision, now, event.start_by)
+        case FoundDone() | FoundNotDone():
+            return _answered(record, event, now)
+        case _:
+            assert_never(event)
+
+
+def cancelled(record: TaskRecord, event: Cancelled, now: datetime) -> TaskRecord | Refused:
+    """Have a task undone. One that is being undone already, or will be, stays as it is."""
+    task = record.task
+    if task.process_state is ProcessState.COMPENSATED and event.by_operator:
+        return Refused(RefusalReason.FINISHED)
+    if task.direction is Direction.UNDO and task.process_state is not ProcessState.ERROR:
+        return record
+    if task.decision is not None and task.decision.ended_by is not None:
+        return record
+    refusal = None if event.by_operator else _not_for_its_caller(record, now)
+    if refusal is not None:
+        return Refused(refusal)
+    if task.process_state is ProcessState.ERROR and is_awaited(record, now):
+        return Refused(RefusalReason.OUTCOME_AWAITED)
+    decision = Decision(
+        ended_by=EpochEnd.CANCELLED, who=event.who, reason=event.reason, traceparent=event.traceparent
+    )
+    undecided = replace(record, task=replace(task, decision=None))  # it may have been about to be held
+    return decide(undecided, decision, now, event.start_by)
+
+
+def _not_for_its_caller(record: TaskRecord, now: datetime) -> RefusalReason | None:
+    """Say why a caller can't cancel a task."""
+    task, within = record.task, record.order.shape.cancel_within
+    if task.process_state is ProcessState.ERROR:
+        return RefusalReason.FINISHED
+    if task.finished_at is None:
+        return None
+    in_time = within is not None and now <= task.finished_at + timedelta(seconds=within)
+    return None if in_time else RefusalReason.NOT_CANCELLABLE
+
+
+def _question_first(record: TaskRecord) -> Refused | None:
+    """Refuse to go on while it is not known what was done."""
+    if in_question(record) is None:
+        return None
+    if any(step.never_twice for step in record.steps):
+        return Refused(RefusalReason.OUTCOME_UNKNOWN)
+    return Refused(RefusalReason.KNOWN_DONE)
+
+
+def _answered(record: TaskRecord, event: OperatorAnswer, now: datetime) -> TaskRecord | Refused:
+    """Take an operator's answer; the task goes on when no other is missing."""
+    step = next((step for step in record.steps if step.name == event.step), None)
+    is_open = step is not None and (step.never_twice or step.state is StepState.UNRECORDED)
+    if step is None or not is_open or record.task.direction is Direction.UNDO:
+        return Refused(RefusalReason.NOT_IN_QUESTION)
+    if isinstance(event, FoundDone):
+        done = replace(step, state=StepState.COMPLETED, result=event.result, error=None, finished_at=now)
+        return _again(record, event, now, EpochEnd.FOUND_DONE, done)
+    if step.state is StepState.UNRECORDED:
+        return Refused(RefusalReason.KNOWN_DONE)
+    not_done = replace(step, state=StepState.NOT_STARTED, error=None)
+    return _again(record, event, now, EpochEnd.FOUND_NOT_DONE, not_done)
+
+
+def _again(
+    record: TaskRecord,
+    event: Resubmitted | OperatorAnswer,
+    now: datetime,
+    ended_by: EpochEnd,
+    answered: StepRecord | None = None,
+) -> TaskRecord:
+    """Open the next epoch, in which what failed is as if it had never been begun."""
+    opened = next_epoch(
+        record,
+        now,
+        ended_by=ended_by,
+        who=event.who,
+        reason=event.reason,
+        start_by=event.start_by,
+        traceparent=event.traceparent,
+    )
+    if answered is not None:
+        opened = opened.with_step(answered)
+    question = in_question(opened)
+    if question is not None:
+        return finished(opened, ProcessState.ERROR, now, error=question)
+    steps = tuple(
+        replace(step, state=StepState.NOT_STARTED, error=None) if step.state is StepState.FAILED else step
+        for step in opened.steps
+    )
+    return resumed(replace(opened, steps=steps), now)

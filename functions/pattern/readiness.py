@@ -1,0 +1,111 @@
+"""What a definition's functions say of a task's step, and whether the deployed definitions have them at all.
+
+A task has its own shape; of its workflow it needs only the functions of its version. When those are not
+here, or do not fit what was recorded, it waits: that is nobody's fault, and ends with the right deployment.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+from pydantic import BaseModel, ValidationError
+
+from functions.pattern.definition import Json, Registry, Step, Workflow
+from functions.pattern.identity import StepName
+from functions.pattern.inputs import results_of, undo_results_of
+from functions.pattern.planning import CannotStart, ready_steps
+from functions.pattern.records import TaskRecord
+from functions.pattern.states import Direction, ProcessState
+
+#: Payloads that were read and are kept: each step of a task looks at the same one.
+_MOST_KEPT = 128
+
+
+class NotDeployedError(LookupError):
+    """What a task needs of its workflow's version is not deployed here; the text says what."""
+
+
+@dataclass(frozen=True, slots=True)
+class Definitions:
+    """What is deployed here of one task's workflow, asked about its steps. Its methods are pure."""
+
+    registry: Registry
+    record: TaskRecord
+
+    def look_at(self, step: StepName) -> bool | CannotStart:
+        """Tell whether the order needs a step that is ready, and that its request can be made.
+
+        What a definition raises is a defect of its own only if its shape is the recorded one. If it is
+        not, somebody changed it under the task, which waits until it is changed back.
+        """
+        try:
+            if not self.is_needed(step):
+                return False
+            self.request(step)
+        except NotDeployedError as fault:
+            return CannotStart(str(fault), parks=True)
+        except Exception as fault:  # noqa: BLE001 - whatever a definition's function raises
+            reason = f"step '{step}': {type(fault).__name__}: {fault}"
+            return CannotStart(reason, self._workflow().shape != self.record.order.shape, fault)
+        return True
+
+    def is_needed(self, step: StepName) -> bool:
+        """Tell whether the order needs a step; one that was dispatched once is not judged again."""
+        if self.record.task.direction is Direction.UNDO or self.record.step(step).started_at is not None:
+            return True
+        when = self._step(step).when
+        return when is None or when(self._payload(), results_of(self.record, step))
+
+    def request(self, step: StepName) -> Json:
+        """Make the request for a step. Raises `NotDeployedError`, and whatever the definition raises."""
+        defined, payload = self._step(step), self._payload()
+        if self.record.task.direction is Direction.UNDO and defined.undo_request is not None:
+            return defined.undo_request(payload, undo_results_of(self.record, step))
+        return defined.request(payload, results_of(self.record, step))
+
+    def _step(self, step: StepName) -> Step:
+        workflow, shape = self._workflow(), self.record.step(step).shape
+        if step not in {each.name for each in workflow.steps}:
+            raise NotDeployedError(f"step '{step}' of {self._version} is not deployed here")
+        if not self.registry.serves(shape):
+            can = " with undo" if shape.undo else ""
+            raise NotDeployedError(
+                f"step '{step}' of {self._version}: its Agent '{shape.agent}' is not deployed here{can}"
+                f" (by way {shape.via})"
+            )
+        return workflow.step(step)
+
+    def _workflow(self) -> Workflow:
+        order = self.record.order
+        workflow = self.registry.find(order.workflow, order.workflow_version)
+        if workflow is None:
+            raise NotDeployedError(f"{self._version} is not deployed here")
+        return workflow
+
+    def _payload(self) -> BaseModel:
+        try:
+            return _validated(self._workflow().payload, self.record.order.payload)
+        except ValidationError as error:
+            fault = error.errors(include_url=False, include_input=False, include_context=False)[0]
+            field = ".".join(map(str, fault["loc"])) or "payload"
+            raise NotDeployedError(
+                f"the payload does not fit {self._version} as it is deployed here ({field}: {fault['msg']})"
+            ) from None
+
+    @property
+    def _version(self) -> str:
+        return f"version {self.record.order.workflow_version} of '{self.record.order.workflow}'"
+
+
+@lru_cache(maxsize=_MOST_KEPT)
+def _validated(model: type[BaseModel], payload: bytes) -> BaseModel:
+    return model.model_validate_json(payload)
+
+
+def can_go_on(registry: Registry, record: TaskRecord) -> bool:
+    """Tell whether a Scheduler here could start a step of a parked task, or has nothing more to start."""
+    claimed = replace(record, task=replace(record.task, process_state=ProcessState.PROCESSING))
+    here = Definitions(registry, claimed)
+    looks = [here.look_at(name) for name in ready_steps(claimed)]
+    return not looks or not all(isinstance(look, CannotStart) for look in looks)

@@ -1,0 +1,45 @@
+"""What an Agent gets of a step that is under way: its call, or the request on its queue."""
+
+from __future__ import annotations
+
+from functions.pattern.definition import Registry
+from functions.pattern.identity import StepName, effect_key
+from functions.pattern.inputs import result_of
+from functions.pattern.messages import AgentRequest
+from functions.pattern.ports import AgentCall
+from functions.pattern.readiness import Definitions
+from functions.pattern.records import TaskRecord
+from functions.pattern.states import Direction
+
+
+def agent_call(registry: Registry, record: TaskRecord, step: StepName) -> AgentCall:
+    """Make the Agent's call. Raises `ValueError` for a step that is not under way."""
+    recorded, direction = record.step(step), record.task.direction
+    if recorded.complete_by is None:
+        raise ValueError(f"task {record.order.task} step {step} runs without a complete-by")
+    undoes = direction is Direction.UNDO
+    return AgentCall(
+        task=record.order.task,
+        effect_key=effect_key(record.order.resource, step, direction),
+        request=Definitions(registry, record).request(step),
+        complete_by=recorded.complete_by,
+        idempotent=recorded.shape.idempotent or undoes,
+        result=result_of(recorded) if undoes else None,
+    )
+
+
+def agent_request(registry: Registry, record: TaskRecord, step: StepName) -> AgentRequest:
+    """Make the request to an Agent behind a queue; made again, it is the same, with the same token."""
+    call, recorded = agent_call(registry, record, step), record.step(step)
+    return AgentRequest(
+        task_id=call.task,
+        step=step,
+        epoch=record.task.epoch,
+        token=recorded.token or "",
+        direction=record.task.direction,
+        effect_key=call.effect_key,
+        complete_by=call.complete_by,
+        idempotent=call.idempotent,
+        request=dict(call.request),
+        result=None if call.result is None else dict(call.result),
+    )

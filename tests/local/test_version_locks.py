@@ -1,0 +1,81 @@
+"""A version that is locked can't be changed unseen; whoever changes a step is told which one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from functions.pattern.definition import Workflow
+from functions.pattern.states import Remedy
+from functions.workflows.registration import Registration
+from local.command_line import main
+from local.version_locks import check, lock
+from tests.fakes.workflows import LINE, step
+
+PICK, SEND = LINE.steps
+FIX = "give it a new version (docs/changing-a-workflow.md)"
+
+
+def test_every_registered_version_is_as_it_is_locked() -> None:
+    """The workflows of this application: the line that fails says which step to look at."""
+    assert check() == []
+
+
+@pytest.fixture
+def folders(tmp_path: Path) -> Path:
+    """Make the folder of a workflow whose only version is locked."""
+    (tmp_path / "lines").mkdir()
+    assert lock(tmp_path, [Registration(LINE)]) == []
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (lambda of: replace(of, steps=(*of.steps, step("tell"))), "step 'tell' is new"),
+        (lambda of: replace(of, steps=of.steps[:1]), "step 'send' is gone"),
+        (lambda of: replace(of, steps=(PICK, replace(SEND, agent="drone"))), "step 'send' has changed"),
+        (lambda of: replace(of, steps=(PICK, replace(SEND, undo=True))), "step 'send' has changed"),
+        (lambda of: replace(of, steps=(PICK, replace(SEND, needs=set()))), "step 'send' has changed"),
+        (
+            lambda of: replace(of, on_failure=Remedy.COMPENSATE),
+            "the order of its steps has changed, or what happens when it fails",
+        ),
+    ],
+)
+def test_change_without_a_new_version_is_told(
+    folders: Path, change: Callable[[Workflow], Workflow], told: str
+) -> None:
+    """With the step, and the fix; it can't be locked away. A new version of it can."""
+    changed = change(LINE)
+    fault = f"version 1 of workflow 'line': {told}: {FIX}"
+    assert check(folders, [Registration(changed)]) == [fault]
+    assert lock(folders, [Registration(changed)]) == [fault]
+    newer = Registration(replace(changed, version=2), older=(LINE,))
+    assert check(folders, [newer]) == [
+        "version 2 of workflow 'line' is not locked: python -m local workflows lock"
+    ]
+    assert lock(folders, [newer]) == check(folders, [newer]) == []
+
+
+def test_lock_outlives_its_version(folders: Path) -> None:
+    """A number that was used once is not used for something else."""
+    newer = replace(LINE, version=2)
+    lock(folders, [Registration(newer)])
+    assert check(folders, [Registration(replace(newer, steps=LINE.steps[:1]))]) != []
+    assert len(check(folders, [Registration(replace(LINE, steps=LINE.steps[:1]))])) == 1
+
+
+def test_functions_of_steps_may_change(folders: Path) -> None:
+    """They are not recorded with a task."""
+    other = replace(PICK, request=lambda _payload, _results: {}, when=lambda _payload, _results: True)
+    assert check(folders, [Registration(replace(LINE, steps=(other, SEND)))]) == []
+
+
+def test_command_locks(capsys: pytest.CaptureFixture[str]) -> None:
+    """Here everything is locked already, so nothing is written anew."""
+    assert main(["workflows", "lock"]) == 0
+    assert capsys.readouterr().out == ""

@@ -1,0 +1,119 @@
+"""The answer of a processed task: made with the event that ends it; no fault of it keeps the task back."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import pytest
+
+from functions.pattern.announcements import announcements
+from functions.pattern.answering import answered, error_for_caller
+from functions.pattern.definition import AnswerMaker, Registry, Results
+from functions.pattern.events import StepSkipped
+from functions.pattern.folding import Fold, Told, fold
+from functions.pattern.records import MAX_ANSWER_BYTES, TaskRecord
+from functions.pattern.states import AnnouncementKind, ProcessState
+from tests.fakes.clock import START
+from tests.fakes.interventions import done
+from tests.fakes.tasks import claimed, completed, pending, skipped, started, told
+from tests.fakes.workflows import LINE, Parcel
+
+NONE_DEPLOYED = Registry((), {})
+
+
+def _sum_up(parcel: Parcel, results: Results) -> dict[str, Any]:
+    return {"weight": parcel.weight} | {str(name): result for name, result in results.items()}
+
+
+def _nearly(reply_to: str | None = "notices-demo") -> TaskRecord:
+    record = pending(LINE)
+    record = replace(record, order=replace(record.order, reply_to=reply_to))
+    return told(record, claimed(), started("pick"), completed("pick", result=b'{"n":1}'))
+
+
+def _ended(answer: AnswerMaker | None, registry: Registry | None = None) -> Fold:
+    """End a task in one fold, with the start that the last outcome follows."""
+    registry = registry or Registry((replace(LINE, answer=answer),), {})
+    ends = [Told(event) for event in done("send")]
+    return fold(_nearly(), ends, START, partial(answered, registry))
+
+
+def test_answer_is_made_of_payload_and_all_results() -> None:
+    """With the outcome that ends the task: one change, and the notice has it."""
+    folded = _ended(_sum_up)
+    assert folded.record.task.process_state is ProcessState.PROCESSED
+    assert json.loads(folded.record.task.answer or b"") == {"weight": 3, "pick": {"n": 1}, "send": {}}
+    assert len(folded.changes) == len(done("send"))
+    [notice] = announcements(folded.changes[-1].before, folded.changes[-1].after)
+    assert notice.kind is AnnouncementKind.COMPLETED
+    assert notice.answer == {"weight": 3, "pick": {"n": 1}, "send": {}}
+
+
+def test_skipped_step_can_be_the_last_one() -> None:
+    """It follows from another event; its result is None."""
+
+    def skip(record: TaskRecord, _: object) -> list[StepSkipped]:
+        return [skipped("send")] if record.task.process_state is ProcessState.PROCESSING else []
+
+    registry = Registry((replace(LINE, answer=_sum_up),), {})
+    folded = fold(_nearly(), [Told(claimed(), skip)], START, partial(answered, registry))
+    assert json.loads(folded.record.task.answer or b"")["send"] is None
+
+
+def test_without_an_answer_nothing_of_a_result_leaves() -> None:
+    """And nobody is alerted."""
+    folded = _ended(None)
+    assert folded.record.task.answer is None
+    [notice] = announcements(folded.changes[-1].before, folded.record)
+    assert (notice.answer, notice.reason) == (None, None)
+
+
+def _raise(_: object, __: object) -> dict[str, Any]:
+    raise ValueError("secret result")
+
+
+@pytest.mark.parametrize(
+    ("answer", "reason"),
+    [
+        (_raise, "ValueError: secret result"),
+        (lambda _, results: results["ship"], "KeyError: 'ship'"),
+        (lambda _, __: {"text": "x" * MAX_ANSWER_BYTES}, f"its answer has {MAX_ANSWER_BYTES + 12} bytes"),
+        (lambda _, __: {"price": float("nan")}, "answer.price is nan"),
+        (lambda _, __: [1], "it is of type list, not a dict"),
+    ],
+)
+def test_task_is_processed_without_its_answer(answer: AnswerMaker, reason: str) -> None:
+    """Operators are alerted once, with the reason; its caller is told of the lack, and no more."""
+    folded = _ended(answer)
+    before, after = folded.changes[-1].before, folded.record
+    assert (after.task.process_state, after.task.answer) == (ProcessState.PROCESSED, None)
+    assert reason in (after.task.last_error or "")
+    notice, alert = announcements(before, after)
+    assert alert.kind is AnnouncementKind.ALERT
+    assert reason in (alert.reason or "")
+    assert notice.reason == error_for_caller(after.task) == "its answer can't be given"
+    assert announcements(after, replace(after, lost=())) == ()
+
+
+def test_largest_answer_is_given() -> None:
+    """Its bytes count, not its characters."""
+    room = MAX_ANSWER_BYTES - len(json.dumps({"text": ""}))
+    assert len(_ended(lambda _, __: {"text": "文" * (room // 3)}).record.task.answer or b"") > room
+    assert _ended(lambda _, __: {"text": "文" * (room // 3 + 1)}).record.task.answer is None
+
+
+def test_version_that_is_not_deployed_here_has_no_answer() -> None:
+    """The outcome that ends the task counts all the same."""
+    task = _ended(None, NONE_DEPLOYED).record.task
+    assert task.process_state is ProcessState.PROCESSED
+    assert task.last_error == "its answer can't be given: version 1 of 'line' is not deployed here"
+
+
+def test_answer_is_made_once() -> None:
+    """A repeat of the last outcome changes nothing."""
+    last = _ended(_sum_up).record
+    again = fold(last, [Told(completed("send"))], START, partial(answered, NONE_DEPLOYED))
+    assert again.record is last

@@ -1,0 +1,112 @@
+"""A task whose workflow's version is not deployed waits: it costs nothing, and goes on uncounted."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from functions.pattern.announcements import announcements, starts_scheduler
+from functions.pattern.events import Event, Parked, RefusalReason, Refused, Released
+from functions.pattern.identity import scheduler_id
+from functions.pattern.records import TaskRecord
+from functions.pattern.states import AnnouncementKind, EpochEnd, ProcessState
+from functions.pattern.supervision import judge
+from functions.pattern.transitions import apply
+from functions.store.keys import index_row
+from tests.fakes.clock import START
+from tests.fakes.interventions import done, giving_up, recovered, recovery, refused, undo_request
+from tests.fakes.supervision import POLICY
+from tests.fakes.tasks import FIRST, SECOND, after, claimed, failed, pending, started, told
+from tests.fakes.workflows import LINE, TASK
+
+REASON = "version 1 of 'line' is not deployed here"
+HELD = told(pending(LINE), claimed())
+
+
+def parking(record: TaskRecord, reason: str = REASON) -> Parked:
+    """Create the event with which a task's Scheduler parks it."""
+    epoch = record.task.epoch
+    return Parked(epoch=epoch, scheduler=scheduler_id(TASK, epoch), reason=reason)
+
+
+def release(record: TaskRecord) -> Released:
+    """Create the event with which the Supervisor has it go on."""
+    return Released(epoch=record.task.epoch, start_by=after(300))
+
+
+PARKED = told(HELD, parking(HELD))
+
+
+def test_parked_task_waits_in_its_epoch() -> None:
+    """Held by nobody, with the reason, under the version that it waits for; no epoch is opened by it."""
+    task = PARKED.task
+    assert (task.process_state, task.locked_by, task.complete_by) == (ProcessState.PENDING, None, None)
+    assert (task.epoch, task.failure_count, task.last_error) == (FIRST, 0, REASON)
+    assert PARKED.history == ()
+    assert index_row(task) == f"!parked|line|1|{TASK}"
+    assert not starts_scheduler(HELD, PARKED)
+
+
+def test_parked_task_goes_on_in_the_next_epoch_uncounted() -> None:
+    """As no recovery; whatever was counted before stays."""
+    again = told(claim := told(recovered(HELD), claimed(SECOND)), parking(claim))
+    released = told(again, release(again))
+    assert (released.task.epoch, released.task.failure_count, released.task.is_parked) == (3, 1, False)
+    assert released.history[-1].ended_by is EpochEnd.RELEASED
+    assert starts_scheduler(again, released)
+
+
+@pytest.mark.parametrize(
+    ("event", "reason"),
+    [
+        (claimed(), RefusalReason.PARKED),
+        (recovery(), RefusalReason.PARKED),
+        (giving_up(), RefusalReason.PARKED),
+        (started("pick"), RefusalReason.NOT_HOLDER),
+        (failed("pick"), RefusalReason.NOT_HOLDER),
+        (undo_request(), RefusalReason.NOT_IN_ERROR),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_parked_task_is_the_supervisors_alone(event: Event, reason: RefusalReason) -> None:
+    """However long it waits: no Scheduler takes it up, and nothing counts against it."""
+    assert apply(PARKED, event, after(1_000_000)) == Refused(reason)
+
+
+def test_parked_task_is_never_overdue() -> None:
+    """A stray row of the due index leads nowhere."""
+    assert judge(PARKED, after(1_000_000), POLICY) is None
+
+
+def test_task_is_parked_by_its_scheduler_only() -> None:
+    """Not before it is claimed, nor by one of an older epoch, nor once it is finished."""
+    assert apply(pending(LINE), parking(HELD), START) == Refused(RefusalReason.NOT_HOLDER)
+    assert apply(recovered(HELD), parking(HELD), START) == Refused(RefusalReason.STALE_EPOCH)
+    ended = told(HELD, *refused("pick"))
+    assert apply(ended, parking(HELD), START) == Refused(RefusalReason.FINISHED)
+    assert apply(PARKED, parking(HELD), after(1)) is PARKED
+
+
+def test_task_is_not_parked_under_a_step() -> None:
+    """Its outcome must find its Scheduler in place."""
+    assert apply(told(HELD, started("pick")), parking(HELD), START) == Refused(RefusalReason.BUSY)
+    told(HELD, *done("pick"), parking(HELD))
+
+
+def test_only_what_is_parked_is_released() -> None:
+    """A second Supervisor comes too late."""
+    assert apply(HELD, release(HELD), START) == Refused(RefusalReason.NOT_PARKED)
+    released = told(PARKED, release(PARKED))
+    assert apply(released, release(PARKED), START) == Refused(RefusalReason.STALE_EPOCH)
+
+
+def test_parking_is_alerted_once() -> None:
+    """Not again when it goes on and stops for the same reason; for another one it is."""
+    with_reply = replace(HELD, order=replace(HELD.order, reply_to="notices-demo"))
+    [alert] = announcements(with_reply, told(with_reply, parking(HELD)))
+    assert (alert.kind, alert.reason, alert.state) == (AnnouncementKind.ALERT, REASON, ProcessState.PENDING)
+    again = told(PARKED, release(PARKED), claimed(SECOND))
+    assert announcements(again, told(again, parking(again))) == ()
+    assert len(announcements(again, told(again, parking(again, "another reason")))) == 1
+    assert announcements(PARKED, told(PARKED, release(PARKED))) == ()

@@ -1,0 +1,126 @@
+"""A task needs only the functions of its version: what is missing parks it, a defect of its own does not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from pydantic import BaseModel
+
+from functions.pattern.definition import Registry, Step, Workflow
+from functions.pattern.identity import StepName
+from functions.pattern.planning import CannotStart
+from functions.pattern.readiness import Definitions, NotDeployedError, can_go_on
+from functions.pattern.states import Way
+from tests.fakes.interventions import done, refused
+from tests.fakes.tasks import SECOND, claimed, pending, skipped, told
+from tests.fakes.workflows import LINE, TRIP, step, workflow
+
+PICK, SEND = LINE.steps
+NEWER = replace(LINE, version=2)
+
+
+class Heavier(BaseModel):
+    """A payload with a field that the recorded one lacks."""
+
+    weight: int
+    height: int
+
+
+def _line(*steps: Step, **changes: Any) -> Workflow:
+    return replace(LINE, steps=steps or LINE.steps, **changes)
+
+
+def _broken(*_: object) -> Any:
+    raise ZeroDivisionError("division by zero")
+
+
+def _look(*deployed: Workflow) -> bool | CannotStart:
+    return Definitions(Registry(deployed, {}), told(pending(LINE), claimed())).look_at(StepName("pick"))
+
+
+@pytest.mark.parametrize(
+    ("deployed", "reason"),
+    [
+        ([], "version 1 of 'line' is not deployed here"),
+        ([NEWER], "version 1 of 'line' is not deployed here"),
+        ([_line(step("take"))], "step 'pick' of version 1 of 'line' is not deployed here"),
+        (
+            [_line(replace(PICK, agent="robot"))],
+            "step 'pick' of version 1 of 'line': its Agent 'pick' is not deployed here (by way activity)",
+        ),
+        (
+            [_line(replace(PICK, via=Way.QUEUE))],
+            "step 'pick' of version 1 of 'line': its Agent 'pick' is not deployed here (by way activity)",
+        ),
+        (
+            [_line(payload=Heavier)],
+            "the payload does not fit version 1 of 'line' as it is deployed here (height: Field required)",
+        ),
+    ],
+)
+def test_what_is_not_deployed_parks(deployed: list[Workflow], reason: str) -> None:
+    """The reason names it: workflow and version, step, Agent, field."""
+    assert _look(*deployed) == CannotStart(reason, parks=True)
+    assert can_go_on(Registry(tuple(deployed), {}), pending(LINE)) is False
+
+
+@pytest.mark.parametrize(
+    "deployed",
+    [
+        [LINE],
+        [NEWER, LINE],
+        [_line(PICK, step("check", "pick"), replace(SEND, needs={StepName("check")}))],
+        [_line(PICK, SEND, replace(SEND, name=StepName("tell")))],
+        [_line(replace(PICK, complete_within=99, undo=True), SEND)],
+    ],
+    ids=["same", "newer beside it", "inserted", "appended", "another limit"],
+)
+def test_what_is_deployed_beside_it_keeps_nothing(deployed: list[Workflow]) -> None:
+    """Nothing but the functions of the recorded steps is asked for."""
+    assert _look(*deployed) is True
+    assert can_go_on(Registry(tuple(deployed), {}), pending(LINE)) is True
+
+
+@pytest.mark.parametrize("field", ["request", "when"])
+def test_defect_is_the_definitions_own_if_its_shape_is_the_recorded_one(field: str) -> None:
+    """Under another shape, somebody changed it under the task: that is no reason to hold it."""
+    broken = replace(PICK, **{field: _broken})  # type: ignore[arg-type]
+    reason = "step 'pick': ZeroDivisionError: division by zero"
+    own, changed = _look(_line(broken, SEND)), _look(_line(broken))
+    assert isinstance(own, CannotStart)
+    assert isinstance(changed, CannotStart)
+    assert (own.reason, own.parks) == (changed.reason, False) == (reason, False)
+    assert changed.parks
+
+
+def test_step_whose_condition_is_false_is_not_needed() -> None:
+    """Then its request is not made at all."""
+    never: Callable[[Any, Any], bool] = lambda _payload, _results: False  # noqa: E731 - a table of one
+    assert _look(_line(replace(PICK, when=never, request=_broken), SEND)) is False
+
+
+def test_undo_needs_an_agent_that_can() -> None:
+    """One whose undo went with the new definition is not the one that the task needs."""
+    undone = told(pending(TRIP), claimed(), *done("flight", "hotel"), *refused("car"), claimed(SECOND))
+    without = replace(TRIP, steps=tuple(replace(each, undo=False) for each in TRIP.steps))
+    look = Definitions(Registry((without,), {}), undone).look_at(StepName("car"))
+    assert isinstance(look, CannotStart)
+    assert look.reason.endswith("its Agent 'car' is not deployed here with undo (by way activity)")
+    assert Definitions(Registry((TRIP,), {}), undone).look_at(StepName("car")) is True
+
+
+def test_task_goes_on_as_soon_as_one_step_can() -> None:
+    """Or when nothing is left to start: then it is for its Scheduler to see."""
+    fork = workflow(step("left"), step("right"), name="line", resource="lines")
+    assert can_go_on(Registry((replace(fork, steps=fork.steps[:1]),), {}), pending(fork)) is True
+    ended = told(pending(LINE), claimed(), skipped("pick"), skipped("send"))
+    assert can_go_on(Registry((), {}), ended) is True
+
+
+def test_request_of_what_is_not_deployed_is_refused() -> None:
+    """Also where nobody looked before."""
+    with pytest.raises(NotDeployedError, match="version 1 of 'line'"):
+        Definitions(Registry((), {}), pending(LINE)).request(StepName("pick"))

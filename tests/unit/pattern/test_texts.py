@@ -1,0 +1,35 @@
+"""Texts from outside are bounded in bytes, as they stand in a row, and clean."""
+
+from __future__ import annotations
+
+import json
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from functions.pattern.texts import bounded
+
+
+@given(st.text(max_size=80), st.integers(8, 64))
+def test_text_takes_no_more_bytes_than_allowed(text: str, most: int) -> None:
+    """In whatever script, and with whatever JSON has to escape."""
+    cut = bounded(text, most)
+    assert len(json.dumps(cut, ensure_ascii=False).encode()) - 2 <= most
+    assert cut.isprintable()
+
+
+@given(st.text(st.characters(min_codepoint=35, max_codepoint=90), max_size=40))
+def test_text_that_fits_stays_whole(text: str) -> None:
+    """To the last byte."""
+    assert bounded(text, max(8, len(text))) == text
+
+
+def test_cut_is_marked() -> None:
+    """So that nobody takes it for the whole; no character is torn."""
+    assert bounded("äöüäöü", 9) == "äöü…"
+    assert bounded('say "no"', 9) == 'say "…'
+
+
+def test_what_cannot_be_shown_becomes_a_space() -> None:
+    """Line breaks, control characters, halves of surrogate pairs."""
+    assert bounded("no\nmoney\x00\ud800!", 100) == "no money  !"

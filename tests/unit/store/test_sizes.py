@@ -1,0 +1,135 @@
+"""The largest task that can be defined: whatever happens to it, each of its writes fits into the table."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from functions.pattern.events import Event
+from functions.pattern.folding import Change, Told, fold
+from functions.pattern.records import MAX_RESULT_BYTES, StepRecord, TaskRecord
+from functions.pattern.states import ProcessState, StepState, Way
+from functions.pattern.store_ports import Stored
+from functions.pattern.supervision import SupervisionPolicy, judge
+from functions.pattern.texts import MAX_ERROR_BYTES, bounded
+from functions.store.group_format import group_body
+from functions.store.task_rows import admission, update
+from functions.store.transactions import Transaction
+from tests.fakes.interventions import resubmission
+from tests.fakes.tasks import after, claimed, failed, pending, started, told
+from tests.fakes.workflows import step, workflow
+
+#: What Table Storage takes: of one property, one row, one transaction.
+_PROPERTY, _ROW, _TRANSACTION, _OPERATIONS = 64 * 1024, 1024 * 1024, 4 * 1024 * 1024, 100
+
+_NAMES = [f"{'n' * 29}-{number:02d}" for number in range(90)]
+WIDEST = workflow(
+    *(step(name, *_NAMES[:number], via=Way.QUEUE) for number, name in enumerate(_NAMES)), name="w" * 32
+)
+POLICY = SupervisionPolicy(
+    threshold=3, extended_waits=(), skew=timedelta(0), start_within=timedelta(seconds=30)
+)
+#: JSON needs two bytes for the first, UTF-8 four for the other; control characters would be six.
+each_text = pytest.mark.parametrize(
+    "character", ["\\", "\U0001f600", "\x00"], ids=["escaped", "wide", "control"]
+)
+
+
+class Written:
+    """A record, all of whose writes are checked."""
+
+    def __init__(self, record: TaskRecord) -> None:
+        self.record = record
+        self._check(admission(record, "w" * 8))
+
+    def tell(self, event: Event, at: float) -> None:
+        """Have the task take an event, and write that."""
+        folded = fold(self.record, [Told(event)], after(at))
+        [answer] = folded.answers
+        assert answer.fault is None
+        self._write(answer.changes)
+
+    def fail_all(self, text: str) -> None:
+        """Let each step be under way, with the longest text of the last fault."""
+        fault, now = bounded(text, MAX_ERROR_BYTES), self.record.task
+        steps = tuple(self._under_way(each, fault) for each in self.record.steps)
+        failed_all = replace(self.record, steps=steps, task=replace(now, last_error=f"{_NAMES[0]}: {fault}"))
+        self._write([Change(self.record, failed_all, claimed())])
+
+    def _under_way(self, each: StepRecord, fault: str) -> StepRecord:
+        epoch, at = self.record.task.epoch, after(0.123456)
+        begun = started(each.name, epoch, token="t" * 32, start_id="s" * 32)
+        return replace(
+            each,
+            state=StepState.RUNNING,
+            error=fault,
+            epoch=epoch,
+            token=begun.token,
+            start_id=begun.start_id,
+            complete_by=at,
+            started_at=at,
+            finished_at=at,
+        )
+
+    def _write(self, changes: tuple[Change, ...] | list[Change]) -> None:
+        assert changes
+        self._check(update(Stored(self.record, 'W/"etag"', ("w" * 8,) * 8), changes, "w" * 8))
+        self.record = changes[-1].after
+
+    @staticmethod
+    def _check(transaction: Transaction) -> None:
+        assert len(transaction.operations) <= _OPERATIONS
+        for row in (operation.entity for operation in transaction.operations):
+            sizes = [_size(value) for value in row.values()]
+            assert max(sizes) <= _PROPERTY
+            assert sum(sizes) + sum(2 * len(name) for name in row) <= _ROW
+        assert len(group_body("Tasks", "000", transaction.operations)) <= _TRANSACTION
+
+
+def _size(value: object) -> int:
+    if isinstance(value, str):
+        return len(value.encode("utf-16-le"))
+    return len(value) if isinstance(value, bytes) else 8
+
+
+@each_text
+def test_widest_task_with_the_longest_texts_is_written_to_its_end(character: str) -> None:
+    """Recovered to the threshold, each time with a fault on all 90 steps; then held, and resubmitted."""
+    written = Written(pending(WIDEST))
+    at = 100.0
+    for number in range(POLICY.threshold + 1):
+        written.fail_all(character * 100_000)
+        event = judge(written.record, after(at), POLICY)
+        assert event is not None
+        written.tell(event, at)
+        assert len(written.record.history) == min(number + 1, POLICY.threshold)
+        at += 1000
+    assert written.record.task.process_state is ProcessState.ERROR
+    written.tell(resubmission(written.record.task.epoch), at)
+    assert len(written.record.history) == POLICY.threshold + 1
+
+
+@each_text
+def test_refusal_of_any_length_is_recorded(character: str) -> None:
+    """Of the step it is cut to 1 KiB, in the closed epoch to 256 bytes; as JSON, in UTF-8."""
+    first = WIDEST.steps[0].name
+    record = told(pending(WIDEST), claimed(), started(first))
+    written = Written(record)
+    written.tell(failed(first, error=character * 100_000), 1)
+    error = written.record.step(first).error
+    assert error is not None
+    assert len(error.encode()) <= 1024
+    written.tell(resubmission(), 2)
+    past = written.record.history[0].steps[0].error
+    assert past is not None
+    assert len(past.encode()) <= 256
+
+
+def test_results_of_all_steps_fit_with_the_record() -> None:
+    """As many as a transaction may change at once, each of the largest size that is taken."""
+    written = Written(pending(WIDEST))
+    largest = b"x" * MAX_RESULT_BYTES
+    steps = tuple(replace(each, state=StepState.COMPLETED, result=largest) for each in written.record.steps)
+    written._write([Change(written.record, replace(written.record, steps=steps), claimed())])

@@ -1,0 +1,105 @@
+"""Parked tasks go on within a sweep of the right deployment; until then a sweep hardly notices them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from functions.pattern.definition import Workflow
+from functions.pattern.errors import TransientError
+from functions.pattern.events import Parked
+from functions.pattern.identity import StepName, TaskId, scheduler_id
+from functions.pattern.records import TaskRecord
+from functions.pattern.states import ProcessState, StepState
+from functions.supervisor import releases
+from tests.fakes.tasks import FIRST, SECOND, claimed, pending, told
+from tests.fakes.workflows import DIAMOND, LINE, TASK, workflow
+from tests.unit.supervisor.bench import Bench
+
+NEWER = replace(LINE, version=2)
+SHORTER = workflow(LINE.steps[0], name="line", resource="lines")
+
+
+def _parked(name: str = TASK, version: int = 1) -> TaskRecord:
+    task = TaskId(name)
+    record = told(pending(replace(LINE, version=version), task), claimed(task=task))
+    return told(record, Parked(epoch=FIRST, scheduler=scheduler_id(task, FIRST), reason="not here"))
+
+
+async def test_parked_task_goes_on_when_its_version_is_here() -> None:
+    """In the next epoch, as no recovery."""
+    bench = Bench(deployed=(NEWER, LINE))
+    bench.store.put(_parked())
+    figures = await bench.sweep()
+    task = bench.store.record(TASK).task
+    assert (figures.released, figures.recovered, figures.overdue) == (1, 0, 0)
+    assert (task.process_state, task.epoch, task.failure_count) == (ProcessState.PENDING, SECOND, 0)
+    assert (await bench.sweep()).released == 0
+
+
+@pytest.mark.parametrize("deployed", [(), (NEWER,), (DIAMOND,)], ids=["nothing", "newer", "another"])
+async def test_task_of_another_version_is_not_even_read(
+    deployed: tuple[Workflow, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However often the Supervisor sweeps, and however long it takes: nothing is written, nothing counted."""
+    bench = Bench(deployed=deployed)
+    bench.store.put(_parked())
+
+    async def read(_task: TaskId) -> None:
+        raise AssertionError("a parked task was read")
+
+    monkeypatch.setattr(bench.store, "load", read)
+    for _ in range(5):
+        bench.clock.advance(86_400)
+        assert (await bench.sweep()).released == 0
+    assert bench.store.writes == 1
+
+
+async def test_task_whose_step_is_missing_waits_on() -> None:
+    """Its version is here, but made of something else: going on would only park it again."""
+    bench = Bench(deployed=(SHORTER,))
+    record = _parked()
+    pick = replace(record.step(StepName("pick")), state=StepState.COMPLETED, result=b"{}")
+    bench.store.put(record.with_step(pick))
+    assert (await bench.sweep()).released == 0
+    bench.registry = Bench(deployed=(LINE,)).registry
+    assert (await bench.rival("after the deployment").run()).released == 1
+
+
+async def test_what_cannot_go_on_does_not_hide_what_can(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One page of it is looked at in each sweep, and the next sweep goes on behind it."""
+    monkeypatch.setattr(releases, "_PAGE", 2)
+    bench = Bench(shards=1, deployed=(SHORTER,))
+    for number in range(6):
+        record = _parked(f"task-{number}")
+        done = replace(record.step(StepName("pick")), state=StepState.COMPLETED, result=b"{}")
+        bench.store.put(record.with_step(done) if number < 4 else record)
+    assert [(await bench.sweep()).released for _ in range(4)] == [0, 0, 2, 0]
+
+
+async def test_many_tasks_go_on_in_one_sweep(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Page by page, as long as they can."""
+    monkeypatch.setattr(releases, "_PAGE", 3)
+    bench = Bench()
+    for number in range(20):
+        bench.store.put(_parked(f"task-{number}"))
+    assert (await bench.sweep()).released == 20
+
+
+async def test_task_that_cannot_be_released_now_is_released_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The store fails for one of them; the others go on."""
+    bench = Bench()
+    for name in ("task-1", "task-2"):
+        bench.store.put(_parked(name))
+    load = bench.store.load
+
+    async def fail_once(_task: TaskId) -> object:
+        monkeypatch.undo()
+        raise TransientError("503")
+
+    monkeypatch.setattr(bench.store, "load", fail_once)
+    first = await bench.sweep()
+    assert (first.released, first.failures) == (1, 1)
+    assert bench.store.load == load
+    assert (await bench.sweep()).released == 1
