@@ -88,7 +88,7 @@ $(PYTHON_PACKAGES): requirements.txt requirements-dev.txt $(PACKAGES:=/pyproject
 
 $(NODE_PACKAGES): package-lock.json local/setup/unpack-browser.mjs | $(PYTHON_PACKAGES)
 	@local/setup/check-node
-	@echo "Installing Azurite, and a browser for the console's tests (once)"
+	@echo "Installing Azurite, a browser and a client of Service Bus for the tests (once)"
 	@npm ci --no-audit --no-fund --loglevel=error
 	@node local/setup/unpack-browser.mjs
 	@$(VENV)/python -m tests.e2e.console.browser

@@ -65,7 +65,7 @@ class QueuedAgent:
             if isinstance(refusal, UnusableAnswerError) and not request.idempotent:
                 text = "task %s step %s: done, but its result is unknown (%s)"
                 _log.error(text, request.task_id, request.step, refusal)
-                return None  # a reply of `failed` would have it repeated
+                return reply_to(request, Outcome.COMPLETED, error=str(refusal))
             return reply_to(request, Outcome.FAILED, error=str(refusal))
         except TransientError as fault:
             outcome = "expired" if request.idempotent else "outcome unknown"

@@ -23,6 +23,7 @@ from functions.pattern.identity import EffectKey
 from functions.pattern.ports import AgentCall, Ports
 from functions.pattern.records import MAX_RESULT_BYTES
 from functions.pattern.requests import request_bytes
+from functions.pattern.texts import excerpt
 from functions.telemetry.fields import Field
 from functions.telemetry.http import call_span
 from functions.telemetry.instruments import RETRIES
@@ -98,30 +99,41 @@ class RemoteService:
     async def _change(self, method: str, resource: str, content: bytes, call: AgentCall) -> Json:
         attempt = partial(self._attempt, method, resource, content, call.effect_key, once=not call.idempotent)
         again = _is_worth_a_retry if call.idempotent else _has_not_left
-        return await self._call(attempt, call.complete_by, again)
+        return await self._call(attempt, call.complete_by, again, call.failed)
 
     async def _call(
         self,
         attempt: Callable[[Mapping[str, str]], Awaitable[Json]],
         complete_by: datetime,
         again: Callable[[BaseException], bool],
+        failed: Callable[[Exception], Awaitable[None]] | None = None,
     ) -> Json:
-        late = TransientError(f"{self._name} did not do it by complete-by")
+        late = f"{self._name} did not do it by complete-by"
         seconds = (complete_by - self._clock.now()).total_seconds()
         if seconds <= 0:  # the service is not called, and its circuit counts no failure
-            raise late
+            raise TransientError(late)
+        last: list[Exception] = []
+
+        async def before_sleep(state: RetryCallState) -> None:
+            fault = _fault_of(state)
+            self._log_retry(state, fault)
+            if isinstance(fault, Exception):
+                last[:] = [fault]
+                if failed is not None:
+                    await failed(fault)
+
         retrying = AsyncRetrying(
             retry=retry_if_exception(again),
             stop=stop_after_attempt(_MOST_ATTEMPTS),
             wait=self._wait,
-            before_sleep=self._log_retry,
+            before_sleep=before_sleep,
             reraise=True,
         )
         try:
             async with asyncio.timeout(seconds):
                 return await retrying(self._call_once, attempt)
         except TimeoutError:
-            raise late from None
+            raise TransientError(f"{late}{''.join(f' ({fault})' for fault in last)}") from None
 
     async def _call_once(self, attempt: Callable[[Mapping[str, str]], Awaitable[Json]]) -> Json:
         """Call through the breaker, which counts no failure of whoever issues tokens."""
@@ -176,7 +188,9 @@ class RemoteService:
             retry_after = retry_after_seconds(answer.headers.get("Retry-After"), self._clock.now())
             raise TransientError(f"{self._name} answered {answer.status}", retry_after=retry_after)
         if answer.status >= HTTPStatus.MULTIPLE_CHOICES:
-            raise PermanentError(f"{self._name} answered {answer.status}", status=answer.status)
+            said = excerpt(body)
+            text = f"{self._name} answered {answer.status}{said and f': {said}'}"
+            raise PermanentError(text, status=answer.status)
         if len(body) > MAX_RESULT_BYTES:
             raise UnusableAnswerError(f"{self._name} answered more than {MAX_RESULT_BYTES} bytes")
         try:
@@ -188,19 +202,22 @@ class RemoteService:
         return parsed
 
     def _wait(self, state: RetryCallState) -> float:
-        fault = state.outcome.exception() if state.outcome else None
+        fault = _fault_of(state)
         asked = fault.retry_after if isinstance(fault, TransientError) else None
         own = backoff_seconds(state.attempt_number, self._random)
         if isinstance(fault, CircuitOpenError):  # a little later, since one call alone will be let through
             return own + (asked or 0)
         return own if asked is None else asked
 
-    def _log_retry(self, state: RetryCallState) -> None:
+    def _log_retry(self, state: RetryCallState, fault: BaseException | None) -> None:
         RETRIES.add(1, {Field.SERVICE: self._name})
-        fault = state.outcome.exception() if state.outcome else None
         _log.warning(
             "%s; attempt %d follows in %.1f s", fault, state.attempt_number + 1, state.upcoming_sleep
         )
+
+
+def _fault_of(state: RetryCallState) -> BaseException | None:
+    return state.outcome.exception() if state.outcome else None
 
 
 def _is_worth_a_retry(fault: BaseException) -> bool:

@@ -12,14 +12,15 @@ from pydantic import BaseModel, ConfigDict, StringConstraints
 from functions.operations import examples
 from functions.operations.overview.reader import Overview, OverviewReader
 from functions.operations.rejected import Rejected, RejectedLine, RejectedList
-from functions.operations.tasks.actions import Actions
+from functions.operations.tasks.actions import Actions, Answers
 from functions.operations.tasks.listing import Tasks
 from functions.operations.tasks.query import ListQuery
 from functions.operations.tasks.views import ActionTaken, TaskLine, TaskPage, TaskView, UnreadableRow
-from functions.pattern.definition import Registry
+from functions.pattern.definition import NAME_PATTERN, Registry
 from functions.pattern.events import OperatorAction, Resubmitted, UndoRequested
-from functions.pattern.identity import TASK_ID_PATTERN, TaskId
+from functions.pattern.identity import TASK_ID_PATTERN, StepName, TaskId
 from functions.pattern.ports import Ports
+from functions.pattern.records import MAX_RESULT_BYTES
 from functions.pattern.request_figures import BusFigures, StoreFigures
 from functions.web.access import GUARDED, NEEDS_OWN_HEADER, Access, caller_of
 from functions.web.application import bare_application
@@ -29,8 +30,8 @@ from functions.web.entrance import Guard
 from functions.web.openapi import documented_answer
 from functions.web.problems import documented_problems
 
-#: An operator's body is a reason, of 500 characters at most.
-_MOST_BODY_BYTES = 4 * 1024
+#: An operator's body is a reason, of 500 characters at most, and perhaps a step's result.
+_MOST_BODY_BYTES = 4 * 1024 + MAX_RESULT_BYTES
 
 _ACTION_PROBLEMS = documented_problems(400, 404, 409, 413, 415, 422, 503)
 
@@ -51,6 +52,11 @@ RejectedIdPath = Annotated[
 ]
 
 
+StepPath = Annotated[
+    str, Path(pattern=f"^{NAME_PATTERN}$", description="The step's name", examples=["payment"])
+]
+
+
 class Reason(BaseModel):
     """Why an operator acts; it is kept with the action."""
 
@@ -61,6 +67,18 @@ class Reason(BaseModel):
     )
 
     reason: Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=500)]
+
+
+class FoundResult(Reason):
+    """What a step gave that was done, as its Agent would have given it, and how that was found out."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [{"result": {"receipt": "p-1"}, "reason": "the payment is on the account"}]
+        }
+    )
+
+    result: dict[str, Any]
 
 
 def operators_application(
@@ -84,6 +102,7 @@ def operators_application(
     router = APIRouter(prefix="/api/ops", tags=["operations"], route_class=ReadRoute)
     _add_tasks(router, ports, trace_url_template)
     _add_actions(router, Actions(ports, start_within))
+    _add_answers(router, Answers(ports, registry, start_within))
     _add_overview(router, OverviewReader(ports, registry), store, bus)
     _add_rejected(router, Rejected(ports))
     app.include_router(router)
@@ -154,6 +173,25 @@ def _add_rejected(router: APIRouter, rejected: Rejected) -> None:
     async def resend(message_id: RejectedIdPath, body: Reason, request: Request) -> RejectedLine:
         """Send a rejected message to its queue again."""
         return await rejected.resend(message_id, who=caller_of(request).name, why=body.reason)
+
+
+def _add_answers(router: APIRouter, answers: Answers) -> None:
+    @router.post("/tasks/{task_id}/steps/{step}/done", **_ACTION)
+    async def done(task_id: TaskIdPath, step: StepPath, body: FoundResult, request: Request) -> ActionTaken:
+        """Say that a step of unknown outcome was done, and what it gave; the task goes on after it.
+
+        The way on as well for a step in `Unrecorded`, whose own result could not be kept.
+        """
+        who = caller_of(request).name
+        record = await answers.done(TaskId(task_id), StepName(step), body.result, who=who, reason=body.reason)
+        return ActionTaken.model_validate(record)
+
+    @router.post("/tasks/{task_id}/steps/{step}/not-done", **_ACTION)
+    async def not_done(task_id: TaskIdPath, step: StepPath, body: Reason, request: Request) -> ActionTaken:
+        """Say that a step of unknown outcome was not done: it is run, for the first time in effect."""
+        who = caller_of(request).name
+        record = await answers.not_done(TaskId(task_id), StepName(step), who=who, reason=body.reason)
+        return ActionTaken.model_validate(record)
 
 
 def _add_overview(router: APIRouter, overviews: OverviewReader, store: StoreFigures, bus: BusFigures) -> None:

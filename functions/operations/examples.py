@@ -36,6 +36,8 @@ _STEP = {
     "undo": True,
     "idempotent": True,
     "epoch": 1,
+    "attempts": None,
+    "noted": None,
     "complete_by": _COMPLETE_BY,
     "started_at": _STARTED,
     "finished_at": _FAILED,
@@ -75,6 +77,7 @@ TASK: dict[str, Any] = {
         {"kind": "failed", "epoch": 1, "sent_at": _FAILED},
     ],
     "lost_messages": [],
+    "decided": None,
     "prospects": {
         "resubmit": {"runs": ["payment"], "undoes": []},
         "undo": {"runs": [], "undoes": ["payment"]},

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from functions.pattern.answering import error_for_caller, lacks_answer
 from functions.pattern.definition import Json
-from functions.pattern.identity import Epoch, TaskId
+from functions.pattern.identity import Epoch, StepName, TaskId
 from functions.pattern.records import TaskRecord
 from functions.pattern.states import AnnouncementKind, EpochEnd, ProcessState
 
@@ -27,11 +28,14 @@ class Announcement:
     correlation_id: str | None
     reason: str | None
     answer: Json | None = None
+    #: The step that an alert is about, if it is not about the end of the epoch.
+    step: StepName | None = None
 
     @property
     def message_id(self) -> str:
         """Name the message, so that duplicate detection drops a repeat."""
-        return f"{self.task}.{self.epoch}.{self.kind}"
+        about = "" if self.step is None else f".{self.step}"
+        return f"{self.task}.{self.epoch}.{self.kind}{about}"
 
 
 _ENDS = {
@@ -48,8 +52,10 @@ def announcements(before: TaskRecord | None, after: TaskRecord) -> tuple[Announc
         found += _notice(AnnouncementKind.RECEIVED, after)
     elif after.task.process_state in _ENDS and after.task.process_state is not before.task.process_state:
         found += _notice(_ENDS[after.task.process_state], after)
-    if before is not None and _is_alarming(before, after):
-        found.append(_announcement(AnnouncementKind.ALERT, after, before.task.epoch))
+    if before is not None:
+        if _is_alarming(before, after):
+            found.append(_announcement(AnnouncementKind.ALERT, after, before.task.epoch))
+        found += _noted(before, after)
     return tuple(found)
 
 
@@ -77,6 +83,14 @@ def _was_parked_for_it(record: TaskRecord) -> bool:
         and before.ended_by is EpochEnd.RELEASED
         and before.last_error == record.task.last_error
     )
+
+
+def _noted(before: TaskRecord, after: TaskRecord) -> Iterator[Announcement]:
+    """Alert on what was noted of a step."""
+    for old, new in zip(before.steps, after.steps, strict=True):
+        if new.noted is not None and new.noted != old.noted:
+            alert = _announcement(AnnouncementKind.ALERT, after, after.task.epoch)
+            yield replace(alert, step=new.name, reason=f"{new.name}: {new.noted}")
 
 
 def _notice(kind: AnnouncementKind, record: TaskRecord) -> list[Announcement]:

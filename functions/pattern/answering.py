@@ -10,7 +10,7 @@ from functions.pattern.inputs import all_results
 from functions.pattern.records import MAX_ANSWER_BYTES, Task, TaskRecord
 from functions.pattern.requests import json_bytes
 from functions.pattern.states import ProcessState
-from functions.pattern.texts import MAX_ERROR_BYTES, bounded
+from functions.pattern.texts import MAX_ERROR_BYTES, bounded, cause_of
 
 #: All that a caller is told of an answer that could not be made; the rest may hold what is not for callers.
 _NO_ANSWER = "its answer can't be given"
@@ -23,7 +23,7 @@ def answered(registry: Registry, record: TaskRecord) -> TaskRecord:
     except PermanentError as refusal:
         answer, error = None, str(refusal)
     except Exception as defect:  # noqa: BLE001 - whatever a definition's function raises
-        answer, error = None, f"{type(defect).__name__}: {defect}"
+        answer, error = None, cause_of(defect)
     if error is not None:
         error = bounded(f"{_NO_ANSWER}: {error}", MAX_ERROR_BYTES)
     return replace(record, task=replace(record.task, answer=answer, last_error=error))

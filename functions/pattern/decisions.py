@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from functions.pattern.epochs import finished, next_epoch, undoing
-from functions.pattern.records import Decision, TaskRecord
+from functions.pattern.records import Decision, StepRecord, TaskRecord
 from functions.pattern.states import Direction, ProcessState, StepState
 
 
@@ -61,6 +61,11 @@ def carried_out(record: TaskRecord, now: datetime, start_by: datetime) -> TaskRe
     return undoing(opened, now)
 
 
+def last_fault(step: StepRecord) -> str:
+    """Say in brackets what went wrong with a step last; nothing when that is not known."""
+    return "" if step.error is None else f" ({step.error})"
+
+
 def in_question(record: TaskRecord) -> str | None:
     """Say what an operator has to find out before the steps can go on; None when there is nothing."""
     if record.task.direction is Direction.UNDO:
@@ -69,5 +74,5 @@ def in_question(record: TaskRecord) -> str | None:
         if step.state is StepState.UNRECORDED:
             return f"{step.name}: {step.error}"
         if step.never_twice:
-            return f"{step.name}: its outcome is unknown, and it must not run twice"
+            return f"{step.name}: its outcome is unknown, and it must not run twice{last_fault(step)}"
     return None

@@ -124,6 +124,7 @@ def _past(step: StepRecord) -> PastStep:
         finished_at=step.finished_at,
         epoch=step.epoch,
         error=None if step.error is None else bounded(step.error, MAX_PAST_ERROR_BYTES),
+        start_id=None if step.shape.idempotent else step.start_id,
     )
 
 

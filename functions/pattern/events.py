@@ -99,21 +99,50 @@ class StepSkipped(_OfStep):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StepCompleted(_OfStep):
-    """The remote service did its part; `start_by` is when what follows must have started."""
+class _Outcome(_OfStep):
+    """What came of the start `start_id`; over a queue, it has to show the `token` of the request."""
 
-    result: bytes = field(repr=False)
     start_by: datetime
+    start_id: StartId | None = None
     token: str | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StepFailed(_OfStep):
+class StepCompleted(_Outcome):
+    """The remote service did its part; `start_by` is when what follows must have started."""
+
+    result: bytes = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepFailed(_Outcome):
     """The remote service refused (a nontransient fault); `start_by` is for what follows."""
 
     error: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepUnrecorded(_Outcome):
+    """The remote service did what must not be repeated, but its result can't be recorded."""
+
+    error: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepBroken(_OfStep):
+    """A function of the step's definition has a defect; `start_by` is for what follows."""
+
+    error: str
     start_by: datetime
-    token: str | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepTried(_OfStep):
+    """So many calls of a running step have failed, the last of them with `fault`; it goes on."""
+
+    start_id: StartId | None
+    attempts: int
+    fault: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -234,7 +263,8 @@ class AnnouncementSent:
     sent_at: datetime
 
 
-StepEvent = StepStarted | StepSkipped | StepCompleted | StepFailed
+StepOutcome = StepCompleted | StepFailed | StepUnrecorded
+StepEvent = StepStarted | StepSkipped | StepOutcome | StepBroken | StepTried
 SchedulerEvent = Claimed | Parked | StepEvent
 #: What can come of a look at a task that is due.
 Judgement = Postponed | Recovered | GivenUp | DecisionDue

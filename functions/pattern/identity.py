@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from typing import NewType
 
 from functions.pattern.states import Direction
@@ -39,6 +40,11 @@ def resource_id(task: TaskId, birth: Birth) -> ResourceId:
     A task id holds no dot, so the parts can't be confused.
     """
     return ResourceId(f"{task}.{birth}")
+
+
+def start_of(token: str) -> StartId:
+    """Name the start of a step behind a queue by its request's token, which only the Agent gets to know."""
+    return StartId(hashlib.sha256(token.encode()).hexdigest()[:32])
 
 
 def effect_key(resource: ResourceId, step: StepName, direction: Direction) -> EffectKey:

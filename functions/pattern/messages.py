@@ -221,7 +221,10 @@ class AgentReply(_AgentMessage):
         description="What later steps need to know, at most 24 KiB as compact JSON; of `completed` only.",
     )
     error: str = Field(
-        "", max_length=_MOST_REASON_CHARACTERS, description="The reason, for the operator; of `failed` only."
+        "",
+        max_length=_MOST_REASON_CHARACTERS,
+        description="The reason, for the operator: of `failed`, or of `completed` why there is no result that"
+        " can be used. Then the task of a request that was `idempotent: false` is held for an operator.",
     )
 
 

@@ -7,18 +7,19 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from functions.pattern.epochs import is_busy
-from functions.pattern.events import Parked, StepSkipped, StepStarted
-from functions.pattern.identity import Epoch, SchedulerId, StartId, StepName
+from functions.pattern.events import Parked, StepBroken, StepSkipped, StepStarted
+from functions.pattern.identity import Epoch, SchedulerId, StartId, StepName, start_of
 from functions.pattern.records import StepRecord, TaskRecord
 from functions.pattern.states import Direction, ProcessState, StepState, Way
 from functions.pattern.steps import UNDER_WAY, undo_order
+from functions.pattern.texts import cause_of
 
 
 @dataclass(frozen=True, slots=True)
 class CannotStart:
     """Why a ready step can't be started; one that `parks` can be, after the right deployment.
 
-    Any other is a defect: the step is left as it is.
+    Any other is a defect, which holds the task.
     """
 
     reason: str
@@ -51,7 +52,7 @@ class Runner:
 class StepPlan:
     """What happens now, as events; `left` are ready steps that need another run of `run_steps`."""
 
-    events: tuple[StepSkipped | StepStarted | Parked, ...] = ()
+    events: tuple[StepSkipped | StepStarted | StepBroken | Parked, ...] = ()
     left: tuple[StepName, ...] = ()
 
 
@@ -80,8 +81,10 @@ def plan(
     missing: list[str] = []
     for name in ready_steps(record):
         needed = look_at(name)
+        if isinstance(needed, CannotStart) and not needed.parks:
+            return StepPlan((_broken(name, needed, runner, now),))
         if isinstance(needed, CannotStart):
-            missing += [needed.reason] if needed.parks else []
+            missing.append(needed.reason)
         elif not needed:
             skipped.append(
                 StepSkipped(
@@ -196,13 +199,24 @@ def _can_start(step: StepRecord, epoch: Epoch) -> bool:
     return step.state is StepState.RUNNING and step.epoch != epoch and not step.never_twice
 
 
+def _broken(name: StepName, defect: CannotStart, runner: Runner, now: datetime) -> StepBroken:
+    return StepBroken(
+        epoch=runner.epoch,
+        scheduler=runner.scheduler,
+        step=name,
+        error=defect.reason if defect.fault is None else cause_of(defect.fault),
+        start_by=now + runner.start_within,
+    )
+
+
 def _started(step: StepRecord, runner: Runner, now: datetime) -> StepStarted:
+    token = runner.new_id() if step.shape.via is Way.QUEUE else None
     return StepStarted(
         epoch=runner.epoch,
         scheduler=runner.scheduler,
         step=step.name,
         complete_by=now + timedelta(seconds=step.shape.complete_within),
         activity=runner.activity,
-        start_id=StartId(runner.new_id()),
-        token=runner.new_id() if step.shape.via is Way.QUEUE else None,
+        start_id=StartId(runner.new_id()) if token is None else start_of(token),
+        token=token,
     )

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Protocol, runtime_checkable
 
@@ -85,6 +85,8 @@ class AgentCall:
     complete_by: datetime
     idempotent: bool = True
     result: Json | None = None
+    #: Is told of each call of the remote service that failed, and is made again.
+    failed: Callable[[Exception], Awaitable[None]] | None = field(default=None, repr=False, compare=False)
 
     @property
     def resource(self) -> ResourceId:

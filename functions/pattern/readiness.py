@@ -17,6 +17,7 @@ from functions.pattern.inputs import results_of, undo_results_of
 from functions.pattern.planning import CannotStart, ready_steps
 from functions.pattern.records import TaskRecord
 from functions.pattern.states import Direction, ProcessState
+from functions.pattern.texts import cause_of
 
 #: Payloads that were read and are kept: each step of a task looks at the same one.
 _MOST_KEPT = 128
@@ -46,7 +47,7 @@ class Definitions:
         except NotDeployedError as fault:
             return CannotStart(str(fault), parks=True)
         except Exception as fault:  # noqa: BLE001 - whatever a definition's function raises
-            reason = f"step '{step}': {type(fault).__name__}: {fault}"
+            reason = f"step '{step}': {cause_of(fault)}"
             return CannotStart(reason, self._workflow().shape != self.record.order.shape, fault)
         return True
 

@@ -117,7 +117,8 @@ class StepRecord:
     """The state of one step. `result` is JSON bytes; `epoch` is the one that dispatched it last.
 
     `activity` is the number of the `run_steps` that dispatched it, and `start_id` is that one start's own.
-    Its `shape` is a part of the order's.
+    While it runs, `attempts` calls of it have failed, the last of them with `error`. What an operator has to
+    know of it besides is `noted`. Its `shape` is a part of the order's.
     """
 
     shape: StepShape
@@ -131,6 +132,8 @@ class StepRecord:
     token: str | None = field(default=None, repr=False)
     activity: int | None = None
     start_id: StartId | None = None
+    attempts: int | None = None
+    noted: str | None = None
 
     @property
     def name(self) -> StepName:
@@ -155,7 +158,10 @@ class StepRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PastStep:
-    """How a step stood when an epoch ended. It is small: an epoch's steps are kept in one property."""
+    """How a step stood when an epoch ended. It is small: an epoch's steps are kept in one property.
+
+    `start_id` is kept of what must not be repeated, so that its late outcome is recognised.
+    """
 
     name: StepName
     state: StepState
@@ -164,6 +170,7 @@ class PastStep:
     finished_at: datetime | None = None
     epoch: Epoch | None = None
     error: str | None = None
+    start_id: StartId | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

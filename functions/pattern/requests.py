@@ -19,10 +19,10 @@ def request_bytes(request: Json) -> bytes:
     return json_bytes("request", request, MAX_REQUEST_BYTES)
 
 
-def json_bytes(name: str, value: Json, most: int) -> bytes:
+def json_bytes(name: str, value: Json, most: int, *, separators: tuple[str, str] | None = None) -> bytes:
     """Write what is called `name` as JSON of at most `most` bytes. Raises `PermanentError` as above."""
     try:
-        written = json.dumps(value, allow_nan=False, ensure_ascii=False).encode()
+        written = json.dumps(value, allow_nan=False, ensure_ascii=False, separators=separators).encode()
     except (TypeError, ValueError, RecursionError) as fault:
         raise PermanentError(f"its {name} can't be written as JSON: {_reason(name, value, fault)}") from None
     if len(written) > most:

@@ -13,11 +13,15 @@ from functions.pattern.errors import IllegalTransitionError
 from functions.pattern.events import (
     RefusalReason,
     Refused,
+    StepBroken,
     StepCompleted,
     StepEvent,
     StepFailed,
+    StepOutcome,
     StepSkipped,
     StepStarted,
+    StepTried,
+    StepUnrecorded,
 )
 from functions.pattern.identity import StepName
 from functions.pattern.records import Decision, StepRecord, TaskRecord
@@ -42,19 +46,25 @@ def undo_order(record: TaskRecord) -> tuple[StepName, ...]:
 def step_changed(record: TaskRecord, event: StepEvent, now: datetime) -> TaskRecord | Refused:
     """Apply an Agent's event to a task that its Scheduler holds."""
     step = record.step(event.step)
-    if isinstance(event, StepCompleted | StepFailed) and is_forged(step, event):
+    if isinstance(event, StepOutcome) and is_forged(step, event):
         return Refused(RefusalReason.WRONG_TOKEN)
     if step.state is DONE[record.task.direction] and not isinstance(event, StepFailed):
         return record  # it came before
+    return _changed(record, event, now)
+
+
+def _changed(record: TaskRecord, event: StepEvent, now: datetime) -> TaskRecord | Refused:
     match event:
         case StepStarted():
             return _start(record, event, now)
         case StepSkipped():
             return _skip(record, event, now)
-        case StepCompleted():
-            return _outcome(record, event, now) or _complete(record, event, now)
-        case StepFailed():
-            return _outcome(record, event, now) or _fail(record, event, now)
+        case StepCompleted() | StepFailed() | StepUnrecorded():
+            return _too_late(record, event, now) or _outcome(record, event, now)
+        case StepBroken():
+            return _break(record, event, now)
+        case StepTried():
+            return _tried(record, event)
         case _:
             assert_never(event)
 
@@ -74,6 +84,8 @@ def _start(record: TaskRecord, event: StepStarted, now: datetime) -> TaskRecord 
         token=event.token,
         activity=event.activity,
         start_id=event.start_id,
+        attempts=None,
+        error=None,
     )
     if record.task.direction is Direction.DO:
         if step.never_twice:
@@ -90,7 +102,7 @@ def _dispatched_at(record: TaskRecord, now: datetime) -> datetime:
     return max([now, *(time + timedelta(microseconds=1) for time in before)])
 
 
-def is_forged(step: StepRecord, event: StepCompleted | StepFailed) -> bool:
+def is_forged(step: StepRecord, event: StepOutcome) -> bool:
     """Tell whether an outcome lacks the token that went with the step's request."""
     return not hmac.compare_digest((step.token or "").encode(), (event.token or "").encode())
 
@@ -115,7 +127,19 @@ def _advanced(record: TaskRecord, now: datetime, start_by: datetime) -> TaskReco
     return moved(record, now, start_by)
 
 
-def _outcome(record: TaskRecord, event: StepCompleted | StepFailed, now: datetime) -> Refused | None:
+def _outcome(record: TaskRecord, event: StepOutcome, now: datetime) -> TaskRecord:
+    match event:
+        case StepCompleted():
+            return _complete(record, event, now)
+        case StepFailed():
+            return _fail(record, event, now)
+        case StepUnrecorded():
+            return _unrecorded(record, event, now)
+        case _:
+            assert_never(event)
+
+
+def _too_late(record: TaskRecord, event: StepOutcome, now: datetime) -> Refused | None:
     """Refuse what comes late. Raises `IllegalTransitionError` for a step that is not under way."""
     step = record.step(event.step)
     under_way = step.state is UNDER_WAY[record.task.direction] and step.epoch == event.epoch
@@ -136,16 +160,53 @@ def _complete(record: TaskRecord, event: StepCompleted, now: datetime) -> TaskRe
 
 
 def _fail(record: TaskRecord, event: StepFailed, now: datetime) -> TaskRecord:
-    step, fault = record.step(event.step), bounded(event.error, MAX_ERROR_BYTES)
+    is_held = Direction.UNDO is record.task.direction or record.order.shape.on_failure is Remedy.HOLD
+    return _stopped(record, event, now, StepState.FAILED, None if is_held else EpochEnd.REFUSED)
+
+
+def _unrecorded(record: TaskRecord, event: StepUnrecorded, now: datetime) -> TaskRecord:
+    """Hold a task whatever its remedy: what was done stands, and an operator has to give its result."""
     if record.task.direction is Direction.UNDO:
-        failed = record.with_step(replace(step, error=fault))
-        ended_by, reason = None, f"undo of {event.step}: {fault}"
+        raise illegal(record, event)
+    return _stopped(record, event, now, StepState.UNRECORDED, None)
+
+
+def _break(record: TaskRecord, event: StepBroken, now: datetime) -> TaskRecord:
+    """Hold a task that a defect stops: neither another try nor an undo mends that."""
+    step = record.step(event.step)
+    if record.task.direction is Direction.UNDO:
+        is_open = step.needs_undo
     else:
-        failed = record.with_step(replace(_ended(step, StepState.FAILED, now), error=fault))
-        held = record.order.shape.on_failure is Remedy.HOLD
-        ended_by, reason = None if held else EpochEnd.REFUSED, f"{event.step}: {fault}"
+        is_open = step.state in {StepState.NOT_STARTED, StepState.RUNNING}
+    return _stopped(record, event, now, StepState.FAILED, None) if is_open else record
+
+
+def _stopped(
+    record: TaskRecord,
+    event: StepFailed | StepUnrecorded | StepBroken,
+    now: datetime,
+    state: StepState,
+    ended_by: EpochEnd | None,
+) -> TaskRecord:
+    """Record why a step goes no further, and decide what becomes of the task; an undo stays under way."""
+    step, cause = record.step(event.step), bounded(event.error, MAX_ERROR_BYTES)
+    reason = f"{event.step}: {cause}"
+    if record.task.direction is Direction.UNDO:
+        stopped, reason = step, f"undo of {reason}"
+    else:
+        stopped = _ended(step, state, now)
     decision = Decision(ended_by=ended_by, who="scheduler", reason=reason)
-    return decide(failed, decision, now, event.start_by)
+    return decide(record.with_step(replace(stopped, error=cause)), decision, now, event.start_by)
+
+
+def _tried(record: TaskRecord, event: StepTried) -> TaskRecord:
+    """Note how often a step under way was tried in vain, also when its time is over."""
+    step = record.step(event.step)
+    is_ours = step.state in UNDER_WAY.values() and step.start_id == event.start_id
+    if not is_ours or event.attempts <= (step.attempts or 0):
+        return record
+    fault = bounded(event.fault, MAX_ERROR_BYTES)
+    return record.with_step(replace(step, attempts=event.attempts, error=fault))
 
 
 def _ended(step: StepRecord, state: StepState, now: datetime) -> StepRecord:

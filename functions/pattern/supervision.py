@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from functions.pattern.decisions import due_by, in_question
+from functions.pattern.decisions import due_by, in_question, last_fault
 from functions.pattern.epochs import FINAL
 from functions.pattern.events import DecisionDue, GivenUp, Judgement, Postponed, Recovered
 from functions.pattern.records import TaskRecord
@@ -40,8 +40,7 @@ def judge(record: TaskRecord, now: datetime, policy: SupervisionPolicy) -> Judge
         return _give_up(record, now, policy, question)
     waits = task.failure_count - policy.threshold
     if waits >= len(policy.extended_waits):
-        reason = f"{_stuck_at(record)}: still overdue after {task.failure_count} recoveries"
-        return _give_up(record, now, policy, reason)
+        return _give_up(record, now, policy, _overdue(record))
     not_before = None if waits < 0 else now + policy.extended_waits[waits]
     start_by = (not_before or now) + policy.start_within
     return Recovered(epoch=task.epoch, start_by=start_by, not_before=not_before)
@@ -57,7 +56,11 @@ def _give_up(record: TaskRecord, now: datetime, policy: SupervisionPolicy, reaso
     )
 
 
-def _stuck_at(record: TaskRecord) -> str:
-    undoing = [f"undo of {step.name}" for step in record.steps if step.state is StepState.UNDOING]
-    running = [step.name for step in record.steps if step.state is StepState.RUNNING]
-    return next(iter([*undoing, *running]), "task")
+def _overdue(record: TaskRecord) -> str:
+    """Say where a task is stuck, since when, and what went wrong there last."""
+    for_long = f"still overdue after {record.task.failure_count} recoveries"
+    for state, what in ((StepState.UNDOING, "undo of "), (StepState.RUNNING, "")):
+        for step in record.steps:
+            if step.state is state:
+                return f"{what}{step.name}: {for_long}{last_fault(step)}"
+    return f"task: {for_long}"

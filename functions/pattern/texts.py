@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import re
+
 #: A fault's text on a step, and what a closed epoch keeps of it for each of its steps.
 MAX_ERROR_BYTES = 1024
 MAX_PAST_ERROR_BYTES = 256
 
 _CUT = "…"
+
+#: What is kept of an answer that a service gave, and digits in it that could be a card's or an account's.
+_MOST_EXCERPT_BYTES = 256
+_LONG_NUMBER = re.compile(r"\d(?:[ -]?\d){7,}")
 
 
 def bounded(text: str, most: int) -> str:
@@ -22,3 +28,14 @@ def bounded(text: str, most: int) -> str:
 
 def _cost(text: str) -> int:
     return len(text.encode()) + text.count('"') + text.count("\\")
+
+
+def excerpt(body: bytes) -> str:
+    """Give the beginning of what a service answered, in one line, without long numbers."""
+    shown = "".join(each if each.isprintable() else " " for each in body.decode(errors="replace"))
+    return bounded(_LONG_NUMBER.sub(_CUT, " ".join(shown.split())), _MOST_EXCERPT_BYTES)
+
+
+def cause_of(defect: BaseException) -> str:
+    """Say what an exception is, and what it says."""
+    return f"{type(defect).__name__}: {defect}"

@@ -26,16 +26,21 @@ from functions.pattern.events import (
     Released,
     Resubmitted,
     SchedulerEvent,
+    StepBroken,
     StepCompleted,
     StepEvent,
     StepFailed,
+    StepOutcome,
     StepSkipped,
     StepStarted,
+    StepTried,
+    StepUnrecorded,
     SupervisorEvent,
     UndoRequested,
 )
 from functions.pattern.identity import FIRST_EPOCH
 from functions.pattern.interventions import cancelled, operated, supervised
+from functions.pattern.late import late_outcome
 from functions.pattern.parking import parked, released
 from functions.pattern.records import Order, StepRecord, Task, TaskRecord
 from functions.pattern.states import Direction, ProcessState, StepState
@@ -76,6 +81,15 @@ def apply(record: TaskRecord, event: Event, now: datetime) -> TaskRecord | Refus
 def _of_epoch(
     record: TaskRecord, event: SchedulerEvent | SupervisorEvent | OperatorEvent, now: datetime
 ) -> TaskRecord | Refused:
+    after = _in_epoch(record, event, now)
+    if isinstance(after, Refused) and isinstance(event, StepOutcome):
+        return late_outcome(record, event) or after
+    return after
+
+
+def _in_epoch(
+    record: TaskRecord, event: SchedulerEvent | SupervisorEvent | OperatorEvent, now: datetime
+) -> TaskRecord | Refused:
     if event.epoch > record.task.epoch:
         raise illegal(record, event)
     if event.epoch < record.task.epoch:
@@ -83,7 +97,15 @@ def _of_epoch(
     match event:
         case Claimed():
             return _claim(record, event, now)
-        case StepStarted() | StepSkipped() | StepCompleted() | StepFailed():
+        case (
+            StepStarted()
+            | StepSkipped()
+            | StepCompleted()
+            | StepFailed()
+            | StepUnrecorded()
+            | StepBroken()
+            | StepTried()
+        ):
             return _step(record, event, now)
         case Parked() | Postponed() | Recovered() | GivenUp() | DecisionDue() | Released():
             is_final = record.task.process_state in FINAL

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from typing import assert_never
@@ -20,15 +21,16 @@ from functions.pattern.events import (
     Event,
     RefusalReason,
     Refused,
+    StepBroken,
     StepCompleted,
-    StepFailed,
+    StepOutcome,
     StepStarted,
 )
 from functions.pattern.folding import Follow
 from functions.pattern.identity import StartId, StepName
 from functions.pattern.planning import CannotStart, Runner, StepPlan, plan, started_by, taken_up
-from functions.pattern.ports import Agent, AgentCall, Ports
-from functions.pattern.readiness import Definitions
+from functions.pattern.ports import Agent, Ports
+from functions.pattern.readiness import Definitions, NotDeployedError
 from functions.pattern.records import TaskRecord
 from functions.pattern.states import Outcome, Way
 from functions.pattern.store_ports import Changed
@@ -36,6 +38,7 @@ from functions.scheduler.calls import agent_call, agent_request
 from functions.scheduler.outcomes import StepAttempt
 from functions.scheduler.patience import again_until
 from functions.scheduler.progress import Progress, ended, progress_of
+from functions.scheduler.tries import Tries
 from functions.telemetry.fields import Field
 from functions.telemetry.tasks import step_span
 
@@ -104,18 +107,18 @@ class ActivityRun:
     def _begin_steps(self, record: TaskRecord, names: Sequence[StepName]) -> None:
         for name in names:
             self._begun.add(name)
-            self._steps.create_task(self._run_step(record, self._attempt(name)))
+            self._steps.create_task(self._run_step(record, StepAttempt.of(record, name)))
 
     async def _run_step(self, record: TaskRecord, attempt: StepAttempt) -> None:
         """Run one step, and begin what follows at once; whatever goes wrong is this step's only."""
         recorded: TaskRecord | None = None
-        shape = record.step(attempt.step).shape
+        shape, tries = record.step(attempt.step).shape, Tries(self._ports, attempt)
         with step_span(record, shape, attempt.epoch) as span:
             outcome = Outcome.EXPIRED
             try:
                 match shape.via:
                     case Way.ACTIVITY:
-                        outcome, recorded = await self._call(attempt, record)
+                        outcome, recorded = await self._call(attempt, record, tries)
                     case Way.QUEUE:
                         outcome, recorded = await self._request(attempt, record)
                     case other:
@@ -123,56 +126,72 @@ class ActivityRun:
             except TransientError as fault:
                 text = "task %s step %s: no known outcome, left to the Supervisor (%s)"
                 _log.warning(text, attempt.task, attempt.step, fault)
-            except Exception:  # noqa: BLE001 - it ends in the step's recovery
+                await tries.ended(fault)
+            except Exception as defect:  # noqa: BLE001 - it ends in the step's recovery
                 text = "task %s step %s: a defect ended it, left to the Supervisor"
                 _log.exception(text, attempt.task, attempt.step)
+                await tries.ended(defect)
             span.set_attribute(Field.OUTCOME, outcome.value)
         if recorded is not None:
             self._begin(recorded)
 
-    async def _call(self, attempt: StepAttempt, record: TaskRecord) -> tuple[Outcome, TaskRecord | None]:
-        call = agent_call(self._registry, record, attempt.step)
+    async def _call(
+        self, attempt: StepAttempt, record: TaskRecord, tries: Tries
+    ) -> tuple[Outcome, TaskRecord | None]:
+        try:
+            call = agent_call(self._registry, record, attempt.step)
+        except NotDeployedError:
+            raise  # it was, when the step was planned: a Supervisor's next epoch looks again
+        except Exception as defect:  # noqa: BLE001 - whatever a definition's function raises
+            return await self._stop(attempt, record, defect)
         if self._ports.clock.now() >= call.complete_by:  # Durable runs a lost activity again after minutes
             raise TransientError("its complete-by time passed before it was called")
         agent = self._agents[record.step(attempt.step).shape.agent]
         try:
-            result = await carry_out(agent, record.task.direction, call)
+            result = await carry_out(agent, record.task.direction, replace(call, failed=tries.failed))
         except UnusableAnswerError as unusable:
-            event: StepCompleted | StepFailed = attempt.failed(str(unusable), self._start_by())
-            self._keep_if_done_once(call, unusable)
+            event: StepOutcome = attempt.unusable(str(unusable), self._start_by())
         except PermanentError as refusal:
             event = attempt.failed(str(refusal), self._start_by())
         else:
             event = attempt.completed(result, self._start_by())
-            if isinstance(event, StepFailed):
-                self._keep_if_done_once(call, event.error)
-        try:
-            return await self._record(event, call.complete_by)
-        except UnwritableError as error:
-            self._keep_if_done_once(call, error)
-            return await self._record(attempt.unwritable(error, self._start_by()), call.complete_by)
-
-    @staticmethod
-    def _keep_if_done_once(call: AgentCall, fault: object) -> None:
-        """Leave a step that was done, and must not be repeated, as it is: to call it refused would repeat it.
-
-        Raises `TransientError`: its outcome can't be recorded, so the Supervisor holds the task.
-        """
-        if not call.idempotent:
-            raise TransientError(f"it was done, but {fault}")
+        return await self._record_outcome(attempt, event, call.complete_by)
 
     async def _request(self, attempt: StepAttempt, record: TaskRecord) -> tuple[Outcome, TaskRecord | None]:
-        request = agent_request(self._registry, record, attempt.step)
+        try:
+            request = agent_request(self._registry, record, attempt.step)
+        except NotDeployedError:
+            raise  # as above
+        except Exception as defect:  # noqa: BLE001 - as above
+            return await self._stop(attempt, record, defect)
         ask = partial(self._ports.agent_messages.ask, record.step(attempt.step).shape.agent, request)
         try:
             await again_until(min(request.complete_by, self._runner.ends_at), ask, self._ports.clock)
         except PermanentError as refusal:
-            event = attempt.failed(str(refusal), self._start_by(), request.token)
-            return await self._record(event, request.complete_by)
+            return await self._record(attempt.failed(str(refusal), self._start_by()), request.complete_by)
         return Outcome.REQUESTED, None
 
+    async def _stop(
+        self, attempt: StepAttempt, record: TaskRecord, defect: Exception
+    ) -> tuple[Outcome, TaskRecord | None]:
+        """Record what a defect in the step's definition does: its task is held."""
+        text = "task %s step %s: its definition has a defect, so the task is held"
+        _log.error(text, attempt.task, attempt.step, exc_info=defect)
+        until = record.step(attempt.step).complete_by or self._start_by()
+        return await self._record(attempt.broken(defect, self._start_by()), until)
+
+    async def _record_outcome(
+        self, attempt: StepAttempt, event: StepOutcome, complete_by: datetime
+    ) -> tuple[Outcome, TaskRecord | None]:
+        """Record what came of a call; of one that must not be repeated, also after its complete-by."""
+        until = complete_by if attempt.is_repeatable else max(complete_by, self._runner.ends_at)
+        try:
+            return await self._record(event, until)
+        except UnwritableError as error:
+            return await self._record(attempt.unwritable(event, error, self._start_by()), until)
+
     async def _record(
-        self, event: StepCompleted | StepFailed, until: datetime
+        self, event: StepOutcome | StepBroken, until: datetime
     ) -> tuple[Outcome, TaskRecord | None]:
         """Record an outcome, and the starts that follow from it; from a refusal, none: it ends the epoch."""
         try:
@@ -235,9 +254,6 @@ class ActivityRun:
             self._unstartable.add(name)
             _log.warning("task %s: step %s is not started", self._task, name, exc_info=look.fault)
         return look
-
-    def _attempt(self, name: StepName) -> StepAttempt:
-        return StepAttempt(self._task, self._runner.epoch, name)
 
     def _start_by(self) -> datetime:
         return self._ports.clock.now() + self._runner.start_within

@@ -1,17 +1,26 @@
-"""One attempt at a step, and the event that its outcome is."""
+"""One attempt at a step, and the events that tell of it."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, TypedDict
 
-from functions.pattern.errors import UnwritableError
-from functions.pattern.events import StepCompleted, StepFailed
-from functions.pattern.identity import Epoch, SchedulerId, StepName, TaskId, scheduler_id
-from functions.pattern.records import MAX_RESULT_BYTES
+from functions.pattern.errors import PermanentError, TransientError, UnwritableError
+from functions.pattern.events import (
+    StepBroken,
+    StepCompleted,
+    StepFailed,
+    StepOutcome,
+    StepTried,
+    StepUnrecorded,
+)
+from functions.pattern.identity import Epoch, SchedulerId, StartId, StepName, TaskId, scheduler_id
+from functions.pattern.records import MAX_RESULT_BYTES, TaskRecord
+from functions.pattern.requests import json_bytes
+from functions.pattern.states import Direction
+from functions.pattern.texts import cause_of
 
 
 class Author(TypedDict):
@@ -22,32 +31,81 @@ class Author(TypedDict):
     step: StepName
 
 
-@dataclass(frozen=True, slots=True)
+class _OfStart(Author):
+    """Of which start of a step an event is: a reply over a queue shows its `token`."""
+
+    start_id: StartId | None
+    token: str | None
+    start_by: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StepAttempt:
-    """One step of a task in one epoch."""
+    """One start of a step in one epoch. What is done under it may be repeated, or must not be."""
 
     task: TaskId
     epoch: Epoch
     step: StepName
+    start_id: StartId | None
+    is_repeatable: bool
+    token: str | None = None
+
+    @classmethod
+    def of(cls, record: TaskRecord, step: StepName) -> StepAttempt:
+        """Give the attempt that is under way."""
+        begun = record.step(step)
+        return cls(
+            task=record.order.task,
+            epoch=record.task.epoch,
+            step=step,
+            start_id=begun.start_id,
+            is_repeatable=begun.shape.idempotent or record.task.direction is Direction.UNDO,
+            token=begun.token,
+        )
 
     @property
     def author(self) -> Author:
         """Give the fields of an event of this attempt that say whose it is."""
         return Author(epoch=self.epoch, scheduler=scheduler_id(self.task, self.epoch), step=self.step)
 
-    def completed(
-        self, result: Mapping[str, Any], start_by: datetime, token: str | None = None
-    ) -> StepCompleted | StepFailed:
-        """Make the event of a step that is done; a result that no row can hold is a failure."""
-        encoded = json.dumps(dict(result), separators=(",", ":"), ensure_ascii=False).encode()
-        if len(encoded) > MAX_RESULT_BYTES:
-            return self.failed(f"its result has more than {MAX_RESULT_BYTES} bytes", start_by, token)
-        return StepCompleted(**self.author, result=encoded, start_by=start_by, token=token)
+    def completed(self, result: Mapping[str, Any], start_by: datetime) -> StepOutcome:
+        """Make the event of a step that is done; its result may be one that no row can hold."""
+        try:
+            encoded = json_bytes("result", dict(result), MAX_RESULT_BYTES, separators=(",", ":"))
+        except PermanentError as unusable:
+            return self.unusable(str(unusable), start_by)
+        return StepCompleted(**self._of_start(start_by), result=encoded)
 
-    def failed(self, reason: str, start_by: datetime, token: str | None = None) -> StepFailed:
+    def failed(self, reason: str, start_by: datetime) -> StepFailed:
         """Make the event of a step that is refused for good."""
-        return StepFailed(**self.author, error=reason, start_by=start_by, token=token)
+        return StepFailed(**self._of_start(start_by), error=reason)
 
-    def unwritable(self, error: UnwritableError, start_by: datetime, token: str | None = None) -> StepFailed:
+    def unusable(self, reason: str, start_by: datetime) -> StepFailed | StepUnrecorded:
+        """Make the event of a step that is done without a result that can be kept: as if it were refused.
+
+        What must not be repeated is not: it would be taken for not done.
+        """
+        if self.is_repeatable:
+            return self.failed(reason, start_by)
+        return StepUnrecorded(**self._of_start(start_by), error=f"it was done, but {reason}")
+
+    def unwritable(self, outcome: StepOutcome, error: UnwritableError, start_by: datetime) -> StepOutcome:
         """Make the event of a step whose outcome the state store refuses, and would again."""
-        return self.failed(f"its outcome can't be recorded: {error}", start_by, token)
+        reason = f"its outcome can't be recorded: {error}"
+        return (
+            self.failed(reason, start_by)
+            if isinstance(outcome, StepFailed)
+            else self.unusable(reason, start_by)
+        )
+
+    def broken(self, defect: Exception, start_by: datetime) -> StepBroken:
+        """Make the event of a step whose definition has a defect."""
+        return StepBroken(**self.author, error=cause_of(defect), start_by=start_by)
+
+    def tried(self, attempts: int, fault: Exception) -> StepTried:
+        """Make the event of calls that have failed."""
+        cause = str(fault) if isinstance(fault, TransientError) else cause_of(fault)
+        return StepTried(**self.author, start_id=self.start_id, attempts=attempts, fault=cause)
+
+    def _of_start(self, start_by: datetime) -> _OfStart:
+        return _OfStart(**self.author, start_id=self.start_id, token=self.token, start_by=start_by)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import logging
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import partial
 
 from functions.messages.reading import MessageReader
 from functions.pattern.errors import UnwritableError
-from functions.pattern.events import Refused
+from functions.pattern.events import Refused, StepOutcome
+from functions.pattern.identity import start_of
 from functions.pattern.messages import (
     AGENT_REPLIES_QUEUE,
     SCHEDULER_REQUESTS_QUEUE,
@@ -18,7 +19,7 @@ from functions.pattern.messages import (
 from functions.pattern.planning import ready_steps
 from functions.pattern.ports import Ports, Schedulers
 from functions.pattern.records import TaskRecord
-from functions.pattern.states import Outcome
+from functions.pattern.states import Outcome, StepState
 from functions.scheduler.outcomes import StepAttempt
 from functions.scheduler.progress import Progress, progress_of
 from functions.scheduler.run_steps import RunLimits
@@ -90,17 +91,35 @@ class ReplyTaker:
         return None if record is None or record.task.epoch < reply.epoch else record
 
     async def _change(self, reply: AgentReply, record: TaskRecord) -> TaskRecord | None:
-        attempt = StepAttempt(reply.task_id, reply.epoch, reply.step)
+        attempt, step = _attempt(reply, record), record.step(reply.step)
         start_by = self._ports.clock.now() + timedelta(seconds=self._limits.start_within)
-        if reply.outcome is Outcome.COMPLETED:
-            event = attempt.completed(reply.result, start_by, reply.token)
-        else:
-            event = attempt.failed(reply.error or "refused without a reason", start_by, reply.token)
-        step = record.step(reply.step)
-        until = step.complete_by if step.epoch == reply.epoch else None
+        event = _outcome(reply, attempt, start_by)
+        until = step.complete_by if step.epoch == reply.epoch and attempt.is_repeatable else None
         change = partial(self._ports.store.change, reply.task_id, until=until)
         try:
             changed = await change(event)
         except UnwritableError as error:
-            changed = await change(attempt.unwritable(error, start_by, reply.token))
+            changed = await change(attempt.unwritable(event, error, start_by))
         return None if isinstance(changed, Refused) else changed.record
+
+
+def _attempt(reply: AgentReply, record: TaskRecord) -> StepAttempt:
+    """Give the attempt that a reply claims to be of; its token shows whether that is so."""
+    step = record.step(reply.step)
+    is_undo = step.state is StepState.UNDOING and step.token == reply.token
+    return StepAttempt(
+        task=reply.task_id,
+        epoch=reply.epoch,
+        step=reply.step,
+        start_id=start_of(reply.token),
+        is_repeatable=step.shape.idempotent or is_undo,
+        token=reply.token,
+    )
+
+
+def _outcome(reply: AgentReply, attempt: StepAttempt, start_by: datetime) -> StepOutcome:
+    if reply.outcome is Outcome.FAILED:
+        return attempt.failed(reply.error or "refused without a reason", start_by)
+    if reply.error:
+        return attempt.unusable(reply.error, start_by)
+    return attempt.completed(reply.result, start_by)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from datetime import datetime
 
-from functions.pattern.errors import UnreadableError
+from functions.pattern.errors import TransientError, UnreadableError
 from functions.pattern.events import Event, RefusalReason, Refused
 from functions.pattern.folding import Follow, Told, fold
 from functions.pattern.identity import TaskId
@@ -83,8 +84,9 @@ class MemoryStateStore:
         return Changed(answer.record, answer.events)
 
     async def note(self, task: TaskId, event: Event) -> None:
-        """Take the event at once."""
-        await self.change(task, event)
+        """Take the event at once; it may be lost."""
+        with suppress(TransientError):
+            await self.change(task, event)
 
     def put(self, record: TaskRecord) -> Stored:
         """Store `record`, whatever was stored before."""

@@ -13,6 +13,7 @@ from functions.pattern.events import (
     StepFailed,
     StepSkipped,
     StepStarted,
+    StepUnrecorded,
 )
 from functions.pattern.identity import Epoch, StartId, StepName, TaskId, scheduler_id
 from functions.pattern.records import TaskRecord
@@ -104,6 +105,17 @@ def failed(
         error=error,
         start_by=after(30),
         token=token,
+    )
+
+
+def unrecorded(step: str, epoch: Epoch = FIRST, *, error: str = "too large") -> StepUnrecorded:
+    """Create the event of a step that was done, and whose result can't be recorded."""
+    return StepUnrecorded(
+        epoch=epoch,
+        scheduler=scheduler_id(TASK, epoch),
+        step=StepName(step),
+        error=error,
+        start_by=after(30),
     )
 
 

@@ -12,7 +12,7 @@ from functions.pattern.records import Order, SentAnnouncement, StepRecord, Task,
 from functions.pattern.states import AnnouncementKind, Direction, ProcessState, StepState, Way
 from functions.pattern.store_ports import Admission, Changed
 from tests.fakes.clock import START
-from tests.fakes.interventions import resubmission
+from tests.fakes.interventions import cancellation, done, resubmission
 from tests.fakes.tasks import after, claimed, completed, pending, started, told
 from tests.fakes.workflows import BIRTH, LINE, TASK, step, workflow
 from tests.integration.processes import Process
@@ -129,3 +129,20 @@ async def test_task_is_not_mistaken_for_one_with_the_same_prefix(process: Proces
 async def test_unknown_task_is_none(process: Process) -> None:
     """Reading it is not an error."""
     assert await process.store.load(TaskId("nobody")) is None
+
+
+async def test_processed_task_is_cancelled_in_one_transaction(process: Process) -> None:
+    """It leaves the list of what is done, its answer goes, and its results stay for the undo."""
+    of = replace(LINE, steps=(replace(LINE.steps[0], undo=True), LINE.steps[1]), cancel_within=60)
+    process.complete = lambda record: replace(record, task=replace(record.task, answer=b'{"n":1}'))
+    await process.store.admit(pending(of))
+    events = (claimed(), started("pick"), completed("pick", result=b'{"bin":7}'), *done("send"))
+    processed = await process.told(TASK, *events)
+    assert processed.record.task.answer == b'{"n":1}'
+    transactions = process.figures.transactions
+    cancelled = (await process.told(TASK, cancellation())).record
+    assert process.figures.transactions == transactions + 1
+    assert (cancelled.task.process_state, cancelled.task.answer) == (ProcessState.PENDING, None)
+    assert [each.partition("|")[0] for each in await process.index()] == ["!due"]
+    assert cancelled.step(LINE.steps[0].name).result == b'{"bin":7}'
+    assert cancelled.history[-1].who == "carla"

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from functions.pattern.errors import TransientError
-from functions.pattern.identity import TaskId
+from functions.pattern.events import Parked, Released
+from functions.pattern.identity import TaskId, scheduler_id
 from functions.pattern.shared_rows import Chore
 from functions.pattern.states import ProcessState
 from functions.pattern.store_ports import Index, IndexEntry
 from functions.store.conditional_rows import ConditionalRows, TableHeartbeats
 from functions.store.indexes import TableTaskIndex
 from tests.fakes.clock import START
-from tests.fakes.tasks import after, claimed, completed, failed, pending, started
+from tests.fakes.tasks import FIRST, after, claimed, completed, failed, pending, started
 from tests.fakes.workflows import LINE
 from tests.integration.processes import Process
 
@@ -58,8 +61,13 @@ async def test_index_is_read_up_to_a_time_and_oldest_first(process: Process) -> 
 
 
 async def test_each_index_has_its_own_tasks(process: Process) -> None:
-    """With the time from the key, the workflow, the state, and the time of submission."""
-    done, broken, waiting = await _admit(process, 3)
+    """With the time from the key, the workflow, the state, and the time of submission.
+
+    A parked task has no time in its key, and leaves the due ones; released, it is among them again.
+    """
+    done, broken, waiting, parked = await _admit(process, 4)
+    parking = Parked(epoch=FIRST, scheduler=scheduler_id(parked, FIRST), reason="not here")
+    await process.told(parked, claimed(task=parked), parking)
     process.clock.advance(1)
     picked, sent = ((started(step, task=done), completed(step, task=done)) for step in ("pick", "send"))
     await process.told(done, claimed(task=done), *picked, *sent)
@@ -68,10 +76,30 @@ async def test_each_index_has_its_own_tasks(process: Process) -> None:
     )
     entries = {index: (await _index(process).page(index, 0, most=10)).entries for index in Index}
     assert entries == {
+        Index.PARKED: (IndexEntry(parked, START, "line", ProcessState.PENDING, START),),
         Index.DUE: (IndexEntry(waiting, after(30), "line", ProcessState.PENDING, START),),
         Index.ERROR: (IndexEntry(broken, after(1), "line", ProcessState.ERROR, START),),
         Index.DONE: (IndexEntry(done, after(1), "line", ProcessState.PROCESSED, START),),
     }
+    await process.told(parked, Released(epoch=FIRST, start_by=after(40)))
+    entries = {index: (await _index(process).page(index, 0, most=10)).entries for index in Index}
+    assert [entry.task for entry in entries[Index.DUE]] == [waiting, parked]
+    assert entries[Index.PARKED] == ()
+
+
+async def test_parked_tasks_are_read_by_the_version_that_they_wait_for(process: Process) -> None:
+    """Page by page; those of version 10 are not those of version 1."""
+    for version, name in ((1, "a"), (10, "b"), (1, "c"), (2, "d")):
+        task = TaskId(name)
+        await process.store.admit(pending(replace(LINE, version=version), task))
+        parking = Parked(epoch=FIRST, scheduler=scheduler_id(task, FIRST), reason="not here")
+        await process.told(task, claimed(task=task), parking)
+    first = await _index(process).parked("line", 1, 0, after=None, most=1)
+    last = await _index(process).parked("line", 1, 0, after=first.continuation, most=1)
+    assert [entry.task for entry in (*first.entries, *last.entries)] == ["a", "c"]
+    assert last.continuation is None
+    [other] = (await _index(process).parked("line", 10, 0, after=None, most=5)).entries
+    assert (other.task, other.version) == ("b", 10)
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"RowKey": 1}'])

@@ -24,10 +24,15 @@ class Route:
     path: str
 
     @property
+    def has_body(self) -> bool:
+        """Tell whether a body is read."""
+        return self.method not in {"GET", "DELETE"}
+
+    @property
     def body(self) -> Any:
-        """Return the body; empty for a GET."""
+        """Return the body; empty where none is read."""
         kind = "batch" if self.path.endswith("/batch") else "action" if "/ops/" in self.path else "order"
-        return b"" if self.method == "GET" else _BODIES[kind]
+        return _BODIES[kind] if self.has_body else b""
 
     async def ask(self, app: FastAPI, headers: Mapping[str, str]) -> HttpAnswer:
         """Call the route, as our own pages do."""

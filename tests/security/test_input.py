@@ -16,7 +16,7 @@ from tests.unit.api.samples import problem
 from tests.unit.operations.conftest import Desk, in_error
 
 ROUTES = [each for app in (Api().application, Desk().application) for each in routes_of(app)]
-WRITING = [pytest.param(route, id=str(route)) for route in ROUTES if route.method != "GET"]
+WITH_BODY = [pytest.param(route, id=str(route)) for route in ROUTES if route.has_body]
 NAMING = [pytest.param(route, id=str(route)) for route in ROUTES if TASK in route.path]
 
 ODATA = "' or PartitionKey ne '"
@@ -52,7 +52,7 @@ def _with(route: Route, value: str) -> bytes:
     return json.dumps(route.body)[:-1].encode() + b', "more": ' + value.encode("latin-1") + b"}"
 
 
-@pytest.mark.parametrize("route", WRITING)
+@pytest.mark.parametrize("route", WITH_BODY)
 @pytest.mark.parametrize(
     "value", ["NaN", "Infinity", "-Infinity", "1e999", '"\xff"', "[" * 18 + "]" * 18, "{"]
 )
@@ -62,20 +62,20 @@ async def test_invalid_json_is_400(api: Api, desk: Desk, route: Route, value: st
     assert api.submissions.messages == []
 
 
-@pytest.mark.parametrize("route", WRITING)
+@pytest.mark.parametrize("route", WITH_BODY)
 async def test_unknown_fields_are_422(api: Api, desk: Desk, route: Route) -> None:
     """So no caller can set fields that are not theirs."""
     problem(await _send(_application(api, desk, route), route, _with(route, "1")), 422)
 
 
-@pytest.mark.parametrize("route", WRITING)
+@pytest.mark.parametrize("route", WITH_BODY)
 async def test_only_json_is_accepted(api: Api, desk: Desk, route: Route) -> None:
     """Neither forms nor text."""
     body = json.dumps(route.body).encode()
     problem(await _send(_application(api, desk, route), route, body, "text/plain"), 415)
 
 
-@pytest.mark.parametrize("route", WRITING)
+@pytest.mark.parametrize("route", WITH_BODY)
 async def test_bodies_are_bounded(api: Api, desk: Desk, route: Route) -> None:
     """Also blank ones."""
     most = 4 * 1024 * 1024 if route.path.endswith("/batch") else 48 * 1024
@@ -99,7 +99,7 @@ async def test_query_parameters_cannot_inject_into_filters(desk: Desk, field: st
 @pytest.mark.parametrize("reply_to", [ODATA, "scheduler-requests", "agent-payment-requests", "submissions"])
 async def test_notices_go_to_reply_queues_only(api: Api, reply_to: str) -> None:
     """Never to a queue where they would be processed."""
-    for route in (each.values[0] for each in WRITING):
+    for route in (each.values[0] for each in WITH_BODY):
         assert isinstance(route, Route)
         if "/orders" in route.path:
             body: Any = route.body

@@ -50,6 +50,17 @@ async def test_each_caller_sees_only_its_own_orders(two: Two) -> None:
     assert stranger == problem(await two.bert.get("/api/orders/nobodys"), 404)
 
 
+async def test_nobody_cancels_another_callers_order(two: Two) -> None:
+    """404 as for one that does not exist; operators have a way of their own."""
+    assert problem(await two.bert.delete(PATH), 404) == problem(
+        await two.bert.delete("/api/orders/nobodys"), 404
+    )
+    problem(await two.operator.delete(PATH), 403)
+    assert two.api.store.record(TASK).history == ()
+    assert (await two.anna.delete(PATH)).status == 202
+    assert [each.who for each in two.api.store.record(TASK).history] == [ANNA]
+
+
 @pytest.mark.parametrize("order", [ORDER, OTHER], ids=["the same", "another"])
 async def test_an_id_that_another_caller_uses_is_refused(two: Two, order: object) -> None:
     """The response does not reveal whether the order is the same, and nothing is submitted."""

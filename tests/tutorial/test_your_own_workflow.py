@@ -71,6 +71,7 @@ async def test_trip_is_booked(reader: Reader) -> None:
     await reader.books(book)
     trip = await reader.sees(look.rpartition("/")[2], "Processed")
     assert [step["state"] for step in trip["steps"]] == ["Completed"] * 3
+    assert trip["answer"].keys() == {"flight", "hotel"}
     called = reader.services.calls_of("lisbon")
     assert (called[0], sorted(called)) == (calls[0], sorted(calls))
 
@@ -96,6 +97,15 @@ async def test_everything_is_undone_when_the_car_is_refused(reader: Reader) -> N
     dispatched.sort(key=lambda step: str(step["started_at"]))
     undone = [line.split("/")[1] for line in called if line.startswith("DELETE")]
     assert undone == [f"{step['name']}s" for step in reversed(dispatched)]
+
+
+async def test_booked_trip_is_cancelled(reader: Reader) -> None:
+    """What was booked for it is undone."""
+    [cancel, look], [calls] = scene(6)
+    before = len(reader.services.calls_of("oslo"))
+    await reader.books(cancel)
+    await reader.sees(look.rpartition("/")[2], "Compensated")
+    assert reader.services.calls_of("oslo")[before:] == calls
 
 
 def _without_hotel(calls: list[str]) -> list[str]:

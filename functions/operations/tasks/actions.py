@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime, timedelta
 from http import HTTPStatus
 
@@ -9,16 +10,31 @@ from pydantic import BaseModel
 
 from functions.operations.tasks.listing import Tasks
 from functions.pattern.decisions import in_question
-from functions.pattern.events import Cancelled, OperatorAction, Refused, Resubmitted, UndoRequested
+from functions.pattern.definition import Json, Registry
+from functions.pattern.errors import PermanentError
+from functions.pattern.events import (
+    Cancelled,
+    FoundDone,
+    FoundNotDone,
+    OperatorAction,
+    OperatorAnswer,
+    Refused,
+    Resubmitted,
+    UndoRequested,
+)
 from functions.pattern.identity import StepName, TaskId
+from functions.pattern.planning import CannotStart, ready_steps
 from functions.pattern.ports import Ports
-from functions.pattern.records import TaskRecord
-from functions.pattern.states import Direction
+from functions.pattern.readiness import Definitions
+from functions.pattern.records import MAX_RESULT_BYTES, TaskRecord
+from functions.pattern.requests import json_bytes
+from functions.pattern.states import Direction, ProcessState
 from functions.pattern.steps import undo_order
+from functions.pattern.store_ports import Stored
 from functions.pattern.transitions import apply
 from functions.telemetry.spans import current_traceparent
 from functions.telemetry.tasks import decision_span
-from functions.web.problems import ProblemError
+from functions.web.problems import FieldFault, ProblemError
 
 #: What an action is called in traces.
 _NAMES = {Resubmitted: "resubmit", UndoRequested: "undo"}
@@ -46,7 +62,7 @@ class Actions:
             )
             outcome = await self._store.change(task, event, read=stored)
         if isinstance(outcome, Refused):
-            text = f"The task is not in Error, or another operator was faster ({outcome.reason})."
+            text = f"The task is not in Error, or does not take this now ({outcome.reason})."
             raise ProblemError(HTTPStatus.CONFLICT, text)
         return outcome.record
 
@@ -66,6 +82,72 @@ class Actions:
             text = f"The task is Compensated already, or can't be cancelled now ({outcome.reason})."
             raise ProblemError(HTTPStatus.CONFLICT, text)
         return outcome.record
+
+
+class Answers:
+    """What operators found out about steps whose outcome was unknown. `start_within` is in seconds."""
+
+    def __init__(self, ports: Ports, registry: Registry, start_within: float) -> None:
+        self._tasks = Tasks(ports)
+        self._store = ports.store
+        self._clock = ports.clock
+        self._registry = registry
+        self._start_within = timedelta(seconds=start_within)
+
+    async def done(self, task: TaskId, step: StepName, result: Json, *, who: str, reason: str) -> TaskRecord:
+        """Complete a step that was done, with its result. Raises `ProblemError` 404, 409 and 422."""
+        stored = await self._tasks.find(task)
+        try:
+            written = json_bytes("result", result, MAX_RESULT_BYTES, separators=(",", ":"))
+        except PermanentError as unusable:
+            raise _unusable(str(unusable)) from None
+        event = FoundDone(
+            epoch=stored.record.task.epoch,
+            step=step,
+            result=written,
+            who=who,
+            reason=reason,
+            start_by=self._clock.now() + self._start_within,
+            traceparent=current_traceparent(),
+        )
+        self._check(stored.record, event)
+        return await self._tell(stored, event)
+
+    async def not_done(self, task: TaskId, step: StepName, *, who: str, reason: str) -> TaskRecord:
+        """Have a step run that was not done. Raises `ProblemError` 404 and 409."""
+        stored = await self._tasks.find(task)
+        event = FoundNotDone(
+            epoch=stored.record.task.epoch,
+            step=step,
+            who=who,
+            reason=reason,
+            start_by=self._clock.now() + self._start_within,
+            traceparent=current_traceparent(),
+        )
+        return await self._tell(stored, event)
+
+    def _check(self, record: TaskRecord, event: FoundDone) -> None:
+        """Refuse a result of which what follows can't be made: it could not be taken back."""
+        after = apply(record, event, self._clock.now())
+        if isinstance(after, Refused):
+            return
+        claimed = replace(after, task=replace(after.task, process_state=ProcessState.PROCESSING))
+        for name in ready_steps(claimed):
+            look = Definitions(self._registry, claimed).look_at(name)
+            if isinstance(look, CannotStart) and not look.parks:
+                raise _unusable(f"what follows can't be made of it: {look.reason}")
+
+    async def _tell(self, stored: Stored, event: OperatorAnswer) -> TaskRecord:
+        with decision_span(stored.record, "answer"):
+            outcome = await self._store.change(stored.record.order.task, event, read=stored)
+        if isinstance(outcome, Refused):
+            raise ProblemError(HTTPStatus.CONFLICT, f"This answer is not awaited ({outcome.reason}).")
+        return outcome.record
+
+
+def _unusable(reason: str) -> ProblemError:
+    fault = FieldFault(field="result", reason=reason)
+    return ProblemError(HTTPStatus.UNPROCESSABLE_ENTITY, "Some fields are wrong.", errors=[fault])
 
 
 class Prospect(BaseModel):

@@ -62,11 +62,16 @@ class TaskPage(BaseModel):
 
 
 class StepDetails(StepView):
-    """How far one step is, with what operators need to judge it; `epoch` dispatched it last."""
+    """How far one step is, with what operators need to judge it; `epoch` dispatched it last.
+
+    While it runs, `attempts` calls of it have failed, the last of them with `error`.
+    """
 
     undo: bool = read_from("shape", "undo")
     idempotent: bool = read_from("shape", "idempotent")
     epoch: int | None
+    attempts: int | None
+    noted: str | None
 
 
 class PastStepView(StepView):
@@ -128,13 +133,15 @@ class TaskDetails(TaskLine):
 class TaskView(TaskDetails):
     """One task whole: as it stands in its current epoch, how it came there, and what can be done about it.
 
-    `notices` are those that were sent. `needs` names the steps that each step needs.
+    `notices` are those that were sent. `needs` names the steps that each step needs. `decided` says why the
+    epoch is to end, as soon as what must not be repeated is over.
     """
 
     needs: dict[StepName, list[StepName]]
     history: list[TransitionView]
     notices: list[SentAnnouncement]
     lost_messages: list[LostMessage]
+    decided: str | None
     prospects: Prospects | None
     trace_id: str | None
     trace_url: str | None
@@ -153,6 +160,7 @@ class TaskView(TaskDetails):
             history=[TransitionView.submitted(order), *map(TransitionView.model_validate, record.history)],
             notices=sorted(record.task.sent, key=lambda notice: notice.sent_at),
             lost_messages=list(record.lost),
+            decided=None if record.task.decision is None else record.task.decision.reason,
             prospects=prospects(record, now),
             trace_id=trace_id,
             trace_url=trace_url,

@@ -71,6 +71,7 @@ DELIVERIES = Workflow(
     on_failure=Remedy.COMPENSATE,
     on_exhausted=Remedy.COMPENSATE,
     answer=_answer,
+    cancel_within=600,
     steps=(
         Step(ACCOUNT, agent="account", request=_account_request, complete_within=10),
         Step(

@@ -26,6 +26,7 @@ ORDERS = Workflow(
     on_failure=Remedy.HOLD,
     on_exhausted=Remedy.COMPENSATE,
     answer=_answer,
+    cancel_within=86_400,
     steps=(
         Step(
             PAYMENT, agent="payment", request=_payment_request, complete_within=60, undo=True, via=Way.QUEUE

@@ -24,6 +24,7 @@ CONFIG = BrokerConfig(
         # The client's renewers need at least this when the machine is busy.
         "five-seconds": QueueSettings(lock_ms=5 * _SECOND),
         "expiring": QueueSettings(dead_letters_expired=True),
+        "daily": QueueSettings(time_to_live_ms=24 * 3600 * _SECOND),
         "dropping": QueueSettings(time_to_live_ms=400),
         "unique": QueueSettings(duplicate_window_ms=1500),
         "remembering": QueueSettings(duplicate_window_ms=60 * _SECOND),

@@ -84,3 +84,32 @@ async def test_failed_commit_answers_nothing_any_more(log: MessageLog) -> None:
     commit.then(answered.append, "later")
     commit.flush()
     assert answered == []
+
+
+async def test_one_failing_answer_costs_no_other_its_own(log: MessageLog) -> None:
+    """The answers of one commit belong to many clients."""
+    commit = GroupCommit(log, asyncio.get_running_loop(), lambda: None)
+    answered: list[str] = []
+    commit.then(answered.append, "first")
+    commit.then(int, "no number")
+    commit.then(answered.append, "last")
+    commit.flush()
+    assert answered == ["first", "last"]
+
+
+async def test_closing_commits_what_the_last_answers_write(log: MessageLog) -> None:
+    """A message that returns because its receiver has gone is written by a callback."""
+    commit = GroupCommit(log, asyncio.get_running_loop(), lambda: None)
+    commit.then(commit.write, Statement.RESERVE_NUMBERS, "a", 1)
+    commit.close()
+    assert log.query("SELECT count(*) FROM queue").fetchone() == (1,)
+
+
+async def test_failing_timer_stops_no_other() -> None:
+    """The action after it runs at its time."""
+    timers = TimerHeap(asyncio.get_running_loop())
+    done = asyncio.Event()
+    timers.after(0, int, "no number")
+    timers.after(1, done.set)
+    await asyncio.wait_for(done.wait(), 5)
+    timers.close()

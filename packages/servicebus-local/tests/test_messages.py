@@ -15,7 +15,7 @@ from azure.servicebus import (
 from azure.servicebus.exceptions import (
     MessageAlreadySettled,
     MessageSizeExceededError,
-    MessagingEntityNotFoundError,
+    ServiceBusAuthenticationError,
     ServiceBusError,
     ServiceBusQuotaExceededError,
 )
@@ -66,7 +66,7 @@ def test_broker_adds_time_order_and_lock(links: Links) -> None:
     first, second = receiver.receive_messages(2, 3)
     after = datetime.now(UTC)
     assert second.sequence_number == (first.sequence_number or 0) + 1
-    assert first.enqueued_sequence_number == first.sequence_number
+    assert first.enqueued_sequence_number is None
     assert first.enqueued_time_utc is not None
     assert before <= first.enqueued_time_utc <= after
     assert first.locked_until_utc is not None
@@ -165,10 +165,12 @@ def test_queue_names_are_case_insensitive(client: ServiceBusClient, links: Links
 
 
 def test_unknown_queue_is_not_found(client: ServiceBusClient) -> None:
-    """Sending to and receiving from a queue that does not exist raise MessagingEntityNotFoundError."""
-    with pytest.raises(MessagingEntityNotFoundError), client.get_queue_sender("nowhere"):
+    """Azure refuses its token already: sending and receiving raise ServiceBusAuthenticationError."""
+    with pytest.raises(ServiceBusAuthenticationError) as refused, client.get_queue_sender("nowhere"):
         pass
-    with pytest.raises(MessagingEntityNotFoundError), client.get_queue_receiver("nowhere"):
+    assert "Status code: 404" in str(refused.value.inner_exception)
+    assert "entity 'nowhere' could not be found" in str(refused.value.inner_exception)
+    with pytest.raises(ServiceBusAuthenticationError), client.get_queue_receiver("nowhere"):
         pass
 
 

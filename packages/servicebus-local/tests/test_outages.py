@@ -1,19 +1,16 @@
-"""A cut connection costs a client a delay; a killed broker loses nothing that was acknowledged."""
+"""A cut connection or a restarted broker costs a client a delay."""
 
 from __future__ import annotations
 
 import gc
 import json
-import threading
-import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from azure.servicebus import ServiceBusClient, ServiceBusMessage
-from azure.servicebus.exceptions import MessageLockLostError, ServiceBusConnectionError, ServiceBusError
+from azure.servicebus import ServiceBusMessage
+from azure.servicebus.exceptions import MessageLockLostError, ServiceBusConnectionError
 
 from servicebus_local.testing import running_broker
 from tests.broker_process import BrokerProcess, command
@@ -97,82 +94,3 @@ def test_client_finds_a_restarted_broker(config: Path, tmp_path: Path) -> None:
             assert (str(again), again.delivery_count) == ("survivor", 0)
             receiver.complete_message(again)
             sender.send_messages(ServiceBusMessage("next"))
-
-
-@dataclass
-class _Ledger:
-    """What clients tried, and what was acknowledged to them."""
-
-    acknowledged: set[str] = field(default_factory=set)
-    completing: set[str] = field(default_factory=set)
-    completed: set[str] = field(default_factory=set)
-
-
-def _produce(client: ServiceBusClient, batch: int, prefix: str, ledger: _Ledger) -> None:
-    """Send until the broker dies."""
-    number = 0
-    try:
-        with client.get_queue_sender("work") as sender:
-            while True:
-                names = [f"{prefix}-{number + index}" for index in range(batch)]
-                number += batch
-                sender.send_messages([ServiceBusMessage(name, message_id=name) for name in names], timeout=3)
-                ledger.acknowledged.update(names)
-    except (ServiceBusError, ValueError):
-        return
-
-
-def _consume(client: ServiceBusClient, ledger: _Ledger) -> None:
-    """Complete until the broker dies."""
-    try:
-        with client.get_queue_receiver("work") as receiver:
-            while True:
-                for message in receiver.receive_messages(20, 1):
-                    ledger.completing.add(str(message))
-                    receiver.complete_message(message)
-                    ledger.completed.add(str(message))
-    except (ServiceBusError, ValueError):
-        return
-
-
-def _wait_for_progress(ledger: _Ledger) -> None:
-    target_sent, target_done = len(ledger.acknowledged) + 300, len(ledger.completed) + 50
-    deadline = time.monotonic() + 20
-    while len(ledger.acknowledged) < target_sent or len(ledger.completed) < target_done:
-        assert time.monotonic() < deadline, "no progress"
-        time.sleep(0.01)
-
-
-def _left(broker: BrokerProcess) -> list[str]:
-    names: list[str] = []
-    with connect(broker.port) as client, client.get_queue_receiver("work", prefetch_count=500) as receiver:
-        while messages := receiver.receive_messages(500, 1):
-            for message in messages:
-                names.append(str(message))
-                receiver.complete_message(message)
-    return names
-
-
-def test_kill_loses_nothing_acknowledged_and_returns_nothing_completed(config: Path, tmp_path: Path) -> None:
-    """Killed under load again and again, the broker keeps every acknowledged send and completion."""
-    ledger, words = _Ledger(), command(config, tmp_path / "data")
-    for kill in range(3):
-        with BrokerProcess(words) as broker, connect(broker.port) as client:
-            threads = [
-                threading.Thread(target=_produce, args=(client, 1, f"single-{kill}", ledger)),
-                threading.Thread(target=_produce, args=(client, 20, f"batch-{kill}", ledger)),
-                threading.Thread(target=_consume, args=(client, ledger)),
-            ]
-            for thread in threads:
-                thread.start()
-            try:
-                _wait_for_progress(ledger)
-            finally:
-                broker.kill()
-                for thread in threads:
-                    thread.join()
-    with BrokerProcess(words) as broker:
-        left = _left(broker)
-    assert len(left) == len(set(left))
-    assert ledger.acknowledged - ledger.completing <= set(left)
-    assert not ledger.completed & set(left)

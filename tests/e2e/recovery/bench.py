@@ -22,7 +22,7 @@ PATIENCE = 60.0
 #: The application's allowance for clocks that differ.
 SKEW_SECONDS = 0.5
 
-_APP = Path(__file__).parent / "app"
+APP = Path(__file__).parent / "app"
 _QUEUES = ROOT / "infra" / "queues.json"
 _LOOK_EVERY = 0.1
 _SETTINGS = {
@@ -95,10 +95,13 @@ class Bench:
             figures = next(each for each in await answer.json() if each["name"] == queue)
             return int(figures["active"])
 
-    async def act(self, task: str, action: str) -> int:
-        """Resubmit or undo a task as its operator, and return the status."""
+    async def act(self, task: str, action: str, *, result: Mapping[str, Any] | None = None) -> int:
+        """Act on a task as its operator, perhaps with a step's result, and return the status."""
         url = f"/api/ops/tasks/{task}/{action}"
+        body: dict[str, Any]
         body, headers = {"reason": "the service is fixed"}, {"X-Requested-With": "bench"}
+        if result is not None:
+            body["result"] = result
         async with self.session.post(url, json=body, headers=headers) as answer:
             return answer.status
 
@@ -120,7 +123,7 @@ async def running(data: Path, settings: Mapping[str, str]) -> AsyncIterator[Benc
             **{f"{step.upper()}_URL": f"{remote.url}/{step}" for step in STEPS},
             "PAYMENT_URL": f"{remote.url}/payments",
         }
-        async with bench_with(remote, data, chosen, app=_APP) as bench:
+        async with bench_with(remote, data, chosen, app=APP) as bench:
             remote.payments_url = f"{bench.platform.addresses.services}/payments"
             yield bench
 

@@ -14,6 +14,9 @@ from aiohttp import ClientSession, web
 
 from tests.fakes.web_server import served
 
+#: Seconds: longer than the lock of a request, and than an attempt at an idempotent call.
+_LATE = 15
+
 #: What a call requests, by its method.
 _ASKED = {"PUT": "do", "DELETE": "undo", "GET": "show"}
 
@@ -27,6 +30,10 @@ class Behaviour(Enum):
     FORGETS = "forgets"
     #: It does what is requested, and drops the connection before it answers.
     BREAKS_OFF = "breaks off"
+    #: It does what is requested, and a gateway before it answers 504.
+    TIMES_OUT = "times out"
+    #: It does what is requested, and answers after 15 seconds.
+    IS_LATE = "is late"
     #: It does what is requested, and answers that it refuses.
     BLUNDERS = "blunders"
     #: It does nothing, and never answers.
@@ -40,7 +47,15 @@ class Behaviour(Enum):
 
 
 _DOES = frozenset(
-    {Behaviour.ANSWERS, Behaviour.FORGETS, Behaviour.BREAKS_OFF, Behaviour.BLUNDERS, Behaviour.WAITS}
+    {
+        Behaviour.ANSWERS,
+        Behaviour.FORGETS,
+        Behaviour.BREAKS_OFF,
+        Behaviour.BLUNDERS,
+        Behaviour.WAITS,
+        Behaviour.TIMES_OUT,
+        Behaviour.IS_LATE,
+    }
 )
 
 
@@ -154,6 +169,10 @@ class RemoteService:
         match behaviour:
             case Behaviour.IS_DOWN:
                 return web.Response(status=503)
+            case Behaviour.TIMES_OUT:
+                return web.Response(status=504)
+            case Behaviour.IS_LATE:
+                await asyncio.sleep(_LATE)
             case Behaviour.REFUSES | Behaviour.BLUNDERS:
                 return web.Response(status=422)
             case Behaviour.BREAKS_OFF:

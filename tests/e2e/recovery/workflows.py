@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict
 
 from functions.pattern.definition import Json, Step, Workflow
 from functions.pattern.identity import StepName
-from functions.pattern.states import Remedy
+from functions.pattern.states import Remedy, Way
 from functions.workflows.registration import Registration
 from tests.fakes import orders
 
@@ -16,6 +16,9 @@ STEPS = ("a", "b", "c")
 
 #: Seconds that a step may take: long enough for a busy machine; recoveries follow at this interval.
 COMPLETE_WITHIN = 3.0
+
+#: The same for a step that must not be repeated: longer than a service that answers late.
+ONCE_WITHIN = 20.0
 
 #: What these tests order.
 CARGO = {"weight": 3}
@@ -56,4 +59,26 @@ def _chain(name: str, resource: str, remedy: Remedy) -> Workflow:
 
 UNDONE = _chain("undone", "undone", Remedy.COMPENSATE)
 HELD = _chain("held", "held", Remedy.HOLD)
-REGISTRATIONS = (Registration(UNDONE), Registration(HELD), orders.REGISTRATION)
+
+
+def _once(step: str, via: Way) -> Workflow:
+    """Make a workflow whose first step must not be repeated."""
+    first = StepName(step)
+    return Workflow(
+        name=f"by-{via}",
+        resource=f"by-{via}",
+        payload=Cargo,
+        steps=(
+            Step(first, agent=step, request=_request, complete_within=ONCE_WITHIN, idempotent=False, via=via),
+            Step(StepName("c"), "c", _request, COMPLETE_WITHIN, needs=frozenset({first}), undo=True),
+        ),
+    )
+
+
+ONCE = {"a": _once("a", Way.ACTIVITY), "payment": _once("payment", Way.QUEUE)}
+REGISTRATIONS = (
+    *map(Registration, ONCE.values()),
+    Registration(UNDONE),
+    Registration(HELD),
+    orders.REGISTRATION,
+)

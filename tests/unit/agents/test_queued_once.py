@@ -86,12 +86,18 @@ async def test_late_request_is_not_begun(bench: Bench) -> None:
     assert (bench.script.calls, bench.replies.sent, bench.requests.begun) == ([], [], {})
 
 
-@pytest.mark.parametrize(
-    "fault", [TransientError("no answer"), UnusableAnswerError("no JSON")], ids=["unknown", "no result"]
-)
-async def test_unknown_outcome_stays_unknown(bench: Bench, fault: Exception) -> None:
+async def test_what_was_done_without_a_result_is_said(bench: Bench) -> None:
+    """Not `failed`, for it was done; the Scheduler has the task held."""
+    bench.script.behaviour = raising(UnusableAnswerError("no JSON"))
+    for _ in range(2):
+        await _deliver(bench)
+    assert len(bench.script.calls) == 1
+    assert [(reply.outcome, reply.error) for reply in bench.replies.sent] == [("completed", "no JSON")] * 2
+
+
+async def test_unknown_outcome_stays_unknown(bench: Bench) -> None:
     """No second delivery calls the service; neither replies, not even `failed`, which would repeat it."""
-    bench.script.behaviour = raising(fault)
+    bench.script.behaviour = raising(TransientError("no answer"))
     await _deliver(bench)
     bench.script.behaviour = lambda: DONE
     await _deliver(bench)

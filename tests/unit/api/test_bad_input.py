@@ -124,7 +124,9 @@ async def test_unknown_resource_or_id_is_404(api: Api, method: str, path: str) -
     problem(await api.client.send(method, path, b"{}"), 404)
 
 
-@pytest.mark.parametrize(("method", "path"), [("PATCH", "/api/orders/a"), ("GET", "/api/orders")])
+@pytest.mark.parametrize(
+    ("method", "path"), [("DELETE", "/api/orders"), ("PATCH", "/api/orders/a"), ("GET", "/api/orders")]
+)
 async def test_method_that_is_not_served_is_405(api: Api, method: str, path: str) -> None:
     """The resource is there, the method is not."""
     problem(await api.client.send(method, path, b"{}"), 405)

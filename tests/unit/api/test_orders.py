@@ -12,7 +12,7 @@ from functions.pattern.messages import order_of
 from functions.pattern.states import ProcessState
 from functions.pattern.transitions import admit
 from tests.fakes.clock import START
-from tests.fakes.orders import ORDERS
+from tests.fakes.orders import ORDERS, OrderPayload
 from tests.fakes.tasks import after, claimed, failed, pending, started, told
 from tests.fakes.workflows import BIRTH
 from tests.unit.api.conftest import Api
@@ -70,6 +70,24 @@ async def test_other_content_under_a_known_id_is_409(api: Api, change: dict[str,
     _record_submitted(api)
     problem(await api.client.put("/api/orders/mine", ORDER | change), 409)
     assert len(api.submissions.messages) == 1
+
+
+class _WithNote(OrderPayload):
+    """The same order, with a field more that is optional."""
+
+    note: str = "none"
+
+
+async def test_same_order_is_known_after_a_field_was_added(api: Api) -> None:
+    """What the model adds is not the caller's: a `PUT` repeated after the deployment is the same order."""
+    assert (await api.client.put("/api/orders/mine", ORDER)).status == 202
+    _record_submitted(api)
+    deployed = api.serving(replace(ORDERS, payload=_WithNote, version=2), ORDERS)
+    assert (await deployed.put("/api/orders/mine", ORDER)).status == 202
+    problem(await deployed.put("/api/orders/mine", ORDER | {"note": "none"}), 409)
+    assert len(api.submissions.messages) == 1
+    await deployed.post("/api/orders", ORDER)
+    assert (api.submissions.messages[1].version, api.submissions.messages[1].payload) == (2, ORDER)
 
 
 async def test_id_of_another_resource_is_409_for_put_and_404_for_get(api: Api) -> None:

@@ -52,6 +52,7 @@ class Desk:
         self,
         guard: Guard | None = None,
         *,
+        registry: Registry | None = None,
         trace_url_template: str | None = "https://traces.example.com/{trace_id}/all",
     ) -> None:
         self.clock = FakeClock()
@@ -75,7 +76,7 @@ class Desk:
         )
         self.application = operators_application(
             self.ports,
-            Registry((LINE,), {}),
+            registry or Registry((LINE,), {}),
             StoreFigures(),
             self.bus_figures,
             guard=guard or _KEYS,

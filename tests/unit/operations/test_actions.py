@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from functions.pattern.identity import TaskId
 from functions.pattern.states import Direction, EpochEnd, ProcessState, StepState
 from tests.fakes.tasks import after, pending
 from tests.fakes.workflows import LINE, TASK
@@ -64,7 +65,20 @@ async def test_task_that_is_not_in_error_is_left_alone(desk: Desk, action: str) 
     assert desk.store.writes == 2
 
 
-@pytest.mark.parametrize("action", ["resubmit", "undo"])
+async def test_operator_cancels_in_any_state(desk: Desk) -> None:
+    """These steps need no undo, so they are `Compensated` at once; then there is nothing left to cancel."""
+    for number, record in enumerate([in_error(), processed("d-1"), pending(LINE, TaskId("d-2"))]):
+        desk.holds(record)
+        task = record.order.task
+        answer = await desk.act("cancel", task, body={"reason": "the customer called"})
+        assert (answer.status, answer.json["state"]) == (202, "Compensated"), number
+        [closed] = desk.store.record(task).history
+        assert (closed.ended_by, closed.who) == (EpochEnd.CANCELLED, "operator")
+        assert closed.reason == "the customer called"
+        problem(await desk.act("cancel", task), 409)
+
+
+@pytest.mark.parametrize("action", ["resubmit", "undo", "cancel"])
 async def test_unknown_task_is_not_found(desk: Desk, action: str) -> None:
     """404."""
     problem(await desk.act(action), 404)
@@ -89,4 +103,4 @@ async def test_action_needs_a_reason_and_nothing_else(desk: Desk, body: Any, fie
 
 async def test_large_body_is_not_read(desk: Desk) -> None:
     """A reason is short."""
-    problem(await desk.act("undo", body={"reason": "x" * 5_000}), 413)
+    problem(await desk.act("undo", body={"reason": "x" * 30_000}), 413)

@@ -34,7 +34,9 @@ from functions.pattern.events import (
     SchedulerEvent,
     StepCompleted,
     StepFailed,
+    StepOutcome,
     StepStarted,
+    StepTried,
     SupervisorEvent,
     UndoRequested,
 )
@@ -52,7 +54,7 @@ from tests.fakes.interventions import (
     resubmission,
     undo_request,
 )
-from tests.fakes.tasks import FIRST, claimed, completed, failed, pending, started
+from tests.fakes.tasks import FIRST, claimed, completed, failed, pending, started, unrecorded
 from tests.fakes.workflows import TASK, step, workflow
 
 STRANGER = SchedulerId("somebody-else")
@@ -99,6 +101,7 @@ class LifeOfATask(RuleBasedStateMachine):
         self.verdict: SupervisorEvent | None = None
         self.dispatched: list[StepName] = []
         self.once_only_begun = 0
+        self.known_late = False
 
     @initialize(remedy=st.sampled_from(Remedy), idempotent=st.booleans())
     def recorded(self, remedy: Remedy, idempotent: bool) -> None:  # noqa: FBT001 - Hypothesis draws it
@@ -137,6 +140,13 @@ class LifeOfATask(RuleBasedStateMachine):
         """Let the Agent of a step that is under way say what came of it."""
         steps = self._under_way()
         self._tell(self._timed(outcome(steps[choice % len(steps)], self.record.task.epoch), 10))
+
+    @rule(outcome=st.sampled_from([completed, failed, unrecorded]), behind=st.integers(0, 2))
+    def say_late(self, outcome: Callable[..., StepOutcome], behind: int) -> None:
+        """Let it become known what came of a start of what must not be repeated, at any time."""
+        epoch = Epoch(max(1, self.record.task.epoch - behind))
+        event = replace(outcome("right", epoch), start_id=started("right", epoch).start_id)
+        self._tell(self._timed(event, 10))
 
     @rule()
     def look(self) -> None:
@@ -195,7 +205,8 @@ class LifeOfATask(RuleBasedStateMachine):
     def ends_mean_what_they_say(self) -> None:
         """All completed: `Processed`, and the other way round. `Compensated`: nothing is left to undo."""
         all_done = all(each.state is StepState.COMPLETED for each in self.record.steps)
-        assert all_done is (self.record.task.process_state is ProcessState.PROCESSED)
+        is_processed = self.record.task.process_state is ProcessState.PROCESSED
+        assert all_done is is_processed or (all_done and self.known_late)
         if self.record.task.process_state is ProcessState.COMPENSATED:
             undoable = [each for each in self.record.steps if each.shape.undo and each.started_at is not None]
             assert all(each.state is StepState.UNDONE for each in undoable)
@@ -237,6 +248,7 @@ class LifeOfATask(RuleBasedStateMachine):
 
     def _timed(self, event: SchedulerEvent | OperatorEvent | Cancelled, seconds: int) -> Event:
         time = self.now + timedelta(seconds=seconds)
+        assert not isinstance(event, StepTried)
         if isinstance(event, Parked):
             return event
         if isinstance(event, StepStarted):
@@ -248,7 +260,8 @@ class LifeOfATask(RuleBasedStateMachine):
             outcome = apply(self.record, event, self.now)
             if not isinstance(outcome, Refused):
                 _check_change(self.record, outcome, event, self.now)
-                if outcome is not self.record:
+                self.known_late |= _is_late(self.record, outcome, event)
+                if outcome is not self.record and not _is_late(self.record, outcome, event):
                     _check_time(self.record, event, self.now)
                 self._remember(self.record, outcome, event)
                 self.record = outcome
@@ -263,6 +276,11 @@ class LifeOfATask(RuleBasedStateMachine):
         assert self.once_only_begun <= 1
 
 
+def _is_late(before: TaskRecord, now: TaskRecord, event: Event) -> bool:
+    """Tell whether an outcome was recorded although the task did not go on with it."""
+    return isinstance(event, StepOutcome) and event.start_id is not None and now.task == before.task
+
+
 def _may_be_done(step: StepRecord, at: datetime) -> bool:
     """Tell whether a step that must not be repeated is running, and has time."""
     return step.never_twice and step.complete_by is not None and at < step.complete_by
@@ -275,6 +293,10 @@ def _is_refused(step: StepRecord) -> bool:
 
 def _check_change(before: TaskRecord, now: TaskRecord, event: Event, at: datetime) -> None:
     """Check what must hold of any one change."""
+    if _is_late(before, now, event):
+        right = StepName("right")
+        assert now == before.with_step(now.step(right)), "a late outcome changes its step only"
+        return
     if isinstance(event, MessageLost):
         as_it_was = replace(now.task, updated_at=before.task.updated_at)
         assert replace(now, task=as_it_was, lost=before.lost) == before

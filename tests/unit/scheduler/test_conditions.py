@@ -8,11 +8,13 @@ from typing import Any
 import pytest
 
 from functions.pattern.identity import StepName
-from functions.pattern.states import StepState
-from tests.fakes.interventions import done, recovered
+from functions.pattern.records import TaskRecord
+from functions.pattern.states import Remedy, StepState, Way
+from functions.pattern.transitions import apply
+from tests.fakes.interventions import done, recovered, refused, resubmission
 from tests.fakes.tasks import claimed, pending, started, told
-from tests.fakes.workflows import step, workflow
-from tests.unit.scheduler.bench import Bench, going_on, over
+from tests.fakes.workflows import TASK, step, workflow
+from tests.unit.scheduler.bench import Bench, over
 
 PICK = StepName("pick")
 
@@ -48,18 +50,38 @@ def _broken(*_: object) -> Any:
     raise KeyError("bin")
 
 
-async def test_broken_condition_starts_nothing_and_loops_not(caplog: pytest.LogCaptureFixture) -> None:
-    """What needs nothing of it goes on; the rest is found by the Supervisor."""
-    bench = Bench(workflow(step("pick", when=_broken), step("send", "pick"), step("note"), name="broken"))
-    assert await bench.run() == going_on()
-    assert bench.agents.steps == ["note"]
-    assert bench.states == {"pick": "NotStarted", "send": "NotStarted", "note": "Completed"}
-    assert caplog.text.count("step pick is not started") == 1
+@pytest.mark.parametrize("remedy", Remedy)
+async def test_defect_in_a_condition_holds_the_task_at_once(
+    remedy: Remedy, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Whatever its remedy, and before anything that follows is begun; its cause stands on the step."""
+    steps = (step("pick"), step("send", "pick", when=_broken), step("note", "pick"))
+    bench = Bench(workflow(*steps, name="broken", remedy=remedy))
+    assert await bench.run() == over("Error")
+    assert bench.agents.steps == ["pick"]
+    assert bench.states == {"pick": "Completed", "send": "Failed", "note": "NotStarted"}
+    assert bench.step("send").error == "KeyError: 'bin'"
+    assert bench.store.record(TASK).task.last_error == "send: KeyError: 'bin'"
+    assert caplog.text.count("step send is not started") == 1
 
 
-async def test_broken_request_starts_nothing_of_its_own() -> None:
-    """It is found out before anything is recorded, and no neighbour is harmed."""
-    broken = replace(step("pick"), request=_broken)
-    bench = Bench(workflow(broken, step("note"), step("send", "note"), name="broken"))
-    assert await bench.run() == going_on()
-    assert bench.states == {"pick": "NotStarted", "note": "Completed", "send": "Completed"}
+@pytest.mark.parametrize("via", Way)
+async def test_defect_in_a_request_holds_the_task_at_once(via: Way) -> None:
+    """Nothing was sent. After the right deployment an operator resubmits it."""
+    broken = replace(step("send", "pick", idempotent=False, via=via), request=_broken)
+    bench = Bench(workflow(step("pick"), broken, name="broken", remedy=Remedy.COMPENSATE))
+    assert await bench.run() == over("Error")
+    assert (bench.step("send").state, bench.step("send").error) == (StepState.FAILED, "KeyError: 'bin'")
+    again = apply(bench.store.record(TASK), resubmission(), bench.clock.now())
+    assert isinstance(again, TaskRecord)
+    assert again.step(StepName("send")).state is StepState.NOT_STARTED
+
+
+async def test_defect_in_an_undo_is_held_as_a_refused_undo_is() -> None:
+    """What is left undone stays to be undone."""
+    broken = replace(step("pick", undo=True), request=_broken)
+    of = workflow(broken, name="broken", remedy=Remedy.COMPENSATE)
+    bench = Bench(of)
+    bench.store.put(told(pending(of), claimed(), *refused("pick")))
+    assert await bench.run(epoch=2) == over("Error")
+    assert bench.store.record(TASK).task.last_error == "undo of pick: KeyError: 'bin'"

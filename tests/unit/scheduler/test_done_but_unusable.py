@@ -8,41 +8,57 @@ import pytest
 
 from functions.pattern.definition import Json
 from functions.pattern.errors import UnusableAnswerError
-from functions.pattern.states import ProcessState, Remedy
+from functions.pattern.events import RefusalReason, Refused
+from functions.pattern.states import ProcessState, Remedy, StepState
+from functions.pattern.transitions import apply
 from tests.fakes.agents import raising
-from tests.fakes.interventions import resubmission
+from tests.fakes.interventions import found_done, found_not_done, resubmission, undo_request
 from tests.fakes.tasks import told
 from tests.fakes.workflows import TASK, step, workflow
-from tests.unit.scheduler.bench import Bench
+from tests.unit.scheduler.bench import Bench, over, refuse_results
 
-DONE_BUT: dict[str, Callable[[], Json]] = {
-    "no JSON": raising(UnusableAnswerError("shop answered what is not JSON")),
-    "too large": lambda: {"text": "x" * 25_000},
+PAYING = workflow(
+    step("pick", undo=True), step("pay", "pick", idempotent=False), name="once", remedy=Remedy.COMPENSATE
+)
+DONE_BUT: dict[str, tuple[Callable[[], Json], str]] = {
+    "no JSON": (
+        raising(UnusableAnswerError("shop answered what is not JSON")),
+        "shop answered what is not JSON",
+    ),
+    "too large": (lambda: {"text": "x" * 25_000}, "its result has 25011 bytes; at most 24576 can be sent"),
+    "not a number": (
+        lambda: {"sum": [1, float("nan")]},
+        "its result can't be written as JSON: result.sum[1] is nan",
+    ),
 }
 
 
-@pytest.mark.parametrize("behaviour", list(DONE_BUT))
-async def test_activity_step_that_was_done_is_not_called_again_when_resubmitted(behaviour: str) -> None:
-    """The service said that it did it. An Agent behind a queue takes care of this; the activity does not."""
-    once = workflow(step("pay", idempotent=False), name="once")
-    bench = Bench(once)
-    bench.agents.behaviours["pay"] = DONE_BUT[behaviour]
-    await bench.run()
-    bench.clock.advance(600)
-    if bench.state is ProcessState.ERROR:
-        bench.store.put(told(bench.store.record(TASK), resubmission(), now=bench.clock.now()))
-        await bench.run(epoch=2)
-    assert bench.agents.steps == ["pay"]
+@pytest.mark.parametrize(("behaviour", "reason"), DONE_BUT.values(), ids=DONE_BUT)
+async def test_step_that_was_done_is_held_with_the_reason(behaviour: Callable[[], Json], reason: str) -> None:
+    """Whatever its remedy: to call it refused would undo the order round an effect that stands."""
+    bench = Bench(PAYING)
+    bench.agents.behaviours["pay"] = behaviour
+    assert await bench.run() == over("Error")
+    assert bench.step("pay").state is StepState.UNRECORDED
+    assert bench.store.record(TASK).task.last_error == f"pay: it was done, but {reason}"
 
 
-@pytest.mark.parametrize("behaviour", list(DONE_BUT))
-async def test_activity_step_that_was_done_is_not_taken_for_a_refusal(behaviour: str) -> None:
-    """The task would be compensated round an effect that stands: the money is taken, the order "undone"."""
-    once = workflow(
-        step("pick", undo=True), step("pay", "pick", idempotent=False), name="once", remedy=Remedy.COMPENSATE
-    )
-    bench = Bench(once)
-    bench.agents.behaviours["pay"] = DONE_BUT[behaviour]
+async def test_step_whose_result_the_store_refuses_is_held(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It was done all the same."""
+    bench = Bench(workflow(step("pay", idempotent=False), name="once", remedy=Remedy.COMPENSATE))
+    refuse_results(bench.store, monkeypatch)
+    assert await bench.run() == over("Error")
+    assert bench.step("pay").state is StepState.UNRECORDED
+
+
+async def test_only_its_result_or_an_undo_leads_on() -> None:
+    """It is known to be done, so that nobody may say otherwise, or have it run again."""
+    bench = Bench(PAYING)
+    bench.agents.behaviours["pay"] = DONE_BUT["too large"][0]
     await bench.run()
-    await bench.run(epoch=2)
-    assert bench.state is not ProcessState.COMPENSATED
+    held, now = bench.store.record(TASK), bench.clock.now()
+    for event in (resubmission(), found_not_done("pay")):
+        assert apply(held, event, now) == Refused(RefusalReason.KNOWN_DONE)
+    assert told(held, found_done("pay"), now=now).task.process_state is ProcessState.PROCESSED
+    assert told(held, undo_request(), now=now).task.process_state is ProcessState.PENDING
+    assert bench.agents.steps == ["pick", "pay"]

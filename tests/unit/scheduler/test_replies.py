@@ -138,7 +138,10 @@ async def test_doubled_reply_is_recorded_once_and_told_twice(bench: Bench) -> No
 async def test_result_that_no_row_can_hold_is_a_refusal(bench: Bench) -> None:
     """The step fails with a reason, instead of the message dying."""
     await bench.take(result={"text": "x" * 25_000})
-    assert bench.store.record(TASK).task.last_error == "pick: its result has more than 24576 bytes"
+    assert (
+        bench.store.record(TASK).task.last_error
+        == "pick: its result has 25011 bytes; at most 24576 can be sent"
+    )
 
 
 async def test_outcome_that_the_store_refuses_is_a_refusal_with_its_cause(

@@ -223,4 +223,7 @@ async def test_result_that_no_row_can_hold_is_a_refusal(bench: Bench) -> None:
     """The step fails with a reason, instead of the run dying."""
     bench.agents.behaviours["pick"] = lambda: {"text": "x" * 25_000}
     assert await bench.run() == over("Error")
-    assert bench.store.record(TASK).task.last_error == "pick: its result has more than 24576 bytes"
+    assert (
+        bench.store.record(TASK).task.last_error
+        == "pick: its result has 25011 bytes; at most 24576 can be sent"
+    )

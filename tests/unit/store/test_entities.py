@@ -47,7 +47,8 @@ _COLUMNS = {
     " WorkflowVersion",
     Task: "Answer CompleteBy Decision Direction DueAt Epoch FailureCount FinishedAt LastError LockedBy"
     " NotBefore OrderID ParkedFor ProcessState Sent UpdatedAt",
-    StepRecord: "Activity CompleteBy Epoch Error FinishedAt Name Result StartId StartedAt State Token",
+    StepRecord: "Activity Attempts CompleteBy Epoch Error FinishedAt Name Noted Result StartId StartedAt"
+    " State Token",
     EpochRecord: "Direction EndedAt EndedBy Epoch LastError LockedBy ProcessState Reason Steps TraceParent"
     " Who",
     LostMessage: "LostAt MessageId Queue Reason",

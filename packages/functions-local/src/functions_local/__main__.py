@@ -44,7 +44,8 @@ async def _execute(arguments: argparse.Namespace) -> None:
     except StartError as error:
         if arguments.verbose and error.detail:
             print(error.detail, file=sys.stderr)
-        print(f"error: {error}", file=sys.stderr)
+        for line in str(error).splitlines():
+            print(f"error: {line}", file=sys.stderr)
         _exit_at_once(CANNOT_START)
 
 
@@ -53,7 +54,12 @@ async def _print_queues(arguments: argparse.Namespace) -> NoReturn:
     with os.fdopen(os.dup(1), "w", encoding="utf-8") as stdout:
         os.dup2(2, 1)
         with redirect_stdout(sys.stderr):
-            queues = await load_queues(arguments.app.resolve(), os.environ, f"{LOOPBACK}:{arguments.port}")
+            queues = await load_queues(
+                arguments.app.resolve(),
+                os.environ,
+                f"{LOOPBACK}:{arguments.port}",
+                skip_unsupported=arguments.skip_unsupported,
+            )
         print(json.dumps(queues, indent=2), file=stdout)
     _exit_at_once(0)
 
@@ -96,6 +102,7 @@ def _options(arguments: argparse.Namespace) -> HostOptions:
             seed=arguments.chaos_seed,
         ),
         enforce_auth=arguments.enforce_auth,
+        skip_unsupported=arguments.skip_unsupported,
         after=arguments.after,
         preload=arguments.preload,
     )
@@ -132,6 +139,11 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--enforce-auth", action="store_true", help="require function keys: the key is in <data>/master.key"
+    )
+    parser.add_argument(
+        "--skip-unsupported",
+        action="store_true",
+        help="leave out functions that need what this host does not support (default: they prevent a start)",
     )
     parser.add_argument(
         "--after",

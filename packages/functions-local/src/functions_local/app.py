@@ -5,7 +5,7 @@ Read once, at start, from the worker's metadata; every other part of the host wo
 
 from __future__ import annotations
 
-import json
+import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
@@ -14,7 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from functions_local.configuration import AppSettings, StartError
-from functions_local.worker import Worker
+from functions_local.unsupported import functions_of_model_v1, unsupported_parts
+from functions_local.worker import Indexed, Worker
+
+_log = logging.getLogger(__name__)
 
 
 class AuthLevel(Enum):
@@ -98,7 +101,7 @@ type Trigger = HttpTrigger | TimerTrigger | ServiceBusTrigger | OrchestrationTri
 
 @dataclass(frozen=True, slots=True)
 class ServiceBusOutput:
-    """An output binding: what the function sets on parameter `name` is sent to the queue."""
+    """An output binding: what the function sets on parameter `name`, or returns (`$return`), is sent."""
 
     name: str
     connection: str
@@ -115,26 +118,45 @@ class Function:
     durable_clients: tuple[str, ...]
     outputs: tuple[ServiceBusOutput, ...]
     retry: RetryPolicy | None
+    #: The output binding of the HTTP response, `$return` unless the app names another; None: it has none.
+    response: str | None = None
+    #: All bindings, as in a function.json.
+    bindings: tuple[Mapping[str, Any], ...] = ()
 
 
-async def load_functions(worker: Worker, settings: AppSettings, folder: Path) -> list[Function]:
+async def load_functions(
+    worker: Worker, settings: AppSettings, folder: Path, *, skip_unsupported: bool
+) -> list[Function]:
     """Load the app and return its functions, without those that settings disable. Connects to nothing.
 
-    Raises StartError when the app cannot be loaded, has no function, uses a binding that the host does not
-    support, or needs a setting that is missing.
+    What the host does not support raises StartError, or is left out with a warning, as is asked for. Raises
+    StartError also when the app cannot be loaded, has no function, or needs a setting that is missing.
     """
-    functions = read_functions(await worker.start(), settings)
+    indexed = await worker.start()
+    if not indexed and (refusals := functions_of_model_v1(folder)):
+        raise StartError("\n".join(refusals))
+    functions = read_functions(indexed, settings, skip_unsupported=skip_unsupported)
     if not functions:
         raise StartError(f"{folder} has no functions: is there a function_app.py with a FunctionApp?")
     return functions
 
 
-def read_functions(metadata: Iterable[Any], settings: AppSettings) -> list[Function]:
-    """Turn the worker's metadata into functions, without those that settings disable.
+def read_functions(
+    indexed: Iterable[Indexed], settings: AppSettings, *, skip_unsupported: bool = False
+) -> list[Function]:
+    """Turn what the worker has indexed into functions, without those that settings disable.
 
-    Raises StartError for a binding that the host does not support and for a missing setting.
+    Raises StartError for what the host does not support, unless that is to be skipped, and for a missing
+    setting.
     """
-    return [_function(item, settings) for item in metadata if not settings.disabled(item.name)]
+    enabled = [each for each in indexed if not settings.disabled(each.name)]
+    refusals = {each.name: unsupported_parts(each, _SUPPORTED) for each in enabled}
+    lines = [line for lines in refusals.values() for line in lines]
+    if lines and not skip_unsupported:
+        raise StartError("\n".join(f"{line} (--skip-unsupported leaves the function out)" for line in lines))
+    for line in lines:
+        _log.warning("%s: the function is left out", line)
+    return [_function(each, settings) for each in enabled if not refusals[each.name]]
 
 
 def uses_durable(functions: Sequence[Function]) -> bool:
@@ -145,21 +167,18 @@ def uses_durable(functions: Sequence[Function]) -> bool:
     )
 
 
-def _function(metadata: Any, settings: AppSettings) -> Function:
-    name = metadata.name
-    bindings = [
-        _resolved(json.loads(raw), settings, used_by=f"function {name}") for raw in metadata.raw_bindings
-    ]
-    for binding in bindings:
-        if binding["type"] not in _SUPPORTED:
-            raise _unsupported(name, f"the binding {binding['type']}")
+def _function(indexed: Indexed, settings: AppSettings) -> Function:
+    name = indexed.name
+    bindings = [_resolved(raw, settings, used_by=f"function {name}") for raw in indexed.bindings]
     return Function(
         name=name,
-        function_id=metadata.function_id,
+        function_id=indexed.function_id,
         trigger=_trigger(name, bindings),
         durable_clients=tuple(binding["name"] for binding in bindings if binding["type"] == "durableClient"),
-        outputs=tuple(_output(name, binding) for binding in bindings if binding["type"] == "serviceBus"),
-        retry=_retry(metadata.retry_options),
+        outputs=tuple(_output(binding) for binding in bindings if binding["type"] == "serviceBus"),
+        retry=_retry(indexed.retry_options),
+        response=next((binding["name"] for binding in bindings if binding["type"] == "http"), None),
+        bindings=tuple(indexed.bindings),
     )
 
 
@@ -191,13 +210,9 @@ def _timer(_function: str, binding: Mapping[str, Any]) -> Trigger:
     )
 
 
-def _service_bus(function: str, binding: Mapping[str, Any]) -> Trigger:
-    if "queueName" not in binding:
-        raise _unsupported(function, "a Service Bus topic trigger")
-    if binding.get("isSessionsEnabled"):
-        raise _unsupported(function, "a Service Bus trigger with sessions")
+def _service_bus(_function: str, binding: Mapping[str, Any]) -> Trigger:
     many = str(binding.get("cardinality", "ONE")).upper() == "MANY"
-    return ServiceBusTrigger(binding["name"], binding["connection"], binding["queueName"], many)
+    return ServiceBusTrigger(binding["name"], _connection(binding), binding["queueName"], many)
 
 
 def _orchestration(function: str, binding: Mapping[str, Any]) -> Trigger:
@@ -220,10 +235,13 @@ _TRIGGERS: Mapping[str, Callable[[str, Mapping[str, Any]], Trigger]] = {
 _SUPPORTED = {*_TRIGGERS, "http", "serviceBus", "durableClient"}
 
 
-def _output(function: str, binding: Mapping[str, Any]) -> ServiceBusOutput:
-    if "queueName" not in binding:
-        raise _unsupported(function, "a Service Bus topic output")
-    return ServiceBusOutput(binding["name"], binding["connection"], binding["queueName"])
+def _output(binding: Mapping[str, Any]) -> ServiceBusOutput:
+    return ServiceBusOutput(binding["name"], _connection(binding), binding["queueName"])
+
+
+def _connection(binding: Mapping[str, Any]) -> str:
+    """Return the setting with the connection: by default, as in Azure, AzureWebJobsServiceBus."""
+    return binding.get("connection") or "AzureWebJobsServiceBus"
 
 
 def _retry(options: Any) -> RetryPolicy | None:
@@ -236,11 +254,4 @@ def _retry(options: Any) -> RetryPolicy | None:
         max_retries=options.max_retry_count,
         first_delay=options.delay_interval if fixed else options.minimum_interval,
         longest_delay=options.delay_interval if fixed else options.maximum_interval,
-    )
-
-
-def _unsupported(function: str, what: str) -> StartError:
-    return StartError(
-        f"function {function} has {what}, which the local host does not support; "
-        f"set AzureWebJobs.{function}.Disabled=true to start without it"
     )

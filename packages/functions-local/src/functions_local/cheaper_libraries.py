@@ -26,7 +26,7 @@ type _Parse = Callable[[str, list[str]], _Parsed]
 
 def make_libraries_cheaper() -> None:
     """Replace what costs most, once the app is imported."""
-    if "azure.durable_functions" in sys.modules:
+    if _DURABLE_MODELS in sys.modules:  # version 2 has none
         _make_replays_cheaper()
     _make_message_batches_cheaper()
 

@@ -1,4 +1,4 @@
-"""What configures the host: `local.settings.json`, the process environment and `host.json`."""
+"""The app's settings: `local.settings.json` and the process environment. Also how a settings file is read."""
 
 from __future__ import annotations
 
@@ -6,22 +6,20 @@ import json
 import re
 from collections.abc import Mapping, MutableMapping
 from dataclasses import dataclass
-from datetime import timedelta
 from pathlib import Path
-from typing import Annotated
-
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
-from pydantic.alias_generators import to_camel
-
-from functions_local.times import parse_timespan
+from typing import Any
 
 LOCAL_SETTINGS = "local.settings.json"
+
+#: A string, to be kept, or a comment, which .NET's JSON readers skip; and a comma that nothing follows.
+_STRING_OR_COMMENT = re.compile(r'("(?:\\.|[^"\\])*")|//[^\n]*|/\*.*?\*/', re.DOTALL)
+_STRING_OR_LAST_COMMA = re.compile(r'("(?:\\.|[^"\\])*")|,(?=\s*[}\]])')
 
 _PLACEHOLDER = re.compile(r"%([^%]+)%")
 
 
 class StartError(Exception):
-    """The host cannot start; the text says in one line what is wrong and how to fix it.
+    """The host cannot start; each line of the text says of one thing what is wrong and how to fix it.
 
     `detail` holds a stack trace or the like, shown only with --verbose.
     """
@@ -32,15 +30,43 @@ class StartError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
+class Cors:
+    """Which web pages of other origins may call the app: `Host.CORS` and `Host.CORSCredentials`."""
+
+    #: Such as `http://localhost:3000`; `*` for any.
+    origins: frozenset[str] = frozenset()
+    #: Whether they may send cookies.
+    credentials: bool = False
+
+    @classmethod
+    def of(cls, host: Mapping[str, Any]) -> Cors:
+        """Read the section `Host` of the settings file."""
+        origins = (origin.strip() for origin in str(host.get("CORS", "")).split(","))
+        return cls(frozenset(filter(None, origins)), credentials=bool(host.get("CORSCredentials")))
+
+    def allows(self, origin: str) -> bool:
+        """Whether pages of that origin may call the app."""
+        return "*" in self.origins or origin in self.origins
+
+
+@dataclass(frozen=True, slots=True)
 class AppSettings:
     """The app's settings: `local.settings.json`, overridden by the process environment."""
 
     values: Mapping[str, str]
+    cors: Cors = Cors()
 
     @classmethod
     def load(cls, app_folder: Path, environment: Mapping[str, str]) -> AppSettings:
         """Read the file, if it exists, and apply the environment. Raises StartError when it is malformed."""
-        return cls({**_read_file(app_folder / LOCAL_SETTINGS), **environment})
+        path = app_folder / LOCAL_SETTINGS
+        content = read_json(path) if path.exists() else {}
+        values, host = content.get("Values", {}), content.get("Host", {})
+        if not isinstance(values, dict) or not all(isinstance(value, str) for value in values.values()):
+            raise StartError(f'{path} must be an object whose "Values" are all strings')
+        if not isinstance(host, dict):
+            raise StartError(f'{path} must have an object as "Host"')
+        return cls({**values, **environment}, Cors.of(host))
 
     def export(self, environment: MutableMapping[str, str], app_folder: Path, address: str) -> None:
         """Put the settings where the app reads them, with those that the Azure host always sets.
@@ -78,84 +104,20 @@ def how_to_set(name: str) -> str:
     return f'add "{name}" to Values in {LOCAL_SETTINGS}, or set it in the environment'
 
 
-def _read_file(path: Path) -> dict[str, str]:
+def read_json(path: Path) -> dict[str, Any]:
+    """Read a file with a JSON object, as .NET does: a byte-order mark, comments and last commas are allowed.
+
+    Raises StartError when it has anything else in it.
+    """
     try:
-        content = json.loads(path.read_text(encoding="utf-8-sig"))
-    except FileNotFoundError:
-        return {}
+        text = _STRING_OR_COMMENT.sub(_only_string, path.read_text(encoding="utf-8-sig"))
+        content = json.loads(_STRING_OR_LAST_COMMA.sub(_only_string, text))
     except ValueError as error:
         raise StartError(f"{path} is not valid JSON: {error}") from error
-    values = content.get("Values", {}) if isinstance(content, dict) else None
-    if not isinstance(values, dict) or not all(isinstance(value, str) for value in values.values()):
-        raise StartError(f'{path} must be an object whose "Values" are all strings')
-    return values
+    if not isinstance(content, dict):
+        raise StartError(f"{path} must be a JSON object")
+    return content
 
 
-def _timespan(value: object) -> object:
-    return parse_timespan(value) if isinstance(value, str) else value
-
-
-TimeSpan = Annotated[timedelta, BeforeValidator(_timespan)]
-
-
-class _Section(BaseModel):
-    """A part of host.json: camelCase names, unknown keys ignored as in Azure."""
-
-    model_config = ConfigDict(alias_generator=to_camel, extra="ignore", frozen=True)
-
-
-class HttpOptions(_Section):
-    """`extensions.http`."""
-
-    route_prefix: str = "api"
-
-
-class ServiceBusOptions(_Section):
-    """`extensions.serviceBus`, with the extension's own defaults."""
-
-    max_concurrent_calls: int = Field(default=16, ge=1)
-    max_message_batch_size: int = Field(default=1000, ge=1)
-    prefetch_count: int = Field(default=0, ge=0)
-    auto_complete_messages: bool = True
-    max_auto_lock_renewal_duration: TimeSpan = timedelta(minutes=5)
-
-
-class DurableOptions(_Section):
-    """`extensions.durableTask`. For a limit that is None the engine uses its default."""
-
-    hub_name: str = "TestHubName"
-    max_concurrent_orchestrator_functions: int | None = Field(default=None, ge=1)
-    max_concurrent_activity_functions: int | None = Field(default=None, ge=1)
-
-
-class Extensions(_Section):
-    """`extensions`."""
-
-    http: HttpOptions = HttpOptions()
-    service_bus: ServiceBusOptions = ServiceBusOptions()
-    durable_task: DurableOptions = DurableOptions()
-
-
-class HostJson(_Section):
-    """The parts of host.json that the host reads. `function_timeout` None (`"-1"` in the file): no limit."""
-
-    function_timeout: Annotated[
-        timedelta | None, BeforeValidator(lambda v: None if v == "-1" else _timespan(v))
-    ] = timedelta(minutes=30)
-    extensions: Extensions = Extensions()
-
-
-def load_host_json(app_folder: Path) -> HostJson:
-    """Read the app folder's `host.json`.
-
-    Raises StartError when it is missing, is not JSON, or has a value of the wrong kind (named in the text).
-    """
-    path = app_folder / "host.json"
-    try:
-        return HostJson.model_validate_json(path.read_bytes())
-    except FileNotFoundError as error:
-        raise StartError(f"{app_folder} is not a function app: it has no host.json (use --app)") from error
-    except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"]) or "the file"
-        raise StartError(f"{path}: {where}: {first['msg']}") from error
+def _only_string(match: re.Match[str]) -> str:
+    return match[1] or " "

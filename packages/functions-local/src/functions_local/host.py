@@ -18,11 +18,13 @@ from functions_local.app import (
     load_functions,
     uses_durable,
 )
-from functions_local.configuration import AppSettings, load_host_json
+from functions_local.configuration import AppSettings
 from functions_local.diagnostics import LoopWatchdog
 from functions_local.durable import ChaosOptions, DurableEngine, EngineOptions, Synchronous
 from functions_local.early_start import Address, preload, until_all_answer
+from functions_local.host_json import load_host_json
 from functions_local.http.admin import Admin
+from functions_local.http.headers import ResponseHeaders
 from functions_local.http.routes import RouteTable
 from functions_local.http.server import HttpFunctions, HttpServer, Keys
 from functions_local.invocations import Invocations
@@ -53,6 +55,8 @@ class HostOptions:
     #: What the Durable engine does on purpose to test the app.
     chaos: ChaosOptions
     enforce_auth: bool
+    #: Leave out the functions that the host does not support, instead of refusing to start.
+    skip_unsupported: bool = False
     #: What must answer before the app is loaded.
     after: Sequence[Address] = ()
     #: Modules to import before that.
@@ -66,13 +70,14 @@ class Host:
         """Read the configuration and reserve the port. Raises StartError when one of them cannot be used."""
         self._options = options
         self._settings = AppSettings.load(options.app, environment)
-        self._host_json = load_host_json(options.app)
+        self._host_json = load_host_json(options.app, self._settings)
         self._connections = Connections(self._settings)
         self._outputs = Outputs(self._connections)
         self._worker = Worker(options.app)
         self.invocations = Invocations(self._worker, self._outputs, timeout=self._host_json.function_timeout)
         self._watchdog = LoopWatchdog(self.invocations.label)
-        self._server = HttpServer(options.port)
+        headers = ResponseHeaders(self._host_json.extensions.http.custom_headers, self._settings.cors)
+        self._server = HttpServer(options.port, headers)
         self._engine: DurableEngine | None = None
         self._http: HttpFunctions | None = None
         self._listeners: list[ServiceBusListener] = []
@@ -90,7 +95,12 @@ class Host:
         self._worker.enter_app_folder()
         preload(self._options.preload)
         await until_all_answer(self._options.after)
-        functions = await load_functions(self._worker, self._settings, self._options.app)
+        functions = await load_functions(
+            self._worker,
+            self._settings,
+            self._options.app,
+            skip_unsupported=self._options.skip_unsupported,
+        )
         routes = RouteTable(functions, self._host_json.extensions.http.route_prefix)
         timers, self._listeners = self._timers(functions), self._service_bus(functions)
         await self._start_engine(functions)

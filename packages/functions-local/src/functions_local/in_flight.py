@@ -8,6 +8,7 @@ import uuid
 from dataclasses import dataclass
 from datetime import timedelta
 from itertools import count
+from typing import Any
 
 _log = logging.getLogger(__name__)
 
@@ -19,8 +20,10 @@ class _Running:
     function: str
     #: When it started, on the loop's clock.
     started: float
-    #: Whether it has been reported as overdue.
-    reported: bool = False
+    #: What runs it, or waits for the thread that runs it.
+    task: asyncio.Task[Any] | None
+    #: Whether it has run for too long and its task has been cancelled.
+    overdue: bool = False
 
 
 class InFlight:
@@ -32,6 +35,7 @@ class InFlight:
         self._idle = asyncio.Event()
         self._idle.set()
         self._watch: asyncio.TimerHandle | None = None
+        self._any_overdue = False
         # The form of a UUID; its first part is this process's own, and a counter costs less than randomness.
         self._id_prefix = str(uuid.uuid4())[:24]
         self._numbers = count(1)
@@ -43,7 +47,7 @@ class InFlight:
         """Add an invocation of the function, and return its id."""
         invocation_id = f"{self._id_prefix}{next(self._numbers):012x}"
         now = asyncio.get_running_loop().time()
-        self._running[invocation_id] = _Running(function, now)
+        self._running[invocation_id] = _Running(function, now, asyncio.current_task())
         self._idle.clear()
         if self._timeout is not None and self._watch is None:
             self._watch_until(now + self._timeout)
@@ -55,38 +59,43 @@ class InFlight:
         if not self._running:
             self._idle.set()
 
+    def was_overdue(self, invocation_id: str) -> bool:
+        """Whether the invocation's task was cancelled for its time, and for nothing else; takes that back."""
+        running = self._running[invocation_id]
+        return running.overdue and running.task is not None and running.task.uncancel() == 0
+
     def name_of(self, invocation_id: str) -> str:
         """Return the function that the invocation runs, or `ended`."""
         running = self._running.get(invocation_id)
         return "ended" if running is None else running.function
 
     async def drain(self, seconds: float) -> bool:
-        """Wait at most `seconds` until no invocation is in flight; return whether that was reached."""
+        """Wait at most `seconds` until no invocation is in flight.
+
+        Return whether nothing runs any more: a thread cannot be ended when its invocation is.
+        """
         try:
             await asyncio.wait_for(self._idle.wait(), seconds)
         except TimeoutError:
             names = sorted({running.function for running in self._running.values()})
             _log.warning("stopped after %g s without waiting for: %s", seconds, ", ".join(names))
             return False
-        return True
+        return not self._any_overdue
 
     def _watch_until(self, moment: float) -> None:
-        self._watch = asyncio.get_running_loop().call_at(moment, self._report_overdue)
+        self._watch = asyncio.get_running_loop().call_at(moment, self._end_overdue)
 
-    def _report_overdue(self) -> None:
-        """Report who has run too long. One timer serves all: the oldest comes first, and most end in time."""
+    def _end_overdue(self) -> None:
+        """Cancel what has run too long. One timer serves all: the oldest comes first; most end in time."""
         assert self._timeout is not None  # noqa: S101 - nothing is watched without one
         self._watch = None
         now = asyncio.get_running_loop().time()
-        for invocation_id, running in self._running.items():
-            if running.reported:
+        for running in self._running.values():
+            if running.overdue:
                 continue
             if running.started + self._timeout > now:
                 self._watch_until(running.started + self._timeout)
                 return
-            running.reported = True
-            _log.error(
-                "function %s has run longer than functionTimeout (%g s); "
-                "Azure would end it here (invocation %s)",
-                *(running.function, self._timeout, invocation_id),
-            )
+            running.overdue = self._any_overdue = True
+            if running.task is not None:
+                running.task.cancel()

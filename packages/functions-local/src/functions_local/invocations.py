@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections import defaultdict
 from collections.abc import Mapping
@@ -64,6 +65,8 @@ class Invocations:
         self._worker = worker
         self._outputs = outputs
         self._in_flight = InFlight(timeout)
+        limit = timeout.total_seconds() if timeout else 0
+        self._ended = FunctionFailed(f"it was ended at functionTimeout ({limit:g} s)", "")
         self.counters: defaultdict[str, Counters] = defaultdict(Counters)
         #: The JSON of a durableClient binding; the host sets it before the first invocation.
         self.durable_client = ""
@@ -75,7 +78,10 @@ class Invocations:
         metadata: Mapping[str, TypedData] | None = None,
         attempt: Attempt = _FIRST,
     ) -> Outcome:
-        """Run a function once and send its outputs; an exception is logged and returned as FunctionFailed."""
+        """Run a function once and send its outputs; an exception is logged and returned as FunctionFailed.
+
+        So is the end of an invocation at functionTimeout, whatever its function makes of the cancellation.
+        """
         invocation_id = self._begin(function)
         call = Call(
             invocation_id=invocation_id,
@@ -87,6 +93,12 @@ class Invocations:
         )
         try:
             outcome = await self._outcome(function, call)
+            if self._in_flight.was_overdue(invocation_id):
+                outcome = self._ended
+        except asyncio.CancelledError:
+            if not self._in_flight.was_overdue(invocation_id):
+                raise
+            outcome = self._ended
         finally:
             self._in_flight.end(invocation_id)
         return self._counted(function, invocation_id, outcome)
@@ -116,9 +128,10 @@ class Invocations:
 
     async def _outcome(self, function: Function, call: Call) -> Outcome:
         outcome = await self._worker.invoke(call)
-        if isinstance(outcome, Succeeded) and outcome.outputs:
+        if isinstance(outcome, Succeeded) and function.outputs:
+            given = {output.name: outcome.given(output.name) for output in function.outputs}
             try:
-                await self._outputs.send(function, outcome.outputs)
+                await self._outputs.send(function, {name: data for name, data in given.items() if data})
             except Exception as error:  # noqa: BLE001 - an output that is not sent fails the invocation
                 return FunctionFailed(f"{type(error).__name__}: an output could not be sent: {error}", "")
         return outcome

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from functions_local.app import ActivityTrigger, Function, OrchestrationTrigger
-from functions_local.configuration import DurableOptions, StartError
+from functions_local.configuration import StartError
 from functions_local.durable import (
     DatabaseRefusedError,
     DurableEngine,
@@ -17,6 +17,7 @@ from functions_local.durable import (
     Raised,
     Returned,
 )
+from functions_local.host_json import DurableOptions
 from functions_local.invocations import Invocations
 from functions_local.protos import TypedData
 from functions_local.worker import FunctionFailed
@@ -101,4 +102,4 @@ def _with_limits(options: EngineOptions, host_json: DurableOptions) -> EngineOpt
         options = replace(options, max_concurrent_orchestrators=limit)
     if (limit := host_json.max_concurrent_activity_functions) is not None:
         options = replace(options, max_concurrent_activities=limit)
-    return options
+    return replace(options, store_inputs=host_json.store_inputs_in_orchestration_history)

@@ -8,24 +8,27 @@ from pathlib import Path
 from typing import Any
 
 from functions_local.app import Function, ServiceBusTrigger, load_functions
-from functions_local.configuration import AppSettings, load_host_json
+from functions_local.configuration import AppSettings
+from functions_local.host_json import load_host_json
 from functions_local.worker import Worker
 
 #: A sub-queue belongs to its queue: `orders/$DeadLetterQueue`, `orders/$Transfer/$DeadLetterQueue`.
 _SUB_QUEUE = re.compile(r"(/\$transfer)?/\$deadletterqueue$", re.IGNORECASE)
 
 
-async def load_queues(folder: Path, environment: MutableMapping[str, str], address: str) -> dict[str, Any]:
+async def load_queues(
+    folder: Path, environment: MutableMapping[str, str], address: str, *, skip_unsupported: bool
+) -> dict[str, Any]:
     """Load the app in `folder` and return its queue configuration; connects to nothing.
 
     The app's settings are added to `environment`; `address` is where the host would listen. Raises
-    StartError when the app cannot be loaded.
+    StartError when the app cannot be loaded, or has what the host does not support and is not to skip.
     """
-    load_host_json(folder)
     settings = AppSettings.load(folder, environment)
+    load_host_json(folder, settings)
     settings.export(environment, folder, address)
     worker = Worker(folder)
-    functions = await load_functions(worker, settings, folder)
+    functions = await load_functions(worker, settings, folder, skip_unsupported=skip_unsupported)
     worker.stop()
     return queue_configuration(functions)
 

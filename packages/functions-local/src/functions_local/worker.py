@@ -9,6 +9,7 @@ on the loop, without the library's own way of calling.
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import sys
@@ -21,12 +22,27 @@ from typing import Any
 import azure_functions_runtime as runtime
 from azure.functions import OrchestrationContext
 from azure_functions_runtime import handle_event
+from azure_functions_runtime.http_v2 import HttpV2Registry
 
 from functions_local.cheaper_libraries import make_libraries_cheaper
 from functions_local.configuration import StartError
 from functions_local.protos import MESSAGES, Message, ParameterBinding, StatusResult, TypedData
 
 _NO_TRACE = Message(trace_parent="", trace_state="", attributes={})
+
+
+@dataclass(frozen=True, slots=True)
+class Indexed:
+    """One function as the library has indexed it."""
+
+    name: str
+    function_id: str
+    #: As in a function.json.
+    bindings: Sequence[Mapping[str, Any]]
+    #: The library's message of the function's retry policy, or None.
+    retry_options: Any = None
+    #: What the function uses of the SDK's extension packages, in words.
+    extensions: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +63,11 @@ class Succeeded:
 
     value: TypedData | None
     outputs: Mapping[str, TypedData]
+
+    def given(self, binding: str) -> TypedData | None:
+        """Return what an output binding was given; `$return` is the function's return value."""
+        data = self.value if binding == "$return" else self.outputs.get(binding)
+        return None if data is None or data.kind is None else data
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +93,8 @@ class Worker:
         if sys.path[0] != str(self._app_folder):
             sys.path.insert(0, str(self._app_folder))
 
-    async def start(self) -> Sequence[Any]:
-        """Import and index the app; return the library's metadata, one object for each function.
+    async def start(self) -> Sequence[Indexed]:
+        """Import and index the app, and return its functions.
 
         Raises StartError with the app's own message when it cannot be imported or indexed.
         """
@@ -82,6 +103,7 @@ class Worker:
         init = Message(capabilities={}, function_app_directory=str(self._app_folder))
         library_log = logging.getLogger("azure.functions")
         library_log.disabled = True  # it logs a failed import, with two lists of paths; StartError reports it
+        handle_event.initialize_http_server = _no_server  # of HTTP streaming, which is not supported
         try:
             response = await runtime.worker_init_request(
                 _request("worker_init_request", init, host="127.0.0.1")
@@ -99,7 +121,7 @@ class Worker:
             )
         make_libraries_cheaper()
         metadata = await runtime.functions_metadata_request(_request("functions_metadata_request", Message()))
-        return metadata.function_metadata_results or ()
+        return [_indexed(each) for each in metadata.function_metadata_results or ()]
 
     async def invoke(self, call: Call) -> Outcome:
         """Run one function. An exception of the function is returned as FunctionFailed."""
@@ -160,6 +182,26 @@ def invocation_id_in(context: Any) -> str | None:
 
 def _request(kind: str, body: Message, **properties: Any) -> Message:
     return Message(request=Message(**{kind: body}), properties={"protos": MESSAGES, **properties})
+
+
+def _no_server(_host: str) -> str:
+    return ""
+
+
+def _indexed(metadata: Any) -> Indexed:
+    bindings = [json.loads(raw) for raw in metadata.raw_bindings]
+    extensions = _extensions(metadata.function_id)
+    return Indexed(metadata.name, metadata.function_id, bindings, metadata.retry_options, extensions)
+
+
+def _extensions(function_id: str) -> list[str]:
+    found = []
+    function = handle_event._functions.get_function(function_id)  # noqa: SLF001 - the library's index
+    if function.is_http_func and HttpV2Registry.http_v2_enabled():
+        found.append(f"HTTP streaming ({function.trigger_metadata['param_name']})")
+    if function.settlement_client_arg is not None:
+        found.append(f"a settlement client as its parameter ({function.settlement_client_arg})")
+    return found
 
 
 def _one_line(message: str) -> str:

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
+
+import azure.durable_functions as df
 import pytest
 from aiohttp import ClientResponse
 
-from functions_local.durable import DurableEngine
-from tests.durable.conftest import ApiClient
-from tests.durable.workflows import result
+from functions_local.durable import DurableEngine, EngineOptions
+from functions_local.durable.answers import history_events
+from tests.durable.conftest import ApiClient, StartEngine
+from tests.durable.sdk import SdkApp
+from tests.durable.workflows import Steps, result, until
 
 _API = "/runtime/webhooks/durabletask"
 
@@ -36,6 +41,41 @@ async def test_status_codes_follow_the_instance(http: ApiClient, engine: Durable
     assert (await http.get("/durabletask/instances/f?returnInternalServerErrorOnFailure=true")).status == 500
     unknown = await http.get("/durabletask/instances/zzz")
     assert (unknown.status, await unknown.read()) == (404, b"")
+
+
+async def test_history_shows_activities_in_flight_and_their_inputs(
+    app: SdkApp, start_engine: StartEngine
+) -> None:
+    """An activity is the event that scheduled it until it completes; inputs where host.json keeps them."""
+    release = asyncio.Event()
+
+    @app.activity
+    async def held(_given: object) -> None:
+        await release.wait()
+
+    @app.orchestrator
+    def one(context: df.DurableOrchestrationContext) -> Steps:
+        yield context.call_activity("held", {"n": 1})
+
+    engine = await start_engine(EngineOptions(store_inputs=True))
+    await engine.client.start_new("one", "i", '"x"')
+    await until(lambda: app.calls == ["held"])
+    shown = history_events(engine.client.history("i"), show_input=True, show_output=True)
+    assert [(event["EventType"], event["Input"]) for event in shown] == [
+        ("ExecutionStarted", "x"),
+        ("TaskScheduled", {"n": 1}),
+    ]
+    assert shown[1]["Name"] == "held"
+    release.set()
+    await result(engine, "i")
+    shown = history_events(engine.client.history("i"), show_input=True, show_output=True)
+    assert [(event["EventType"], event.get("Input")) for event in shown] == [
+        ("ExecutionStarted", "x"),
+        ("TaskCompleted", {"n": 1}),
+        ("ExecutionCompleted", None),
+    ]
+    hidden = history_events(engine.client.history("i"), show_input=False, show_output=True)
+    assert not any("Input" in event for event in hidden)
 
 
 async def test_bodies_are_stored_without_repair(http: ApiClient, engine: DurableEngine) -> None:

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from functions_local.app import Function, Trigger
+from functions_local.app import Function, ServiceBusOutput, Trigger
 from functions_local.invocations import Invocations
 from functions_local.protos import TypedData
 from functions_local.worker import Call, Outcome, Succeeded
@@ -55,6 +55,9 @@ def invocations(worker: FakeWorker, outputs: FakeOutputs | None = None) -> Invoc
     return Invocations(worker, outputs or FakeOutputs(), timeout=None)
 
 
-def function(trigger: Trigger, *, name: str = "f", clients: tuple[str, ...] = ()) -> Function:
-    """Make a function of the app."""
-    return Function(name, f"id-{name}", trigger, clients, (), None)
+def function(
+    trigger: Trigger, *, name: str = "f", clients: tuple[str, ...] = (), output: str | None = None
+) -> Function:
+    """Make a function of the app, with an output binding of that name."""
+    outputs = () if output is None else (ServiceBusOutput(output, "Bus", "q"),)
+    return Function(name, f"id-{name}", trigger, clients, outputs, None)

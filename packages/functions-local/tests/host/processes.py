@@ -65,6 +65,21 @@ async def start(module: str, *arguments: object, environment: dict[str, str], lo
     return Part(process, line.removeprefix("ready: "), log_file)
 
 
+async def run_to_its_end(app: Path, *arguments: object, **environment: str) -> tuple[int | None, str, str]:
+    """Run the host until it exits by itself; return exit code, stdout and stderr."""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        *("-m", "functions_local", "--app", str(app), "--data", str(app / "data"), *map(str, arguments)),
+        cwd=ROOT,
+        env={**os.environ, **environment},
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    STARTED.append(process)
+    out, err = await asyncio.wait_for(process.communicate(), PATIENCE)
+    return process.returncode, out.decode(), err.decode()
+
+
 async def start_host(
     folder: Path, *arguments: object, app: Path = APP, settings: Mapping[str, str] | None = None
 ) -> Part:

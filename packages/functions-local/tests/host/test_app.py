@@ -1,55 +1,27 @@
-"""What the host reads from the app: bindings that it does not support, and the queues that bindings name."""
+"""What the host reads from the app: its functions, and the queues that bindings name."""
 
 from __future__ import annotations
 
-import json
 import shutil
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
 from functions_local.app import Function, ServiceBusOutput, ServiceBusTrigger, read_functions
 from functions_local.configuration import AppSettings, StartError
 from functions_local.queues import queue_configuration
+from functions_local.worker import Indexed
 from tests.host.processes import APP, print_queues
 
-HTTP = {"direction": "IN", "type": "httpTrigger", "name": "req"}
-QUEUE = {"direction": "IN", "type": "serviceBusTrigger", "name": "m", "connection": "Bus", "queueName": "q"}
-TOPIC = {"direction": "IN", "type": "serviceBusTrigger", "name": "m", "connection": "Bus", "topicName": "t"}
+BLOB = {"direction": "IN", "type": "blobTrigger", "name": "blob"}
 
 
-def read(*bindings: dict[str, Any], **settings: str) -> list[Function]:
-    """Read an app with one function, `f`, that has these bindings."""
-    raw = [json.dumps(binding) for binding in bindings]
-    metadata = SimpleNamespace(name="f", function_id="1", raw_bindings=raw, retry_options=None)
-    return read_functions([metadata], AppSettings(settings))
-
-
-@pytest.mark.parametrize(
-    ("bindings", "what"),
-    [
-        ([{"type": "queueTrigger", "name": "m"}], "the binding queueTrigger"),
-        ([{"type": "entityTrigger", "name": "context"}], "the binding entityTrigger"),
-        ([HTTP, {"direction": "IN", "type": "blob", "name": "b"}], "the binding blob"),
-        ([HTTP, {"direction": "OUT", "type": "queue", "name": "o"}], "the binding queue"),
-        ([TOPIC], "a Service Bus topic trigger"),
-        ([{**QUEUE, "isSessionsEnabled": True}], "a Service Bus trigger with sessions"),
-        ([HTTP, {**TOPIC, "direction": "OUT", "type": "serviceBus"}], "a Service Bus topic output"),
-    ],
-)
-def test_binding_that_is_not_supported_is_refused_with_a_way_out(
-    bindings: list[dict[str, Any]], what: str
-) -> None:
-    """Better than an app that silently does half of its work; a disabled function may have it."""
-    with pytest.raises(StartError) as refused:
-        read(*bindings)
-    assert str(refused.value) == (
-        f"function f has {what}, which the local host does not support; "
-        "set AzureWebJobs.f.Disabled=true to start without it"
-    )
-    assert read(*bindings, **{"AzureWebJobs.f.Disabled": "true"}) == []
+def test_disabled_function_may_have_what_is_not_supported() -> None:
+    """The app starts without it."""
+    function = Indexed("f", "1", [BLOB])
+    with pytest.raises(StartError, match="function f has the trigger blobTrigger"):
+        read_functions([function], AppSettings({}))
+    assert read_functions([function], AppSettings({"AzureWebJobs.f.Disabled": "true"})) == []
 
 
 def test_each_queue_is_listed_once() -> None:

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import json
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
-from functions_local.configuration import AppSettings, HostJson, StartError, load_host_json
+from functions_local.configuration import AppSettings, Cors, StartError
+from functions_local.host_json import HostJson, load_host_json
 from functions_local.times import parse_timespan
 
 
-def host_json(folder: Path, text: str) -> HostJson:
+def host_json(folder: Path, text: str, **settings: str) -> HostJson:
     """Write and load a host.json."""
     (folder / "host.json").write_text(text)
-    return load_host_json(folder)
+    return load_host_json(folder, AppSettings(settings))
 
 
 def test_environment_wins_over_the_file(tmp_path: Path) -> None:
@@ -23,7 +25,7 @@ def test_environment_wins_over_the_file(tmp_path: Path) -> None:
     assert AppSettings.load(tmp_path, {"B": "environment"}).values == {"A": "file", "B": "environment"}
 
 
-@pytest.mark.parametrize("text", ["{", "[]", '{"Values": {"A": 1}}'])
+@pytest.mark.parametrize("text", ["{", "[]", '{"Values": {"A": 1}}', '{"Values": {"A": /* x "a"}}'])
 def test_settings_file_that_cannot_be_used_is_named(tmp_path: Path, text: str) -> None:
     """Not JSON, not an object, or a value that is not a string."""
     (tmp_path / "local.settings.json").write_text(text)
@@ -90,13 +92,67 @@ def test_function_timeout_may_be_off(tmp_path: Path) -> None:
             '{"extensions": {"serviceBus": {"maxConcurrentCalls": 0}}}',
             "extensions.serviceBus.maxConcurrentCalls",
         ),
-        ("{", "the file"),
+        ('{"functionTimeout": []}', "functionTimeout"),
     ],
 )
 def test_wrong_host_json_names_the_place(tmp_path: Path, text: str, place: str) -> None:
     """With the name as spelled in the file."""
     with pytest.raises(StartError, match=f"host.json: {place}: "):
         host_json(tmp_path, text)
+
+
+def test_host_json_that_is_no_json_is_named(tmp_path: Path) -> None:
+    """With the place of the error."""
+    with pytest.raises(StartError, match=r"host\.json is not valid JSON: .* line 1"):
+        host_json(tmp_path, "{")
+
+
+def test_comments_a_mark_and_last_commas_are_read(tmp_path: Path) -> None:
+    """As in Azure, in both files; what looks like a comment in a string is none."""
+    text = """\ufeff// made by hand
+    {"extensions": {"http": {"routePrefix": "a//b", /* "routePrefix": "x", */
+        "customHeaders": {"X": "/* \\" , } */",}, }, }, // the end
+    }"""
+    loaded = host_json(tmp_path, text).extensions.http
+    assert (loaded.route_prefix, loaded.custom_headers) == ("a//b", {"X": '/* " , } */'})
+    (tmp_path / "local.settings.json").write_text('\ufeff{"Values": {"A": "http://x"} /* no more */ }')
+    assert AppSettings.load(tmp_path, {}).values == {"A": "http://x"}
+
+
+def test_settings_override_host_json(tmp_path: Path) -> None:
+    """Their names are paths, with `__` or `:`, in any case of the letters, also where the file has none."""
+    text = '{"extensions": {"HTTP": {"routePrefix": "api"}}}'
+    settings = {
+        "AzureFunctionsJobHost__extensions__http__RoutePrefix": "v1",
+        "AzureFunctionsJobHost:functionTimeout": "00:01:00",
+        "azurefunctionsjobhost__extensions__serviceBus__maxConcurrentCalls": "3",
+        "AzureFunctionsJobHost__extensions__serviceBus__autoCompleteMessages": "false",
+    }
+    loaded = host_json(tmp_path, text, **settings)
+    assert loaded.extensions.http.route_prefix == "v1"
+    assert loaded.function_timeout == timedelta(minutes=1)
+    assert loaded.extensions.service_bus.max_concurrent_calls == 3
+    assert not loaded.extensions.service_bus.auto_complete_messages
+
+
+def test_hub_name_may_be_a_setting(tmp_path: Path) -> None:
+    """So that two copies of an app have a hub each; a missing setting is named."""
+    text = '{"extensions": {"durableTask": {"hubName": "%HUB%"}}}'
+    assert host_json(tmp_path, text, HUB="Mine").extensions.durable_task.hub_name == "Mine"
+    with pytest.raises(StartError, match=r"hubName in host\.json needs the setting HUB"):
+        host_json(tmp_path, text)
+
+
+@pytest.mark.parametrize(
+    ("origins", "allowed", "others"),
+    [("*", True, True), ("http://a:1, http://b:2", True, False), ("", False, False)],
+)
+def test_cors_names_the_origins(tmp_path: Path, origins: str, allowed: bool, others: bool) -> None:  # noqa: FBT001 - a table's columns
+    """In the settings file, as for Core Tools."""
+    (tmp_path / "local.settings.json").write_text(json.dumps({"Host": {"CORS": origins}}))
+    cors = AppSettings.load(tmp_path, {}).cors
+    assert (cors.allows("http://b:2"), cors.allows("http://c:3")) == (allowed, others)
+    assert cors == Cors(cors.origins, credentials=False)
 
 
 @pytest.mark.parametrize(

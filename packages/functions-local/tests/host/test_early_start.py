@@ -11,8 +11,8 @@ from aiohttp import web
 from aiohttp.test_utils import unused_port
 
 from functions_local.early_start import Address, preload, until_all_answer
-from tests.host.processes import STARTED, start_host, until
-from tests.host.test_start import GOOD_APP, run_to_its_end, write_app
+from tests.host.processes import STARTED, run_to_its_end, start_host, until
+from tests.host.test_start import GOOD_APP, write_app
 
 _MODULE = """
 import pathlib

@@ -63,7 +63,7 @@ async def test_header_that_is_not_utf8_is_refused(host: Part) -> None:
 
 
 @pytest.mark.parametrize(
-    ("method", "path"), [("GET", "/api/nothing"), ("DELETE", "/api/echo/x"), ("GET", "/")]
+    ("method", "path"), [("GET", "/api/nothing"), ("DELETE", "/api/echo/x"), ("GET", "/admin/functions/no")]
 )
 async def test_unknown_path_and_wrong_method_are_404(
     http: aiohttp.ClientSession, method: str, path: str
@@ -71,6 +71,23 @@ async def test_unknown_path_and_wrong_method_are_404(
     """Azure gives 404 for both."""
     async with http.request(method, path) as response:
         assert response.status == 404
+
+
+@pytest.mark.parametrize("path", ["/", "/admin/host/ping"])
+async def test_host_tells_that_it_runs(http: aiohttp.ClientSession, path: str) -> None:
+    """To tools that look whether it does."""
+    async with http.get(path) as response:
+        assert response.status == 200
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["/api/bytes", "/admin/functions/on_one"],
+)
+async def test_body_that_is_not_gzip_is_400(http: aiohttp.ClientSession, path: str) -> None:
+    """Although its header says so: the caller's fault, at any endpoint."""
+    async with http.post(path, data=b"plain", headers={"Content-Encoding": "gzip"}) as response:
+        assert response.status == 400
 
 
 @pytest.mark.parametrize("size", [0, 1, 3_000_000])
@@ -144,12 +161,20 @@ async def test_fastapi_app_answers_behind_a_trigger(http: aiohttp.ClientSession)
 
 
 async def test_admin_lists_and_counts_functions(http: aiohttp.ClientSession) -> None:
-    """The list has triggers and paths, the status has counters; a disabled function is not listed."""
+    """In the shapes of Core Tools; the status has counters, too; a disabled function is not listed."""
     async with http.get("/api/echo/7") as response:
         assert response.ok
     async with http.get("/admin/functions") as response:
         listed = {item["name"]: item for item in await response.json()}
-    assert listed["echo"] == {"name": "echo", "trigger": "HttpTrigger", "path": "/api/echo/{name}"}
+    async with http.get("/admin/functions/ECHO") as response:
+        assert await response.json() == listed["echo"]
+    async with http.get("/admin/functions/echo/status") as response:
+        assert await response.json() == {}
+    echo, url = listed["echo"], str(http._base_url).rstrip("/")
+    assert echo["href"] == f"{url}/admin/functions/echo"
+    assert echo["invoke_url_template"] == f"{url}/api/echo/{{name}}"
+    assert [binding["type"] for binding in echo["config"]["bindings"]] == ["httpTrigger", "http"]
+    assert (echo["language"], echo["isDisabled"], echo["test_data"]) == ("python", False, None)
     assert "switched_off" not in listed
     async with http.get("/admin/host/status") as response:
         status = await response.json()

@@ -6,16 +6,14 @@ import asyncio
 import logging
 import uuid
 from datetime import timedelta
-from functools import partial
 
 import pytest
 
 from functions_local.app import ActivityTrigger, OrchestrationTrigger
 from functions_local.invocations import Counters, Invocations
 from functions_local.protos import TypedData
-from functions_local.worker import FunctionFailed, Succeeded
+from functions_local.worker import FunctionFailed, Outcome, Succeeded
 from tests.host.doubles import FakeOutputs, FakeWorker, function, invocations
-from tests.host.processes import until
 
 ACTIVITY = function(ActivityTrigger("x", "f"), clients=("client",))
 ORCHESTRATOR = function(OrchestrationTrigger("context", "o"))
@@ -53,19 +51,23 @@ async def test_durable_client_is_added_to_what_the_trigger_gives() -> None:
     }
 
 
-async def test_outputs_are_sent_before_the_invocation_counts_as_done() -> None:
-    """The sender gets what the function set."""
+@pytest.mark.parametrize(("output", "value"), [("out", "set"), ("$return", "returned"), ("other", None)])
+async def test_outputs_are_sent_before_the_invocation_counts_as_done(output: str, value: str | None) -> None:
+    """The sender gets what the function set or returned, by the bindings that the function has."""
     outputs = FakeOutputs()
-    answer = Succeeded(None, {"out": TypedData(string="v")})
-    await invocations(FakeWorker(lambda _call: answer), outputs).run(ACTIVITY, {})
-    assert outputs.sent == [answer.outputs]
+    answer = Succeeded(TypedData(string="returned"), {"out": TypedData(string="set")})
+    sending = function(ActivityTrigger("x", "f"), output=output)
+    await invocations(FakeWorker(lambda _call: answer), outputs).run(sending, {})
+    sent = {name: data.value for given in outputs.sent for name, data in given.items()}
+    assert sent == ({} if value is None else {output: value})
 
 
 async def test_output_that_cannot_be_sent_fails_the_invocation() -> None:
     """So that the message that triggered it is redelivered."""
     answer = Succeeded(None, {"out": TypedData(string="v")})
     outputs = FakeOutputs(error=OSError("no broker"))
-    outcome = await invocations(FakeWorker(lambda _call: answer), outputs).run(ACTIVITY, {})
+    sending = function(ActivityTrigger("x", "f"), output="out")
+    outcome = await invocations(FakeWorker(lambda _call: answer), outputs).run(sending, {})
     assert outcome == FunctionFailed("OSError: an output could not be sent: no broker", "")
 
 
@@ -84,22 +86,45 @@ async def test_drain_waits_for_what_runs() -> None:
     await task
 
 
-def _is_reported(caplog: pytest.LogCaptureFixture, times: int) -> bool:
-    return caplog.text.count("functionTimeout") == times
+async def _swallowing() -> Outcome:
+    """Run for ever, but for one cancellation, after which it succeeds."""
+    try:
+        await asyncio.Event().wait()
+    except asyncio.CancelledError:
+        return Succeeded(None, {})
+    raise AssertionError
 
 
-async def test_run_beyond_the_function_timeout_is_reported(caplog: pytest.LogCaptureFixture) -> None:
-    """Once, and later ones in their turn. It is not ended, as Azure would."""
+@pytest.mark.parametrize("swallows", [False, True])
+async def test_run_beyond_the_function_timeout_is_ended_and_fails(
+    caplog: pytest.LogCaptureFixture,
+    swallows: bool,  # noqa: FBT001 - a table's column
+) -> None:
+    """Each in its turn, whatever the function makes of it."""
     worker = FakeWorker(hold=asyncio.Event())
-    runs = Invocations(worker, FakeOutputs(), timeout=timedelta(milliseconds=10))
-    tasks = []
+    if swallows:
+        worker.invoke = lambda _call: _swallowing()  # type: ignore[method-assign, assignment]
+    runs = Invocations(worker, FakeOutputs(), timeout=timedelta(milliseconds=50))
     for expected in (1, 2):
-        tasks.append(asyncio.create_task(runs.run(ACTIVITY, {})))
-        await until(partial(_is_reported, caplog, expected))
-    assert worker.hold is not None
-    worker.hold.set()
-    assert all(isinstance(outcome, Succeeded) for outcome in await asyncio.gather(*tasks))
-    assert all(caplog.text.count(call.invocation_id) == 1 for call in worker.calls)
+        outcome = await runs.run(ACTIVITY, {})
+        assert outcome == FunctionFailed("it was ended at functionTimeout (0.05 s)", "")
+        assert runs.counters["f"].failed == expected
+    current = asyncio.current_task()
+    assert current is not None
+    assert current.cancelling() == 0
+    assert caplog.text.count("functionTimeout") == 2
+    assert not await runs.drain(1), "a thread may still run"
+
+
+async def test_cancelled_run_is_cancelled() -> None:
+    """A stop of the host is no timeout."""
+    runs = Invocations(FakeWorker(hold=asyncio.Event()), FakeOutputs(), timeout=timedelta(hours=1))
+    task = asyncio.create_task(runs.run(ACTIVITY, {}))
+    await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert runs.running == 0
 
 
 async def test_orchestrators_failure_is_one_line(caplog: pytest.LogCaptureFixture) -> None:

@@ -146,6 +146,14 @@ async def test_many_messages_are_delivered_in_batches(client: ServiceBusClient, 
     assert len(batches) < 20
 
 
+async def test_locks_of_a_batch_are_not_renewed(client: ServiceBusClient, folder: Path) -> None:
+    """As in Azure: a batch processed for longer than its locks (5 s) is delivered again."""
+    async with client.get_queue_sender("many") as sender:
+        await sender.send_messages(ServiceBusMessage("sleep 5.5", message_id="slow"))
+    again = await until(lambda: [t for t in traces(folder, "many") if t["ids"] == ["slow"]][1:])
+    assert again[0]["deliveries"] == [2]
+
+
 async def test_switched_off_function_takes_nothing(folder: Path) -> None:
     """A function that a setting disables does not compete for messages."""
     assert traces(folder, "switched_off") == []

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import socket
-import sys
 from pathlib import Path
 
 import aiohttp
 import pytest
 
 from tests.host.conftest import SETTINGS, WITHOUT_BROKER
-from tests.host.processes import APP, PATIENCE, ROOT, STARTED, start_host, traces, until
+from tests.host.processes import APP, run_to_its_end, start_host, traces, until
 
 pytestmark = pytest.mark.process
 
@@ -35,21 +33,6 @@ here = pathlib.Path(__file__).parent
 while not (here / "go").exists():
     time.sleep(0.01)
 """
-
-
-async def run_to_its_end(app: Path, *arguments: object, **environment: str) -> tuple[int | None, str, str]:
-    """Run the host until it exits by itself; return exit code, stdout and stderr."""
-    process = await asyncio.create_subprocess_exec(
-        sys.executable,
-        *("-m", "functions_local", "--app", str(app), "--data", str(app / "data"), *map(str, arguments)),
-        cwd=ROOT,
-        env={**os.environ, **environment},
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-    )
-    STARTED.append(process)
-    out, err = await asyncio.wait_for(process.communicate(), PATIENCE)
-    return process.returncode, out.decode(), err.decode()
 
 
 def write_app(folder: Path, code: str) -> Path:

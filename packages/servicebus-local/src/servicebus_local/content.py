@@ -6,19 +6,30 @@ The broker keeps the bytes of every section that it does not change, so that all
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import IntEnum
 
-from servicebus_local.codec.decoding import decode, first_item, skip, split_list, split_map
+from servicebus_local.codec.decoding import check_map, decode, first_item, skip, split_list, split_map
 from servicebus_local.codec.encoding import composite, encode, encoded_map
 from servicebus_local.codec.values import AmqpError, Encoded, Symbol, Value
+from servicebus_local.errors import ArgumentError
 
 #: A section begins with its descriptor, which all known clients write as a one-byte ulong: 00 53 xx.
 _SMALL_DESCRIPTOR = b"\x00\x53"
 _VALUE_OFFSET = 3
-_STRING8 = b"\xa1"
-_SYMBOL8 = b"\xa3"
+#: Constructors of strings, short and long, and of the symbols that have the same layout.
+_SYMBOL_OF_STRING = {0xA1: b"\xa3", 0xB1: b"\xb3"}
+_STRING_OF_SYMBOL = {0xA3: b"\xa1", 0xB3: b"\xb1"}
+_SHORT = frozenset({0xA1, 0xA3})
+
+#: Limits of Service Bus.
+_MAX_MESSAGE_ID = 128
+_MAX_PROPERTIES_BYTES = 64 * 1024
+_PRIORITIES = range(1 << 8)
+_TIMES_TO_LIVE_MS = range(1 << 32)
+#: From the beginning of the year 1 to the end of 9999: clients can't read another time.
+_TIMES_MS = range(-62135596800000, 253402300800000)
 
 
 class Section(IntEnum):
@@ -26,7 +37,7 @@ class Section(IntEnum):
 
     #: Durability, priority, time to live, delivery count.
     HEADER = 0x70
-    #: Hop-by-hop annotations; not kept.
+    #: Annotations for the next hop; the broker adds the lock token.
     DELIVERY_ANNOTATIONS = 0x71
     #: `x-opt-…`: what the service records about the message.
     MESSAGE_ANNOTATIONS = 0x72
@@ -46,7 +57,8 @@ class Section(IntEnum):
 
 _PROPERTIES_HEAD = _SMALL_DESCRIPTOR + bytes((Section.PROPERTIES,))
 _APPLICATION_PROPERTIES_HEAD = _SMALL_DESCRIPTOR + bytes((Section.APPLICATION_PROPERTIES,))
-_BODY_SECTIONS = frozenset({Section.DATA, Section.SEQUENCE, Section.VALUE, Section.FOOTER})
+_FOOTER_HEAD = _SMALL_DESCRIPTOR + bytes((Section.FOOTER,))
+_BODY_SECTIONS = frozenset({Section.DATA, Section.SEQUENCE, Section.VALUE})
 
 
 def _symbol_key(name: str) -> bytes:
@@ -95,10 +107,13 @@ class Content:
     time_to_live_ms: int | None
     durable: bool | None
     priority: int | None
+    first_acquirer: bool | None
+    delivery_annotations: EncodedPairs
     annotations: EncodedPairs
     #: Encoded sections, each with its descriptor; empty when absent.
     properties: bytes
     application_properties: bytes
+    #: The body's sections and the footer.
     body: bytes
     #: When it is to be enqueued, if not at once.
     scheduled_ms: int | None = None
@@ -106,18 +121,35 @@ class Content:
     @property
     def size(self) -> int:
         """Bytes that count against the queue's quota."""
-        properties = len(self.properties) + len(self.application_properties)
-        return properties + len(self.annotations.data) + len(self.body)
+        return self._properties_size + len(self.delivery_annotations.data) + len(self.body)
 
-    def with_application_properties(self, extra: dict[str, str]) -> Content:
-        """Return this content with text properties added or replaced; all others keep their exact bytes."""
+    @property
+    def _properties_size(self) -> int:
+        return len(self.properties) + len(self.application_properties) + len(self.annotations.data)
+
+    def with_application_properties(self, extra: Mapping[bytes, bytes]) -> Content:
+        """Return this content with encoded properties added or replaced; others keep their exact bytes."""
         section = self.application_properties
         kept = split_map(section, _VALUE_OFFSET) if section else []
-        pairs = {bytes(key): bytes(value) for key, value in kept}
-        pairs.update({encode(key): encode(value) for key, value in extra.items()})
+        pairs = {bytes(key): bytes(value) for key, value in kept} | dict(extra)
         data = b"".join([key + value for key, value in pairs.items()])
         section = _APPLICATION_PROPERTIES_HEAD + encoded_map(len(pairs), data)
         return replace(self, application_properties=section)
+
+    def check_limits(self) -> None:
+        """Raise ArgumentError for what Service Bus refuses."""
+        if len(self.message_id) > _MAX_MESSAGE_ID:
+            raise ArgumentError(f"A message id may have {_MAX_MESSAGE_ID} characters.")
+        if self._properties_size > _MAX_PROPERTIES_BYTES:
+            raise ArgumentError(
+                f"The properties of a message may have {_MAX_PROPERTIES_BYTES} bytes, "
+                f"not {self._properties_size}."
+            )
+
+
+def property_pairs(encoded: bytes) -> dict[bytes, bytes]:
+    """Return the pairs of a map as application properties: their keys are strings. Raises AmqpError."""
+    return {_retyped(key, _STRING_OF_SYMBOL): bytes(value) for key, value in split_map(encoded, 0)}
 
 
 def sections(message: bytes) -> Iterator[tuple[int, int, int, int]]:
@@ -142,35 +174,45 @@ def sections(message: bytes) -> Iterator[tuple[int, int, int, int]]:
 
 
 def parse_content(message: bytes) -> Content:
-    """Split an encoded message into what the broker keeps. Raises AmqpError."""
+    """Split an encoded message into what the broker keeps. Raises AmqpError, and ArgumentError for limits."""
     header: list[Value] = []
-    annotations, scheduled_ms = EncodedPairs(), None
-    properties = application_properties = b""
+    annotations = delivery_annotations = EncodedPairs()
+    scheduled_ms = None
+    properties = application_properties = footer = b""
     body = []
     for code, start, value_start, end in sections(message):
         if code in _BODY_SECTIONS:
             body.append(message[start:end])
         elif code == Section.HEADER:
             header = _list_at(message, value_start)
+        elif code == Section.DELIVERY_ANNOTATIONS:
+            delivery_annotations, _ = _sender_annotations(message, value_start)
         elif code == Section.MESSAGE_ANNOTATIONS:
             annotations, scheduled_ms = _sender_annotations(message, value_start)
         elif code == Section.PROPERTIES:
             properties = _PROPERTIES_HEAD + message[value_start:end]
         elif code == Section.APPLICATION_PROPERTIES:
+            check_map(message, value_start)
             application_properties = _APPLICATION_PROPERTIES_HEAD + message[value_start:end]
+        elif code == Section.FOOTER:
+            footer = _footer(message, value_start)
     message_id, properties = _identified(properties)
-    durable, priority, time_to_live_ms = (header + [None] * 3)[:3]
-    return Content(
+    durable, priority, time_to_live_ms, first_acquirer = (header + [None] * 4)[:4]
+    content = Content(
         message_id=message_id,
-        time_to_live_ms=_optional_int(time_to_live_ms),
+        time_to_live_ms=_optional_int(time_to_live_ms, _TIMES_TO_LIVE_MS),
         durable=None if durable is None else bool(durable),
-        priority=_optional_int(priority),
+        priority=_optional_int(priority, _PRIORITIES),
+        first_acquirer=None if first_acquirer is None else bool(first_acquirer),
+        delivery_annotations=delivery_annotations,
         annotations=annotations,
         properties=properties,
         application_properties=application_properties,
-        body=b"".join(body),
+        body=b"".join(body) + footer,
         scheduled_ms=scheduled_ms,
     )
+    content.check_limits()
+    return content
 
 
 def parse_batch(envelope: bytes) -> list[Content]:
@@ -192,23 +234,35 @@ def _list_at(message: bytes, at: int) -> list[Value]:
     return value
 
 
-def _optional_int(value: Value) -> int | None:
-    if value is None or isinstance(value, int):
+def _optional_int(value: Value, allowed: range) -> int | None:
+    if value is None or (isinstance(value, int) and value in allowed):
         return value
-    raise AmqpError(f"a whole number was expected, not {value!r}")
+    raise AmqpError(f"a whole number from {allowed[0]} to {allowed[-1]} was expected, not {value!r}")
 
 
 def _sender_annotations(message: bytes, at: int) -> tuple[EncodedPairs, int | None]:
     kept, scheduled_ms = [], None
     for sent_key, value in split_map(message, at):
-        # Some clients send strings instead of symbols.
-        key = _SYMBOL8 + sent_key[1:] if sent_key.startswith(_STRING8) else bytes(sent_key)
+        key = _retyped(sent_key, _SYMBOL_OF_STRING)
         if key in _BROKER_OWNED:
             continue
         if key == _SCHEDULED:
-            scheduled_ms = _optional_int(decode(value, 0)[0])
+            scheduled_ms = _optional_int(decode(value, 0)[0], _TIMES_MS)
         kept.append(key + value)
     return EncodedPairs(len(kept), b"".join(kept)), scheduled_ms
+
+
+def _footer(message: bytes, at: int) -> bytes:
+    pairs = [_retyped(key, _SYMBOL_OF_STRING) + value for key, value in split_map(message, at)]
+    return _FOOTER_HEAD + encoded_map(len(pairs), b"".join(pairs))
+
+
+def _retyped(key: bytes, constructors: Mapping[int, bytes]) -> bytes:
+    """Return a key as a symbol or a string: clients send either, and read only the one of the standard."""
+    constructor = constructors.get(key[0])
+    text = key[2:] if key[0] in _SHORT else key[5:]
+    # A symbol is ASCII; a string that is not stays one.
+    return constructor + key[1:] if constructor and text.isascii() else bytes(key)
 
 
 def _identified(properties: bytes) -> tuple[str, bytes]:

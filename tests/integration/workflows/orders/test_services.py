@@ -31,6 +31,17 @@ async def test_payment_is_made(client: AsgiClient) -> None:
     assert (await client.get(PATH)).json == PAYMENT_ORDER | {"undone_at": None}
 
 
+async def test_payment_is_found_by_its_task(client: AsgiClient) -> None:
+    """Of several births under one id, the last; a fault is set by the id, whatever the birth will be."""
+    assert (await client.put(f"{PATH}.0a1b2c3d", PAYMENT_ORDER)).status == 201
+    assert (await client.put(f"{PATH}.4e5f6a7b", PAYMENT_ORDER | {"amount": "1.00"})).status == 201
+    assert (await client.get(PATH)).json["amount"] == "1.00"
+    assert (await client.get(f"{PATH}.0a1b2c3d")).json["amount"] == "9.80"
+    assert (await client.put(f"{PATH}.nobirth", PAYMENT_ORDER)).status == 422
+    await client.put("/api/services/payments/faults/task-1", {"kind": "fail"})
+    assert (await client.put(f"{PATH}.0a1b2c3d", PAYMENT_ORDER)).status == 503
+
+
 async def test_the_workflows_request_is_accepted(client: AsgiClient) -> None:
     """What the definition requests is what the service accepts."""
     [example] = OrderPayload.model_json_schema()["examples"]

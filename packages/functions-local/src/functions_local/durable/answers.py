@@ -20,8 +20,7 @@ RPC_PREFIX = "/durabletask"
 #: The SDK replaces this text with an instance id.
 _PLACEHOLDER = "INSTANCEID"
 
-_DECISIONS = {EventType.TaskScheduled, EventType.TimerCreated}
-_UNSEEN = {EventType.OrchestratorStarted, EventType.OrchestratorCompleted, EventType.TaskScheduled}
+_UNSEEN = {EventType.OrchestratorStarted, EventType.OrchestratorCompleted}
 _INTERNAL_FIELDS = {
     "EventId",
     "IsPlayed",
@@ -104,13 +103,20 @@ def status_payload(row: InstanceRow, *, show_input: bool) -> dict[str, Any]:
 def history_events(
     bodies: Iterable[dict[str, Any]], *, show_input: bool, show_output: bool
 ) -> list[dict[str, Any]]:
-    """Return history for people: an activity is one event, its completion, with both its times."""
+    """Return history for people: an activity is one event, its completion, with both its times.
+
+    An activity that has not completed yet is the event that scheduled it.
+    """
+    bodies = list(bodies)
+    completed = {body["TaskScheduledId"] for body in bodies if "TaskScheduledId" in body}
     scheduled: dict[int, dict[str, Any]] = {}
     shown = []
     for body in bodies:
         kind = EventType(body["EventType"])
-        if kind in _DECISIONS:
+        if kind is EventType.TaskScheduled:
             scheduled[body["EventId"]] = body
+            if body["EventId"] in completed:
+                continue
         if kind not in _UNSEEN:
             shown.append(_shown(kind, body, scheduled, show_input=show_input, show_output=show_output))
     return shown
@@ -130,6 +136,8 @@ def _shown(
         case EventType.TaskCompleted | EventType.TaskFailed:
             cause = scheduled[body["TaskScheduledId"]]
             seen |= {"ScheduledTime": cause["Timestamp"], "FunctionName": cause["Name"]}
+            if cause["Input"] is not None:
+                seen["Input"] = cause["Input"]
         case EventType.ExecutionStarted:
             seen["FunctionName"] = seen.pop("Name")
         case EventType.ExecutionCompleted:

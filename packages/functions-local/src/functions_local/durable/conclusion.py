@@ -96,7 +96,8 @@ def _carry_out(
     match decision:
         case RunActivity(name, input_text):
             check_size(input_text, f"The input of activity '{name}' ({instance.id})")
-            conclusion.events.append(TaskScheduled(event_id=task, name=name))
+            kept = input_text if dispatcher.stores_inputs else None
+            conclusion.events.append(TaskScheduled(event_id=task, name=name, input=kept))
             conclusion.activities.append(dispatcher.activity(instance, task, name, input_text))
         case SetTimer(moment):
             fire_at = to_text(moment)

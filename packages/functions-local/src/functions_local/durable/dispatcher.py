@@ -31,6 +31,8 @@ class Dispatcher:
         self._database = database
         self._instances = instances
         self._options = options
+        #: Whether history keeps the inputs of activities.
+        self.stores_inputs = options.store_inputs
         self._figures = figures
         self._timers = Timers(self._hand_over, self._is_wanted)
         self._message_numbers = count(self._last_number("inbox") + 1)

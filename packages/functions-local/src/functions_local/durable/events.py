@@ -130,12 +130,12 @@ class ExecutionResumed(_Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskScheduled(_Event):
-    """Decision to run an activity. Its input is kept out of history, as the extension does by default."""
+    """Decision to run an activity. Its input is in history only if host.json says so, as in the extension."""
 
     kind = EventType.TaskScheduled
     name: str
     version: str = ""
-    input: None = None
+    input: str | None = None
     parent_trace_context: None = None
     tags: None = None
 

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import platform
+import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import asdict
+from importlib import metadata
 from typing import Any, assert_never
 
 from aiohttp import web
@@ -26,6 +29,9 @@ from functions_local.messaging.metadata import text_as_delivery
 from functions_local.protos import TypedData
 from functions_local.timers.trigger import timer_input
 
+#: What Core Tools tell of a function's files.
+_OF_FILES = ("script_root_path_href", "script_href", "config_href", "test_data_href", "files", "test_data")
+
 type _Call = tuple[Mapping[str, TypedData], Mapping[str, TypedData]]
 type _Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -37,7 +43,7 @@ class ManualRun(BaseModel):
 
 
 class Admin:
-    """Serves `/admin`; with --enforce-auth each request needs the master key."""
+    """Serves `/admin` as Core Tools do; with --enforce-auth each request but a ping needs the master key."""
 
     def __init__(
         self,
@@ -52,14 +58,21 @@ class Admin:
         self._invocations = invocations
         self._keys = keys
         self._engine_figures = engine_figures
+        self._started = time.monotonic()
+        # Once: it reads files, and tools may ask for the status many times a second.
+        self._version = f"functions-local {metadata.version('functions-local')}"
         self._runs: set[asyncio.Task[Any]] = set()
 
     def routes(self) -> list[web.RouteDef]:
         """Return the endpoints, for the HTTP server."""
         return [
             web.get("/admin/functions", self._guarded(self._list)),
+            web.get("/admin/functions/{name}", self._guarded(self._one)),
+            web.get("/admin/functions/{name}/status", self._guarded(self._errors)),
             web.post("/admin/functions/{name}", self._guarded(self._run)),
             web.get("/admin/host/status", self._guarded(self._status)),
+            web.get("/admin/host/ping", _ping),
+            web.post("/admin/host/ping", _ping),
         ]
 
     def _guarded(self, handler: _Handler) -> _Handler:
@@ -70,24 +83,59 @@ class Admin:
 
         return guarded
 
-    async def _list(self, _request: web.Request) -> web.Response:
-        return web.json_response([self._describe(function) for function in self._functions.values()])
+    async def _list(self, request: web.Request) -> web.Response:
+        return web.json_response([self._described(each, request) for each in self._functions.values()])
 
-    def _describe(self, function: Function) -> dict[str, Any]:
-        described = {"name": function.name, "trigger": type(function.trigger).__name__}
-        path = self._paths.get(function.name)
-        return described if path is None else {**described, "path": path}
+    async def _one(self, request: web.Request) -> web.Response:
+        return web.json_response(self._described(self._named(request), request))
+
+    async def _errors(self, request: web.Request) -> web.Response:
+        """Return the errors of a function: none, for a function with an error prevents the start."""
+        self._named(request)
+        return web.json_response({})
+
+    def _named(self, request: web.Request) -> Function:
+        function = self._functions.get(request.match_info["name"].lower())
+        if function is None:
+            raise web.HTTPNotFound
+        return function
+
+    def _described(self, function: Function, request: web.Request) -> dict[str, Any]:
+        """Return what Core Tools tell of a function; what they read from files that it has not is null."""
+        origin, path = f"{request.scheme}://{request.host}", self._paths.get(function.name)
+        return {
+            "name": function.name,
+            **dict.fromkeys(_OF_FILES),
+            "href": f"{origin}/admin/functions/{function.name}",
+            "invoke_url_template": None if path is None else f"{origin}{path}",
+            "language": "python",
+            "config": {"name": function.name, "language": "python", "bindings": function.bindings},
+            "isDisabled": False,
+            "isDirect": True,
+            "isProxy": False,
+        }
 
     async def _status(self, _request: web.Request) -> web.Response:
-        counters = {name: asdict(counters) for name, counters in self._invocations.counters.items()}
-        figures = {"state": "Running", "running": self._invocations.running}
-        return web.json_response({**figures, "functions": counters, "durable": dict(self._engine_figures())})
+        """Return what Core Tools tell of the host, and the figures of this one."""
+        name, counted = platform.node(), self._invocations.counters.items()
+        return web.json_response(
+            {
+                "id": name.lower(),
+                "state": "Running",
+                "version": "4",
+                "versionDetails": self._version,
+                "instanceId": None,
+                "computerName": name,
+                "processUptime": round((time.monotonic() - self._started) * 1000),
+                "running": self._invocations.running,
+                "functions": {each: asdict(counters) for each, counters in counted},
+                "durable": dict(self._engine_figures()),
+            }
+        )
 
     async def _run(self, request: web.Request) -> web.Response:
         """Run a function once, without waiting for it: 202."""
-        function = self._functions.get(request.match_info["name"].lower())
-        if function is None:
-            return web.Response(status=404)
+        function = self._named(request)
         try:
             wanted = ManualRun.model_validate_json(await request.read() or b"{}")
         except ValidationError:
@@ -100,6 +148,10 @@ class Admin:
         self._runs.add(run)
         run.add_done_callback(self._runs.discard)
         return web.Response(status=202)
+
+
+async def _ping(_request: web.Request) -> web.Response:
+    return web.Response()
 
 
 def _manual_call(function: Function, text: str) -> _Call | None:

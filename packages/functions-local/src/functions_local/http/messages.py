@@ -35,7 +35,7 @@ def to_worker(request: web.BaseRequest, body: bytes, values: Mapping[str, str]) 
 
 def to_client(method: str, value: TypedData | None) -> web.Response:
     """Make the response from what a function returned: a response, a text, or nothing (204)."""
-    if value is None or value.kind is None:
+    if value is None:
         return web.Response(status=204)
     if value.kind == "http":
         return _response(method, value.value)

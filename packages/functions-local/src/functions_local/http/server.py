@@ -10,9 +10,11 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from aiohttp import web
+from aiohttp.typedefs import Handler
 
 from functions_local.app import AuthLevel
 from functions_local.configuration import StartError
+from functions_local.http.headers import ResponseHeaders
 from functions_local.http.messages import to_client, to_worker
 from functions_local.http.routes import RouteTable
 from functions_local.invocations import Invocations
@@ -22,6 +24,9 @@ LOOPBACK = "127.0.0.1"
 
 #: Azure's limit for a request: 100 MB.
 _MAX_BODY = 100 * 1024 * 1024
+
+#: What `/` says, unless a function has that path.
+_HOME = "Your function app is running."
 
 
 class Keys:
@@ -62,7 +67,8 @@ class HttpFunctions:
     async def handle(self, request: web.Request) -> web.Response:
         """Run the function and return its response: 404 without one, 401 without its key, 500 if it raises.
 
-        Headers that are not UTF-8 are 400, as with the Azure Functions host's server (Kestrel).
+        `/` without a function is 200, for tools that look whether the host runs. Headers that are not UTF-8
+        are 400, as with the Azure Functions host's server (Kestrel).
         """
         if self._stopping:
             return web.Response(status=503, headers={"Connection": "close"})
@@ -70,29 +76,32 @@ class HttpFunctions:
             return web.Response(status=400)
         match = self._routes.find(request.method, request.rel_url.raw_path)
         if match is None:
-            return web.Response(status=404)
+            return web.Response(status=404) if request.path != "/" else web.Response(text=_HOME)
         trigger = match.route.trigger
         if not self._keys.allow(request, trigger.auth):
             return web.Response(status=401)
         body = await request.read() if request.body_exists else b""
+        function = match.route.function
         outcome = await self._invocations.run(
-            match.route.function, {trigger.parameter: to_worker(request, body, match.values)}
+            function, {trigger.parameter: to_worker(request, body, match.values)}
         )
         if isinstance(outcome, FunctionFailed):
             return web.Response(status=500)
-        return to_client(request.method, outcome.value)
+        return to_client(request.method, outcome.given(function.response) if function.response else None)
 
 
 class HttpServer:
     """Listens on the loopback interface only."""
 
-    def __init__(self, port: int) -> None:
+    def __init__(self, port: int, headers: ResponseHeaders) -> None:
         """Reserve the port (0: any free one); connections are refused until `serve`.
 
         Raises StartError when another process has it.
         """
         self._socket = _bind(port)
-        self._app = web.Application(client_max_size=_MAX_BODY)
+        self._headers = headers
+        self._app = web.Application(client_max_size=_MAX_BODY, middlewares=[self._checked])
+        headers.serve(self._app)
         self._runner = web.AppRunner(self._app, access_log=None, handle_signals=False, shutdown_timeout=0.1)
         self.address: str = f"{LOOPBACK}:{self._socket.getsockname()[1]}"
         self.url = f"http://{self.address}"
@@ -103,6 +112,18 @@ class HttpServer:
         self._app.router.add_route("*", "/{path:(?s:.*)}", functions.handle)  # line breaks, too
         await self._runner.setup()
         await web.SockSite(self._runner, self._socket, backlog=1024).start()
+
+    @web.middleware
+    async def _checked(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        """Answer what concerns no endpoint: a browser's question, and a body that its headers contradict."""
+        if self._headers.is_preflight(request):
+            return web.Response(status=204)
+        try:
+            return await handler(request)
+        except web.RequestPayloadError:
+            response = web.Response(status=400)
+            response.force_close()  # the rest of the body can't be told from the next request
+            return response
 
     async def close(self) -> None:
         """Close the listener and every connection."""

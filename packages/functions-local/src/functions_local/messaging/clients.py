@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import ssl
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -80,11 +81,28 @@ class _Sender:
 
     async def send(self, data: TypedData) -> None:
         async with self._in_use:
-            await self.link.send_messages(ServiceBusMessage(data.value))
+            await self.link.send_messages(_messages(data))
+
+
+def _messages(data: TypedData) -> list[ServiceBusMessage]:
+    """Make the messages of one value: the text of a JSON array is a message for each element, as in Azure."""
+    body = data.value if isinstance(data.value, bytes) else str(data.value)
+    elements = _elements(body) if isinstance(body, str) else None
+    return [ServiceBusMessage(each) for each in ([body] if elements is None else elements)]
+
+
+def _elements(text: str) -> list[str] | None:
+    try:
+        found = json.loads(text) if text.lstrip().startswith("[") else None
+    except ValueError:
+        return None
+    if not isinstance(found, list):
+        return None
+    return [each if isinstance(each, str) else json.dumps(each) for each in found]
 
 
 class Outputs:
-    """Sends what functions set on output bindings, one message for each binding.
+    """Sends what functions set on output bindings, all messages of a binding together.
 
     Keeps one sender for each queue, because opening one takes half a second.
     """

@@ -18,7 +18,7 @@ from azure.servicebus import ServiceBusReceivedMessage
 from azure.servicebus.aio import AutoLockRenewer, ServiceBusClient
 
 from functions_local.app import Function, ServiceBusTrigger
-from functions_local.configuration import ServiceBusOptions
+from functions_local.host_json import ServiceBusOptions
 from functions_local.invocations import Invocations
 from functions_local.messaging.link import ReceiverLink
 from functions_local.messaging.metadata import many_delivery, one_delivery
@@ -172,17 +172,17 @@ class ServiceBusListener:
         return isinstance(outcome, Succeeded)
 
     def _renew_later(self, work: _Work) -> asyncio.TimerHandle | None:
-        """Renew a lock only after part of its duration: most messages are finished by then."""
-        renewer, first = self._renewer, work.messages[0]
-        if renewer is None or first.locked_until_utc is None:
+        """Renew a single message's lock, after part of its duration: most are finished by then."""
+        renewer, message = self._renewer, work.messages[0]
+        if renewer is None or message.locked_until_utc is None or self._trigger.many:  # as in Azure
             return None
 
         def register() -> None:
             # After a lost connection the renewer is closed and the locks are gone.
-            for message in work.messages if work.link is self._link else ():
+            if work.link is self._link:
                 renewer.register(work.link.receiver, message)
 
-        return asyncio.get_running_loop().call_later(_lock_seconds(first) * _RENEW_AFTER, register)
+        return asyncio.get_running_loop().call_later(_lock_seconds(message) * _RENEW_AFTER, register)
 
     async def _settle_finished(self) -> None:
         while self._finished:

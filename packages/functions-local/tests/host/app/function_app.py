@@ -214,7 +214,7 @@ async def on_one(message: func.ServiceBusMessage, answer: func.Out[str]) -> None
     arg_name="messages", queue_name="%MANY_QUEUE%", connection="Bus", cardinality=func.Cardinality.MANY
 )
 async def on_many(messages: typing.List[func.ServiceBusMessage]) -> None:  # noqa: UP006 - the worker accepts only this
-    """Take a batch."""
+    """Take a batch; the body of its first message says what to do."""
     trace(
         "many",
         bodies=[message.get_body().decode() for message in messages],
@@ -222,6 +222,9 @@ async def on_many(messages: typing.List[func.ServiceBusMessage]) -> None:  # noq
         properties=[message.application_properties for message in messages],
         deliveries=[message.delivery_count for message in messages],
     )
+    first = messages[0].get_body().decode()
+    if first.startswith("sleep") and messages[0].delivery_count == 1:
+        await asyncio.sleep(float(first.split()[1]))
 
 
 @app.service_bus_queue_trigger(arg_name="message", queue_name="one/$DeadLetterQueue", connection="Bus")

@@ -83,7 +83,7 @@ class AdminEndpoint:
                 return self._service.detach_links(None if name is None else self._key(name))
             case ExpireLocks(queue=name):
                 queue = self._service.namespace.existing(name)
-                return queue.expire_locks() + queue.dead_letters.expire_locks()
+                return queue.locks.expire_all() + queue.dead_letters.locks.expire_all()
             case CountedFault() | DelayFault():
                 self._faults.activate(fault.active(self._key(fault.queue)))
                 return 0

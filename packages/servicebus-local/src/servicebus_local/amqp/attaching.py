@@ -2,42 +2,40 @@
 
 from __future__ import annotations
 
-from urllib.parse import urlsplit
-
 from servicebus_local.amqp.links import AnswerLink, Link, LinkChannel
 from servicebus_local.amqp.performatives import Attach
 from servicebus_local.amqp.queue_links import QueueReceiverLink, QueueSenderLink
-from servicebus_local.amqp.request_links import CbsRequestLink, ManagementRequestLink
+from servicebus_local.amqp.request_links import (
+    MANAGEMENT_SUFFIX,
+    CbsRequestLink,
+    ManagementRequestLink,
+    node_address,
+)
 from servicebus_local.broker.namespace import Namespace
-from servicebus_local.errors import NotAllowedError
+from servicebus_local.errors import NotAllowedError, NotSupportedError
 
 _CBS_ADDRESS = "$cbs"
-_MANAGEMENT_SUFFIX = "/$management"
 
 
 def make_link(channel: LinkChannel, namespace: Namespace, attach: Attach) -> Link:
     """Return the link that a client asked for. Raises OperationError."""
     terminus = attach.source if attach.client_receives else attach.target
-    address = _node_address(terminus.address)
+    address = node_address(terminus.address)
     link = _link(channel, namespace, attach, address)
     link.address = address
     return link
 
 
-def _node_address(address: str | None) -> str:
-    """Return 'orders/$management' for 'amqps://host:port/Orders/$management'; case does not matter."""
-    if address is None:
-        return ""
-    path = urlsplit(address).path if "://" in address else address
-    return path.strip("/").lower()
-
-
 def _link(channel: LinkChannel, namespace: Namespace, attach: Attach, address: str) -> Link:
     if address == _CBS_ADDRESS:
         # Never refuse this one: the client would wait forever.
-        return AnswerLink(channel, attach) if attach.client_receives else CbsRequestLink(channel, attach)
-    queue, entity = namespace.entity(address.removesuffix(_MANAGEMENT_SUFFIX))
-    if address.endswith(_MANAGEMENT_SUFFIX):
+        if attach.client_receives:
+            return AnswerLink(channel, attach)
+        return CbsRequestLink(channel, attach, namespace)
+    if attach.target.is_coordinator:
+        raise NotSupportedError("The local broker has no transactions.")
+    queue, entity = namespace.entity(address.removesuffix(MANAGEMENT_SUFFIX))
+    if address.endswith(MANAGEMENT_SUFFIX):
         if attach.client_receives:
             return AnswerLink(channel, attach)
         return ManagementRequestLink(channel, attach, queue, entity)

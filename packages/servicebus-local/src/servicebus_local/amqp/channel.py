@@ -5,8 +5,11 @@ It is called a channel here because "session" means something else in Service Bu
 
 from __future__ import annotations
 
+import asyncio
 from collections import deque
 from collections.abc import Callable
+from functools import partial
+from time import monotonic
 from typing import Protocol
 
 from servicebus_local.amqp import replies
@@ -29,6 +32,12 @@ class ChannelConnection(Protocol):
 
     #: Largest frame that the client accepts, in bytes.
     max_frame_bytes: int
+    #: The socket's buffer is not full.
+    has_room: bool
+    #: The client takes an answer to a settlement only as settled.
+    expects_settled: bool
+    #: A link was attached at some time.
+    had_link: bool
 
     def send(self, channel: int, body: bytes) -> None:
         """Send a frame on the channel with this number."""
@@ -50,7 +59,8 @@ class Channel:
         self._next_outgoing_id = replies.FIRST_DELIVERY_ID
         #: Frames that the client accepts before its next flow.
         self._remote_window = begin.number(2)
-        self._held_back: deque[bytes] = deque()
+        #: Frames that wait for the window, each with what it takes of the window.
+        self._held_back: deque[tuple[bytes, int]] = deque()
         self.handlers: dict[object, Handler] = {
             Performative.ATTACH: self._on_attach,
             Performative.FLOW: self._on_flow,
@@ -63,6 +73,16 @@ class Channel:
     def links(self) -> list[Link]:
         """The attached links."""
         return list(self._links.values())
+
+    @property
+    def has_room(self) -> bool:
+        """Return whether the client takes what is sent: its window is open, the socket's buffer not full."""
+        return self._connection.has_room and not self._held_back
+
+    @property
+    def expects_settled(self) -> bool:
+        """Return whether the client takes an answer to a settlement only as settled."""
+        return self._connection.expects_settled
 
     def close(self) -> None:
         """End the session with all its links."""
@@ -80,10 +100,23 @@ class Channel:
     def remove(self, link: Link) -> None:
         """Close a link without a frame."""
         self._links.pop(link.handle, None)
+        # A verdict that comes later changes nothing; the locks outlive the link.
+        self._unsettled = {number: owner for number, owner in self._unsettled.items() if owner is not link}
         link.close()
+
+    def resume(self) -> None:
+        """Deliver what had no room."""
+        for link in self.links:
+            if isinstance(link, OutgoingLink) and link.credit > 0:
+                link.on_credit()
+
+    def call_later(self, seconds: float, callback: Callable[[], object]) -> None:
+        """Call something later."""
+        asyncio.get_running_loop().call_later(seconds, callback)
 
     def transfer(self, link: OutgoingLink, tag: bytes, payload: bytes, *, settled: bool) -> int:
         """Send a message, in several frames if it is large, and return its delivery id."""
+        link.used_at = monotonic()
         delivery_id: int = self._next_delivery_id
         self._next_delivery_id += 1
         if not settled:
@@ -93,7 +126,7 @@ class Channel:
         for start in range(0, len(payload), part):
             more = start + part < len(payload)
             head = replies.transfer_head(link.handle, sent_id, tag, settled=settled, more=more)
-            self._send_in_window(head + payload[start : start + part])
+            self._send_in_order(head + payload[start : start + part], window=1)
             sent_id = None
         return delivery_id
 
@@ -102,24 +135,35 @@ class Channel:
         session = replies.session_flow(self._next_incoming_id, self._next_outgoing_id)
         self.send(replies.link_flow(session, link.handle, link.delivery_count, credit, drain=drain))
 
-    def disposition(self, delivery_id: int, state: Encoded, *, from_receiver: bool) -> None:
+    def disposition(
+        self, delivery_id: int, state: Encoded, *, from_receiver: bool, settled: bool = True
+    ) -> None:
         """Send the outcome of a delivery."""
-        self.send(replies.disposition(delivery_id, state, from_receiver=from_receiver))
+        self.send(replies.disposition(delivery_id, state, from_receiver=from_receiver, settled=settled))
 
     def detach(self, link: Link, condition: str, text: str) -> None:
         """Close a link with an error."""
-        self.remove(link)
-        self.send(replies.detach_link(link.handle, replies.error(condition, text)))
+        self._end(link, replies.error(condition, text))
 
-    def _send_in_window(self, body: bytes) -> None:
-        self._held_back.append(body)
+    def _end(self, link: Link, error: Encoded | None = None) -> None:
+        if not link.ending:
+            link.end(partial(self._send_detach, link, error))
+
+    def _send_detach(self, link: Link, error: Encoded | None) -> None:
+        if self._links.get(link.handle) is link:
+            self.remove(link)
+            self._send_in_order(replies.detach_link(link.handle, error), window=0)
+
+    def _send_in_order(self, body: bytes, window: int) -> None:
+        self._held_back.append((body, window))
         self._send_held_back()
 
     def _send_held_back(self) -> None:
-        while self._held_back and self._remote_window > 0:
-            self._remote_window -= 1
-            self._next_outgoing_id += 1
-            self.send(self._held_back.popleft())
+        while self._held_back and self._held_back[0][1] <= self._remote_window:
+            body, window = self._held_back.popleft()
+            self._remote_window -= window
+            self._next_outgoing_id += window
+            self.send(body)
 
     # Receiving
 
@@ -132,7 +176,11 @@ class Channel:
             self.send(replies.refuse_link(attach))
             self.send(replies.detach_link(attach.handle, replies.error(error.condition, str(error))))
             return
+        known = self._links.get(link.handle)
+        if known is not None:
+            self.remove(known)
         self._links[link.handle] = link
+        self._connection.had_link = True
         self.send(replies.attach_link(attach))
         if isinstance(link, IncomingLink):
             link.grant_credit()
@@ -140,15 +188,18 @@ class Channel:
     def _on_detach(self, fields: Fields, _body: bytes, _at: int, _end: int) -> None:
         link = self._links.get(fields.number(0))
         if link is not None:
-            self.remove(link)
-            self.send(replies.detach_link(link.handle))
+            self._end(link)
 
     def _on_flow(self, fields: Fields, _body: bytes, _at: int, _end: int) -> None:
         flow = Flow.read(fields)
         known = replies.FIRST_DELIVERY_ID if flow.next_incoming_id is None else flow.next_incoming_id
         self._remote_window = known + flow.incoming_window - self._next_outgoing_id
-        self._send_held_back()
+        if self._held_back:
+            self._send_held_back()
+            self.resume()
         link = self._links.get(flow.handle) if flow.handle is not None else None
+        if link is not None:
+            link.used_at = monotonic()
         if isinstance(link, OutgoingLink):
             link.on_flow(flow)
 
@@ -157,14 +208,21 @@ class Channel:
         transfer = Transfer.read(fields)
         link = self._links.get(transfer.handle)
         if isinstance(link, IncomingLink):
+            link.used_at = monotonic()
             link.on_transfer(transfer, body[end:])
 
-    def _on_disposition(self, fields: Fields, _body: bytes, _at: int, _end: int) -> None:
-        disposition = Disposition.read(fields)
+    def _on_disposition(self, fields: Fields, body: bytes, at: int, _end: int) -> None:
+        disposition = Disposition.read(fields, body, at)
         if not disposition.from_receiver:
             return
-        first = max(disposition.first, replies.FIRST_DELIVERY_ID)
-        for delivery_id in range(first, min(disposition.last, self._next_delivery_id) + 1):
-            link = self._unsettled.get(delivery_id)
-            if link is not None and link.on_outcome(delivery_id, disposition):
+        for delivery_id in self._concerned(disposition):
+            link = self._unsettled[delivery_id]
+            link.used_at = monotonic()
+            if link.on_outcome(delivery_id, disposition):
                 del self._unsettled[delivery_id]
+
+    def _concerned(self, disposition: Disposition) -> list[int]:
+        span = range(disposition.first, disposition.last + 1)
+        if len(span) < len(self._unsettled):
+            return [delivery_id for delivery_id in span if delivery_id in self._unsettled]
+        return [delivery_id for delivery_id in self._unsettled if delivery_id in span]

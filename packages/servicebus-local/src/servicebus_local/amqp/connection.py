@@ -16,6 +16,7 @@ from servicebus_local.amqp.frames import (
     ProtocolHeader,
     frame,
 )
+from servicebus_local.amqp.idleness import IdleWatch
 from servicebus_local.amqp.performatives import Fields, Performative
 from servicebus_local.broker.namespace import Namespace
 from servicebus_local.codec.decoding import decode
@@ -25,6 +26,13 @@ _log = logging.getLogger(__name__)
 
 _CONTAINER_ID = "local-servicebus"
 _MIN_MAX_FRAME_BYTES = 512
+#: First bytes of a client that speaks something else.
+_TLS_HANDSHAKE = b"\x16\x03"
+_HTTP_REQUESTS = (b"GET ", b"PUT ", b"POST ", b"DELETE ")
+#: How the clients for Python and JavaScript name themselves: they wait a minute for a settled answer. The
+#: others take an unsettled refusal, and can then send another outcome (Java's takes no other).
+_EXPECT_SETTLED = ("azsdk-python", "MSJSClient")
+_PROPERTIES_FIELD = 9
 #: Keep-alives are sent twice in the client's idle time-out (AMQP 1.0 §2.4.5); it is in milliseconds.
 _KEEP_ALIVES_PER_MILLISECOND = 2 * 1000
 
@@ -42,9 +50,17 @@ class ClientConnection(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._outgoing: list[bytes] = []
         self._flush_scheduled = False
+        self._greeted = False
         self._keep_alive: asyncio.TimerHandle | None = None
+        self._idle_watch = IdleWatch(self)
         #: Largest frame that the client accepts, in bytes.
         self.max_frame_bytes = _MIN_MAX_FRAME_BYTES
+        #: The socket's buffer is not full.
+        self.has_room = True
+        #: The client takes an answer to a settlement only as settled.
+        self.expects_settled = False
+        #: A link was attached at some time.
+        self.had_link = False
 
     @property
     def channels(self) -> list[Channel]:
@@ -61,14 +77,34 @@ class ClientConnection(asyncio.Protocol):
         """End all sessions; the locks of their receivers stay until they expire."""
         self._transport = None
         self._connections.discard(self)
+        self._idle_watch.stop()
         if self._keep_alive is not None:
             self._keep_alive.cancel()
-        for channel in self._channels.values():
-            channel.close()
-        self._channels.clear()
+        self._close_channels()
+
+    def pause_writing(self) -> None:
+        """Deliver and answer nothing more until the client has read: it gets no more than the buffer."""
+        self.has_room = False
+        if self._transport is not None:
+            self._transport.pause_reading()
+
+    def resume_writing(self) -> None:
+        """Go on where the full buffer stopped it."""
+        self.has_room = True
+        if self._transport is not None:
+            self._transport.resume_reading()
+        for channel in self.channels:
+            channel.resume()
 
     def data_received(self, data: bytes) -> None:
         """Process all complete frames. A client that violates the protocol is disconnected."""
+        if data.startswith(_TLS_HANDSHAKE) and not self._greeted:
+            self._refuse("TLS: add UseDevelopmentEmulator=true to its connection string")
+            return
+        if data.startswith(_HTTP_REQUESTS) and not self._greeted:
+            self._refuse("HTTP or WebSockets: the local broker has neither; use AMQP over TCP")
+            return
+        self._greeted = True
         try:
             for received in self._reader.feed(data):
                 if isinstance(received, ProtocolHeader):
@@ -78,6 +114,10 @@ class ClientConnection(asyncio.Protocol):
         except AmqpError as error:
             _log.warning("a client violated the protocol and is disconnected: %s", error)
             self.shut_down("amqp:framing-error", str(error))
+
+    def _refuse(self, spoken: str) -> None:
+        _log.warning("a client is disconnected: the client speaks %s", spoken)
+        self.drop()
 
     def send(self, channel: int, body: bytes) -> None:
         """Send a frame. All frames of one iteration of the event loop go out in one write."""
@@ -105,7 +145,13 @@ class ClientConnection(asyncio.Protocol):
         if self._transport is not None and outgoing:
             self._transport.write(b"".join(outgoing))
 
+    def _close_channels(self) -> None:
+        for channel in self._channels.values():
+            channel.close()
+        self._channels.clear()
+
     def _close(self) -> None:
+        self._close_channels()
         self._flush()
         if self._transport is not None:
             self._transport.close()
@@ -138,12 +184,11 @@ class ClientConnection(asyncio.Protocol):
             case Performative.OPEN:
                 self._on_open(fields)
             case Performative.BEGIN:
+                self._end_channel(number)
                 self._channels[number] = Channel(self, number, self._namespace, fields)
                 self.send(number, replies.begin_session(number))
             case Performative.END:
-                channel = self._channels.pop(number, None)
-                if channel is not None:
-                    channel.close()
+                self._end_channel(number)
                 self.send(number, replies.end_session())
             case Performative.CLOSE:
                 self.send(0, replies.close_connection())
@@ -152,10 +197,16 @@ class ClientConnection(asyncio.Protocol):
                 # The client sends detach frames after its end: a frame without a session is not an error.
                 _log.debug("a frame 0x%s on channel %d has no session", code, number)
 
+    def _end_channel(self, number: int) -> None:
+        channel = self._channels.pop(number, None)
+        if channel is not None:
+            channel.close()
+
     def _on_open(self, fields: Fields) -> None:
         wanted = fields.number(2, MAX_FRAME_BYTES)
         self.max_frame_bytes = max(_MIN_MAX_FRAME_BYTES, min(wanted, MAX_FRAME_BYTES))
         self.send(0, replies.open_connection(_CONTAINER_ID))
+        self.expects_settled = _product(fields).startswith(_EXPECT_SETTLED)
         idle_ms = fields.number(4, 0)
         if idle_ms:
             self._keep_alive_every(idle_ms / _KEEP_ALIVES_PER_MILLISECOND)
@@ -163,3 +214,10 @@ class ClientConnection(asyncio.Protocol):
     def _keep_alive_every(self, seconds: float) -> None:
         self._write(EMPTY_FRAME)
         self._keep_alive = self._loop.call_later(seconds, self._keep_alive_every, seconds)
+
+
+def _product(opening: Fields) -> str:
+    """Return what a client calls itself."""
+    properties = opening.value(_PROPERTIES_FIELD)
+    product = properties.get("product") if isinstance(properties, dict) else None
+    return product if isinstance(product, str) else ""

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import uuid
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from time import monotonic
 from typing import Protocol
 
 from servicebus_local.amqp import replies
@@ -32,7 +33,20 @@ class LinkChannel(Protocol):
     def flow(self, link: Link, credit: int, *, drain: bool = False) -> None:
         """Send a link's credit."""
 
-    def disposition(self, delivery_id: int, state: Encoded, *, from_receiver: bool) -> None:
+    @property
+    def has_room(self) -> bool:
+        """Return whether the client takes what is sent: its window is open, the socket's buffer not full."""
+
+    @property
+    def expects_settled(self) -> bool:
+        """Return whether the client takes an answer to a settlement only as settled."""
+
+    def call_later(self, seconds: float, callback: Callable[[], object]) -> None:
+        """Call something later."""
+
+    def disposition(
+        self, delivery_id: int, state: Encoded, *, from_receiver: bool, settled: bool = True
+    ) -> None:
         """Send the outcome of a delivery."""
 
     def detach(self, link: Link, condition: str, text: str) -> None:
@@ -42,6 +56,9 @@ class LinkChannel(Protocol):
 class Link:
     """One direction between a client and a node."""
 
+    #: Whether it is detached when nothing comes or goes on it for long.
+    ends_when_unused = False
+
     def __init__(self, channel: LinkChannel, attach: Attach, queue: Queue | None = None) -> None:
         self.channel = channel
         self.handle = attach.handle
@@ -49,10 +66,22 @@ class Link:
         self.queue = queue
         if queue is not None:
             queue.attached()
+        #: The client has asked for its end: it takes no new messages.
+        self.ending = False
         self.closed = False
+        #: When a frame last came or went on it (monotonic seconds).
+        self.used_at = monotonic()
         self.delivery_count = 0
         #: Address of the node, lower-case.
         self.address = ""
+
+    def end(self, detach: Callable[[], object]) -> None:
+        """Detach when everything that was done on the link is committed and answered."""
+        self.ending = True
+        if self.queue is None:
+            detach()
+        else:
+            self.queue.after_commit(detach)
 
     def close(self) -> None:
         """Release the queue; nothing is sent on the link any more."""
@@ -168,7 +197,7 @@ class OutgoingLink(Link):
         if flow.drain or flow.echo:
             self.answer_flow(flow.drain)
 
-    def use_credit(self) -> None:
+    def use_credit(self, size: int = 0) -> None:  # noqa: ARG002 - for links that count bytes too
         """Count a message that is about to be sent."""
         self.credit -= 1
         self.delivery_count += 1

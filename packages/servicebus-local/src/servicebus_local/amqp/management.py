@@ -6,18 +6,22 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import cast
+from uuid import UUID
 
 from servicebus_local.amqp.requests import Request
 from servicebus_local.amqp.wire_message import wire_message
 from servicebus_local.broker.entity import Entity
-from servicebus_local.broker.message import Settlement
+from servicebus_local.broker.message import Settlement, Verdict
+from servicebus_local.codec.decoding import decode, split_map
 from servicebus_local.codec.encoding import long_array, timestamp_array
 from servicebus_local.codec.values import Encodable, Scalar, Value
-from servicebus_local.content import parse_content
+from servicebus_local.content import parse_content, property_pairs
 from servicebus_local.errors import ArgumentError, NotSupportedError
 
 _VENDOR = "com.microsoft:"
 _RECEIVE_AND_DELETE = 0
+#: A peek is answered with fewer messages than asked for when they are larger together.
+_MAX_PEEK_BYTES = 1 << 20
 #: `defered` is spelt as the service spells it.
 _SETTLEMENTS = {
     "completed": Settlement.COMPLETE,
@@ -42,14 +46,15 @@ def perform(entity: Entity, request: Request) -> Answer:
     handler = _OPERATIONS.get(operation) if isinstance(operation, str) else None
     if handler is None:
         raise NotSupportedError(f"The operation {operation!r} is not supported by the local broker.")
-    return handler(entity, _Arguments(request.body))
+    return handler(entity, _Arguments(request))
 
 
 class _Arguments:
     """Typed reading of a request's map. Each method raises ArgumentError."""
 
-    def __init__(self, body: Value) -> None:
-        self._values: dict[Scalar, Value] = body if isinstance(body, dict) else {}
+    def __init__(self, request: Request) -> None:
+        self._values: dict[Scalar, Value] = request.body if isinstance(request.body, dict) else {}
+        self._encoded = request.encoded_body
 
     def number(self, name: str) -> int:
         value = self._values.get(name)
@@ -68,10 +73,21 @@ class _Arguments:
         return value
 
     def numbers(self, name: str) -> list[int]:
+        """One that stands twice counts once."""
         items = self.items(name)
         if not all(isinstance(item, int) for item in items):
             raise ArgumentError(f"The argument '{name}' must be a list of whole numbers.")
-        return cast("list[int]", items)
+        return list(dict.fromkeys(cast("list[int]", items)))
+
+    def tokens(self, name: str) -> list[UUID]:
+        """One that stands twice counts once."""
+        return list(dict.fromkeys(item for item in self.items(name) if isinstance(item, UUID)))
+
+    def properties(self, name: str) -> dict[bytes, bytes]:
+        if not self._values.get(name):
+            return {}
+        encoded = {decode(key, 0)[0]: value for key, value in split_map(self._encoded, 0)}
+        return property_pairs(encoded[name])
 
 
 def _done(body: Encodable = None) -> Answer:
@@ -79,15 +95,22 @@ def _done(body: Encodable = None) -> Answer:
 
 
 def _renew_lock(entity: Entity, arguments: _Arguments) -> Answer:
-    locks = [entity.held_lock(token) for token in arguments.items("lock-tokens")]
-    return _done({"expirations": timestamp_array([entity.renew(lock) for lock in locks])})
+    locks = [entity.locks.held(token) for token in arguments.items("lock-tokens")]
+    return _done({"expirations": timestamp_array([entity.locks.renew(lock) for lock in locks])})
 
 
 def _peek_message(entity: Entity, arguments: _Arguments) -> Answer:
-    found = entity.peek(arguments.number("from-sequence-number"), arguments.number("message-count"))
+    found: list[Encodable] = []
+    size = 0
+    for message in entity.peek(arguments.number("from-sequence-number"), arguments.number("message-count")):
+        encoded = wire_message(message)
+        size += len(encoded)
+        if found and size > _MAX_PEEK_BYTES:
+            break
+        found.append({"message": encoded})
     if not found:
         return Answer(HTTPStatus.NO_CONTENT, "No Content")
-    return _done({"messages": [{"message": wire_message(message)} for message in found]})
+    return _done({"messages": found})
 
 
 def _schedule_message(entity: Entity, arguments: _Arguments) -> Answer:
@@ -109,8 +132,8 @@ def _receive_by_sequence_number(entity: Entity, arguments: _Arguments) -> Answer
             received.append({"message": wire_message(message)})
             entity.remove(message)
         else:
-            lock = entity.lock(message)
-            received.append({"lock-token": lock.token, "message": wire_message(message, lock.until_ms)})
+            lock = entity.locks.lock(message)
+            received.append({"lock-token": lock.token, "message": wire_message(message, lock)})
     return _done({"messages": received})
 
 
@@ -118,11 +141,14 @@ def _update_disposition(entity: Entity, arguments: _Arguments) -> Answer:
     settlement = _SETTLEMENTS.get(arguments.text("disposition-status") or "")
     if settlement is None:
         raise ArgumentError("The argument 'disposition-status' is not known.")
-    locks = [entity.held_lock(token) for token in arguments.items("lock-tokens")]
-    for lock in locks:
-        entity.settle(
-            lock, settlement, arguments.text("deadletter-reason"), arguments.text("deadletter-description")
-        )
+    verdict = Verdict(
+        settlement,
+        arguments.text("deadletter-reason"),
+        arguments.text("deadletter-description"),
+        arguments.properties("properties-to-modify"),
+    )
+    for lock in [entity.locks.held(token) for token in arguments.tokens("lock-tokens")]:
+        entity.settle(lock, verdict)
     return _done()
 
 

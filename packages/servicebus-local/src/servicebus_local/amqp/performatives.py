@@ -5,10 +5,10 @@ Only the fields that the broker uses are read. Absent fields at the end read as 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum
 
-from servicebus_local.codec.decoding import split_list
+from servicebus_local.codec.decoding import skip, split_list
 from servicebus_local.codec.encoding import NULL
 from servicebus_local.codec.values import AmqpError, Described, Encoded, Value
 
@@ -17,6 +17,7 @@ SESSION_FILTER = "com.microsoft:session-filter"
 SENDER_SETTLES = 1
 _MIXED = 2
 _FILTER_FIELD = 7
+_COORDINATOR = 0x30
 
 
 class Performative(IntEnum):
@@ -101,12 +102,19 @@ class Fields:
         raise AmqpError(f"field {index} must be a described type, not {value!r}")
 
 
+def described_list(encoded: bytes) -> list[Encoded]:
+    """Return the encoded items of a list with a descriptor. Raises AmqpError."""
+    return split_list(encoded, skip(encoded, 1))
+
+
 @dataclass(frozen=True, slots=True)
 class Terminus:
     """Source or target of a link."""
 
     address: str | None
     wants_session: bool
+    #: It coordinates transactions (AMQP 1.0 §4.5.1): it has no address.
+    is_coordinator: bool
 
     @classmethod
     def read(cls, described: Described | None) -> Terminus:
@@ -114,7 +122,8 @@ class Terminus:
         fields = Fields(described.fields() if described else [])
         address, filters = fields.value(0), fields.value(_FILTER_FIELD)
         wants_session = isinstance(filters, dict) and SESSION_FILTER in filters
-        return cls(address if isinstance(address, str) else None, wants_session)
+        is_coordinator = described is not None and described.descriptor == _COORDINATOR
+        return cls(address if isinstance(address, str) else None, wants_session, is_coordinator)
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,9 +218,12 @@ class Disposition:
     last: int
     settled: bool
     state: Described | None
+    #: The frame's body, and where its list of fields starts.
+    body: bytes = field(repr=False)
+    at: int
 
     @classmethod
-    def read(cls, fields: Fields) -> Disposition:
+    def read(cls, fields: Fields, body: bytes, at: int) -> Disposition:
         """Read a disposition; without a last id it concerns one delivery."""
         first = fields.number(1)
         return cls(
@@ -220,4 +232,10 @@ class Disposition:
             last=fields.number(2, first),
             settled=bool(fields.value(3)),
             state=fields.described(4),
+            body=body,
+            at=at,
         )
+
+    def encoded_state(self) -> list[Encoded]:
+        """Return the encoded fields of the state, which is there."""
+        return described_list(split_list(self.body, self.at)[4])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import uuid
+from time import monotonic
 
 from servicebus_local.amqp import replies
 from servicebus_local.amqp.links import IncomingLink, IncomingMessage, LinkChannel, OutgoingLink
@@ -18,10 +18,19 @@ from servicebus_local.errors import LockLostError, OperationError
 
 #: Message format of a Service Bus batch: each data section holds one encoded message.
 _BATCH_FORMAT = 0x80013700
+#: The tag of a message that is deleted: there is no lock.
+_NO_TAG = b""
+#: Java's client loses messages when thousands come at once, whatever it asked for: a link gets so many, then
+#: no more than that in each pause. A large one counts as several: a slow reader has few of them.
+_BURST = 250.0
+_LARGE_BYTES = 16 * 1024
+_PAUSE_SECONDS = 0.05
 
 
 class QueueSenderLink(IncomingLink):
     """Receives messages for a queue, and acknowledges them after the commit."""
+
+    ends_when_unused = True
 
     def __init__(self, channel: LinkChannel, attach: Attach, queue: Queue, entity: Entity) -> None:
         super().__init__(channel, attach, queue)
@@ -41,11 +50,45 @@ class QueueSenderLink(IncomingLink):
 class QueueReceiverLink(OutgoingLink):
     """Delivers messages from a queue or its dead letters; the queue sees it as a Receiver."""
 
+    ends_when_unused = True
+
     def __init__(self, channel: LinkChannel, attach: Attach, queue: Queue, entity: Entity) -> None:
         super().__init__(channel, attach, queue)
         self.deletes_on_delivery = attach.sender_settle_mode == SENDER_SETTLES
         self._entity = entity
         self._locks: dict[int, Lock] = {}
+        #: What it may be sent at once, and when that was reckoned (monotonic seconds).
+        self._allowance = _BURST
+        self._reckoned_at = monotonic()
+
+    @property
+    def ready(self) -> bool:
+        """Return whether it takes a message now."""
+        return (
+            self.credit > 0
+            and self._allowance > 0
+            and not self.ending
+            and not self.closed
+            and self.channel.has_room
+        )
+
+    def use_credit(self, size: int = 0) -> None:
+        """Count a message of some bytes that is about to be delivered, and pause after a burst."""
+        super().use_credit()
+        self._reckon()
+        self._allowance -= 1 + size // _LARGE_BYTES
+        if self._allowance <= 0:
+            self.channel.call_later(_PAUSE_SECONDS, self._end_pause)
+
+    def _reckon(self) -> None:
+        now = monotonic()
+        self._allowance = min(_BURST, self._allowance + (now - self._reckoned_at) * _BURST / _PAUSE_SECONDS)
+        self._reckoned_at = now
+
+    def _end_pause(self) -> None:
+        self._reckon()
+        if self.credit > 0:
+            self.on_credit()
 
     def on_credit(self) -> None:
         """Ask the queue for messages."""
@@ -57,38 +100,37 @@ class QueueReceiverLink(OutgoingLink):
 
     def deliver(self, message: StoredMessage, lock: Lock | None) -> None:
         """Send a message; its delivery tag is the lock token as a GUID in little-endian order."""
-        if self.closed:
-            return
+        payload = wire_message(message, lock)
         if lock is None:
-            self.channel.transfer(self, uuid.uuid4().bytes_le, wire_message(message), settled=True)
-            return
-        payload = wire_message(message, lock.until_ms)
-        self._locks[self.channel.transfer(self, lock.token.bytes_le, payload, settled=False)] = lock
+            self.channel.transfer(self, _NO_TAG, payload, settled=True)
+        else:
+            self._locks[self.channel.transfer(self, lock.token.bytes_le, payload, settled=False)] = lock
 
     def on_outcome(self, delivery_id: int, disposition: Disposition) -> bool:
         """Settle a message as the client asks, and answer after the commit."""
         lock = self._locks[delivery_id]
-        settled = True
+        final = True
         try:
             answer = self._settle(lock, disposition)
         except OperationError as error:
             answer = replies.rejected(replies.error(error.condition, str(error)))
             # After a refused settlement the message stays locked: the client may settle it in another way.
-            settled = isinstance(error, LockLostError)
-        if settled:
+            final = disposition.settled or isinstance(error, LockLostError)
+        if final:
             del self._locks[delivery_id]
         if not disposition.settled:
-            self._entity.acknowledge(self._answer, delivery_id, answer)
-        return settled
+            self._entity.acknowledge(self._answer, delivery_id, answer, final)
+        return final
 
     def _settle(self, lock: Lock, disposition: Disposition) -> Encoded:
-        request = read_settlement(disposition.state)
-        if not self._entity.is_held(lock):
+        request = read_settlement(disposition)
+        if not self._entity.locks.is_held(lock):
             raise LockLostError
         self._entity.check_busy()
-        self._entity.settle(lock, request.settlement, request.reason, request.description)
+        self._entity.settle(lock, request.verdict)
         return request.answer
 
-    def _answer(self, delivery_id: int, state: Encoded) -> None:
+    def _answer(self, delivery_id: int, state: Encoded, final: bool) -> None:  # noqa: FBT001 - a callback
         if not self.closed:
-            self.channel.disposition(delivery_id, state, from_receiver=False)
+            settled = final or self.channel.expects_settled
+            self.channel.disposition(delivery_id, state, from_receiver=False, settled=settled)

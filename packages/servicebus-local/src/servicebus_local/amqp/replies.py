@@ -26,6 +26,7 @@ MAX_MESSAGE_BYTES = 256 * 1024
 #: The client shows every disposition to all links: these ids must not overlap those that it counts from 0.
 FIRST_DELIVERY_ID = 0x40000000
 MAX_WINDOW = 0x7FFFFFFF
+_NO_LIMIT = (1 << 64) - 1
 _MAX_CHANNEL = 4999
 _MAX_HANDLE = 255
 _SASL_OK = ubyte(0)
@@ -90,7 +91,8 @@ def attach_link(attach: Attach) -> Encoded:
             None,
             None,
             uint(0) if receives else None,
-            ulong(MAX_MESSAGE_BYTES),
+            # What the broker sends is larger than what it got: it adds annotations, and answers are lists.
+            ulong(_NO_LIMIT if receives else MAX_MESSAGE_BYTES),
             None,
             None,
             None,
@@ -147,10 +149,10 @@ def transfer_head(handle: int, delivery_id: int | None, tag: bytes, *, settled: 
     return b"\x00\x53\x14\xc0" + bytes((len(fields) + 1, 11)) + fields
 
 
-def disposition(delivery_id: int, state: Encoded, *, from_receiver: bool) -> Encoded:
-    """Report the outcome of one delivery, settled."""
+def disposition(delivery_id: int, state: Encoded, *, from_receiver: bool, settled: bool) -> Encoded:
+    """Report the outcome of one delivery; unsettled, the client may send another one."""
     number = uint(delivery_id)
-    return composite(Performative.DISPOSITION, [from_receiver, number, number, True, state, False])
+    return composite(Performative.DISPOSITION, [from_receiver, number, number, settled, state, False])
 
 
 def modified(*, delivery_failed: bool, undeliverable_here: bool) -> Encoded:

@@ -2,17 +2,30 @@
 
 from __future__ import annotations
 
+from urllib.parse import urlsplit
+
 from servicebus_local.amqp.links import AnswerLink, IncomingLink, IncomingMessage, LinkChannel
 from servicebus_local.amqp.management import Answer, perform
 from servicebus_local.amqp.performatives import Attach
 from servicebus_local.amqp.requests import Request, answer_message
 from servicebus_local.broker.entity import Entity
+from servicebus_local.broker.namespace import Namespace
 from servicebus_local.broker.queue import Queue
 from servicebus_local.codec.encoding import int32
-from servicebus_local.codec.values import AmqpError, Encodable, Symbol
+from servicebus_local.codec.values import AmqpError, Encodable, Symbol, Value
 from servicebus_local.errors import ArgumentError, OperationError
 
+#: Follows the address of a queue in that of its management node.
+MANAGEMENT_SUFFIX = "/$management"
 _ACCEPTED = 202
+
+
+def node_address(address: str | None) -> str:
+    """Return 'orders/$management' for 'amqps://host:port/Orders/$management'; case does not matter."""
+    if address is None:
+        return ""
+    path = urlsplit(address).path if "://" in address else address
+    return path.strip("/").lower()
 
 
 class RequestLink(IncomingLink):
@@ -31,17 +44,34 @@ class RequestLink(IncomingLink):
 
 
 class CbsRequestLink(RequestLink):
-    """Accepts every token: the broker serves this machine only, and has no secrets to guard."""
+    """Accepts every token for a queue: the broker serves this machine only, and has no secrets to guard."""
+
+    def __init__(self, channel: LinkChannel, attach: Attach, namespace: Namespace) -> None:
+        super().__init__(channel, attach)
+        self._namespace = namespace
 
     def take(self, message: IncomingMessage) -> None:
-        """Accept a token. Raises AmqpError for a message that is not a request."""
+        """Accept a token, unless there is no such queue. Raises AmqpError for what is not a request."""
         request = Request.read(message.payload)
         self.accept(message)
         properties: dict[str, Encodable] = {
             "status-code": int32(_ACCEPTED),
             "status-description": "Accepted",
         }
+        try:
+            self._find_queue(request.properties.get("name"))
+        except OperationError as error:
+            # No error condition: with one, the client for Python forgets status and description.
+            properties = {
+                "status-code": int32(error.status),
+                "status-description": str(error),
+            }
         self.send_answer(request.reply_to, answer_message(request, properties, None))
+
+    def _find_queue(self, audience: Value) -> None:
+        address = node_address(audience if isinstance(audience, str) else None)
+        if address:
+            self._namespace.entity(address.removesuffix(MANAGEMENT_SUFFIX))
 
 
 class ManagementRequestLink(RequestLink):

@@ -21,11 +21,12 @@ class Request:
     reply_to: str | None
     properties: dict[Scalar, Value]
     body: Value
+    encoded_body: bytes
 
     @classmethod
     def read(cls, message: bytes) -> Request:
         """Read a request. Raises AmqpError."""
-        message_id, reply_to, body = NULL, None, None
+        message_id, reply_to, body, encoded_body = NULL, None, None, b""
         properties: dict[Scalar, Value] = {}
         for code, _, value_start, _ in sections(message):
             if code == Section.PROPERTIES:
@@ -36,8 +37,10 @@ class Request:
                 sent, _ = decode(message, value_start)
                 properties = sent if isinstance(sent, dict) else {}
             elif code == Section.VALUE:
-                body, _ = decode(message, value_start)
-        return cls(message_id, reply_to if isinstance(reply_to, str) else None, properties, body)
+                body, end = decode(message, value_start)
+                encoded_body = message[value_start:end]
+        reply_to = reply_to if isinstance(reply_to, str) else None
+        return cls(message_id, reply_to, properties, body, encoded_body)
 
 
 def answer_message(request: Request, properties: dict[str, Encodable], body: Encodable) -> bytes:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from servicebus_local.broker.entity import Entity
-from servicebus_local.broker.message import Lock, MessageState, Settlement, StoredMessage
+from servicebus_local.broker.message import Lock, MessageState, Settlement, StoredMessage, Verdict
 from servicebus_local.content import Content
 from servicebus_local.errors import NotAllowedError
 
@@ -11,14 +11,12 @@ from servicebus_local.errors import NotAllowedError
 class DeadLetterQueue(Entity):
     """Holds the dead letters of a queue, with their sequence numbers of the queue."""
 
-    def add(self, message: StoredMessage, source: str, content: Content) -> None:
+    def add(self, message: StoredMessage) -> None:
         """Add a message that its queue removed."""
         message.address = self.address
         message.state = MessageState.ACTIVE
         message.expires_ms = None
-        message.dead_letter_source = source
-        message.content = content
-        self.messages[message.sequence_number] = message
+        self.hold(message)
         self._journal.update(message)
         self._journal.then(self.make_available, message)
 
@@ -26,13 +24,11 @@ class DeadLetterQueue(Entity):
         """Refuse: only its queue adds messages. Raises NotAllowedError."""
         raise NotAllowedError(f"Sending to a dead-letter queue is not allowed ({len(contents)} messages).")
 
-    def settle(
-        self, lock: Lock, settlement: Settlement, reason: str | None = None, description: str | None = None
-    ) -> None:
-        """Settle a locked message; it keeps its lock if the settlement is refused. Raises NotAllowedError."""
-        if settlement is Settlement.DEAD_LETTER:
+    def settle(self, lock: Lock, verdict: Verdict) -> None:
+        """Settle a locked message; it keeps its lock if that is refused. Raises OperationError."""
+        if verdict.settlement is Settlement.DEAD_LETTER:
             raise NotAllowedError("A message in a dead-letter queue cannot be dead-lettered.")
-        super().settle(lock, settlement, reason, description)
+        super().settle(lock, verdict)
 
     def _on_failed_delivery(self, message: StoredMessage) -> None:
         # Its delivery count stays what it was in its queue.

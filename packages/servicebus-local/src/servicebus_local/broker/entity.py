@@ -7,21 +7,20 @@ served in rotation.
 from __future__ import annotations
 
 import heapq
-import os
 from abc import ABC, abstractmethod
 from collections import Counter, deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, assert_never
-from uuid import UUID
 
 from servicebus_local.broker.faults import FaultBoard
 from servicebus_local.broker.journal import Journal
-from servicebus_local.broker.message import Lock, MessageState, Receiver, Settlement, StoredMessage
+from servicebus_local.broker.locks import Locks
+from servicebus_local.broker.message import Lock, MessageState, Receiver, Settlement, StoredMessage, Verdict
 from servicebus_local.broker.settings import QueueSettings
 from servicebus_local.broker.timers import TimerHeap, now_ms
 from servicebus_local.content import Content
-from servicebus_local.errors import LockLostError, MessageNotFoundError
+from servicebus_local.errors import MessageNotFoundError
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,22 +32,32 @@ class Machinery:
     faults: FaultBoard
 
 
+@dataclass(slots=True)
+class Space:
+    """What a queue and its dead letters use of the queue's size."""
+
+    used_bytes: int = 0
+
+
 class Entity(ABC):
     """A queue or a dead-letter queue: messages are received from it."""
 
-    def __init__(self, address: str, queue_key: str, settings: QueueSettings, machinery: Machinery) -> None:
+    def __init__(
+        self, address: str, queue_key: str, settings: QueueSettings, machinery: Machinery, space: Space
+    ) -> None:
         #: Lower-case address, as in the log.
         self.address = address
         #: Lower-case name of the queue, the same for its dead-letter queue; faults are set by it.
         self.queue_key = queue_key
         self.settings = settings
         self.messages: dict[int, StoredMessage] = {}
-        self.locks: dict[UUID, Lock] = {}
+        self.locks = Locks(settings.lock_ms, machinery.timers, self._on_expired_lock)
         #: Counted since the broker started, for the admin endpoint.
         self.counters: Counter[str] = Counter()
         self._journal = machinery.journal
         self._timers = machinery.timers
         self._faults = machinery.faults
+        self._space = space
         self._ready: list[int] = []
         self._receivers: deque[Receiver] = deque()
 
@@ -83,7 +92,7 @@ class Entity(ABC):
     def _deliver_ready(self) -> None:
         while self._receivers:
             receiver = self._receivers[0]
-            if receiver.closed or receiver.credit <= 0:
+            if not receiver.ready:
                 self._receivers.popleft()
                 continue
             message = self._take_ready()
@@ -104,76 +113,44 @@ class Entity(ABC):
         return None
 
     def _deliver(self, receiver: Receiver, message: StoredMessage) -> None:
-        receiver.use_credit()
+        receiver.use_credit(message.content.size)
         if receiver.deletes_on_delivery:
             self.remove(message)
             self.counters["completed"] += 1
-            self._journal.then(receiver.deliver, message, None)
+            self._journal.then(self._deliver_deleted, receiver, message)
         else:
-            receiver.deliver(message, self.lock(message))
+            receiver.deliver(message, self.locks.lock(message))
+
+    def _deliver_deleted(self, receiver: Receiver, message: StoredMessage) -> None:
+        if not receiver.closed:
+            receiver.deliver(message, None)
+            return
+        # Its receiver has gone since: the message returns.
+        self.counters["completed"] -= 1
+        self.hold(message)
+        self._journal.insert(message)
+        self._journal.then(self.make_available, message)
 
     def _expire_if_due(self, message: StoredMessage) -> None:
         message.timer = None
         if self._is_available(message) and message.expired(now_ms()):
             self._expire(message)
 
-    # Locks
-
-    def lock(self, message: StoredMessage) -> Lock:
-        """Lock a message for a receiver."""
-        until_ms = now_ms() + self.settings.lock_ms
-        lock = Lock(UUID(bytes=os.urandom(16), version=4), message, until_ms)
-        lock.timer = self._timers.at(until_ms, self._lock_expired, lock)
-        message.lock = lock
-        self.locks[lock.token] = lock
-        return lock
-
-    def held_lock(self, token: object) -> Lock:
-        """Return the valid lock with a token. Raises LockLostError."""
-        lock = self.locks.get(token) if isinstance(token, UUID) else None
-        if lock is None or not self.is_held(lock):
-            raise LockLostError
-        return lock
-
-    def is_held(self, lock: Lock) -> bool:
-        """Return whether a lock is still valid."""
-        return lock.message.lock is lock and lock.until_ms > now_ms()
-
-    def renew(self, lock: Lock) -> int:
-        """Renew a lock for its full time, and return its new end (milliseconds since 1970)."""
-        if lock.timer is not None:
-            lock.timer.cancel()
-        lock.until_ms = now_ms() + self.settings.lock_ms
-        lock.timer = self._timers.at(lock.until_ms, self._lock_expired, lock)
-        return lock.until_ms
-
-    def expire_locks(self) -> int:
-        """End all locks now, as if their time had passed, and return how many there were."""
-        locks = list(self.locks.values())
-        for lock in locks:
-            self._lock_expired(lock)
-        return len(locks)
-
-    def _lock_expired(self, lock: Lock) -> None:
+    def _on_expired_lock(self, message: StoredMessage) -> None:
         self.counters["locks_expired"] += 1
-        self._unlock(lock)
-        self._on_failed_delivery(lock.message)
-
-    def _unlock(self, lock: Lock) -> None:
-        if lock.timer is not None:
-            lock.timer.cancel()
-        lock.message.lock = None
-        self.locks.pop(lock.token, None)
+        self._on_failed_delivery(message)
 
     # Settlement
 
-    def settle(
-        self, lock: Lock, settlement: Settlement, reason: str | None = None, description: str | None = None
-    ) -> None:
-        """Settle a locked message."""
+    def settle(self, lock: Lock, verdict: Verdict) -> None:
+        """Settle a locked message; it keeps its lock if that is refused. Raises OperationError."""
         message = lock.message
-        self._unlock(lock)
-        match settlement:
+        if verdict.properties:
+            content = message.content.with_application_properties(verdict.properties)
+            content.check_limits()
+            self._rewrite(message, content)
+        self.locks.release(lock)
+        match verdict.settlement:
             case Settlement.COMPLETE:
                 self._complete(message)
             case Settlement.ABANDON:
@@ -183,11 +160,11 @@ class Entity(ABC):
                 message.state = MessageState.DEFERRED
                 self._journal.update(message)
             case Settlement.DEAD_LETTER:
-                self._dead_letter(message, reason, description)
+                self._dead_letter(message, verdict.reason, verdict.description)
             case Settlement.RELEASE:
                 self._journal.then(self.make_available, message)
             case _:
-                assert_never(settlement)
+                assert_never(verdict.settlement)
 
     def _complete(self, message: StoredMessage) -> None:
         self.counters["completed"] += 1
@@ -203,8 +180,18 @@ class Entity(ABC):
         self._forget(message)
         self._journal.delete(message)
 
+    def hold(self, message: StoredMessage) -> None:
+        """Keep a message, which is in the log or will be."""
+        self.messages[message.sequence_number] = message
+        self._space.used_bytes += message.content.size
+
+    def _rewrite(self, message: StoredMessage, content: Content) -> None:
+        self._space.used_bytes += content.size - message.content.size
+        message.content = content
+
     def _forget(self, message: StoredMessage) -> None:
-        self.messages.pop(message.sequence_number, None)
+        del self.messages[message.sequence_number]
+        self._space.used_bytes -= message.content.size
         if message.timer is not None:
             message.timer.cancel()
             message.timer = None
@@ -238,10 +225,14 @@ class Entity(ABC):
         return [self.messages[number] for number in heapq.nsmallest(count, numbers)]
 
     def find_deferred(self, sequence_numbers: list[int]) -> list[StoredMessage]:
-        """Return unlocked deferred messages. Raises MessageNotFoundError if one is missing."""
+        """Return unlocked deferred messages. Raises MessageNotFoundError if one is missing or has expired."""
         found = [self.messages.get(number) for number in sequence_numbers]
         deferred = [m for m in found if m is not None and m.state is MessageState.DEFERRED and m.lock is None]
-        if len(deferred) != len(sequence_numbers):
+        now = now_ms()
+        expired = [message for message in deferred if message.expired(now)]
+        for message in expired:
+            self._expire(message)
+        if expired or len(deferred) != len(sequence_numbers):
             raise MessageNotFoundError
         return deferred
 
@@ -259,7 +250,7 @@ class Entity(ABC):
         messages = list(self.messages.values())
         for message in messages:
             if message.lock is not None:
-                self._unlock(message.lock)
+                self.locks.release(message.lock)
             self.remove(message)
         return len(messages)
 

@@ -41,6 +41,8 @@ class Journal:
             content.time_to_live_ms,
             content.durable,
             content.priority,
+            content.first_acquirer,
+            bytes(content.delivery_annotations.as_map()),
             bytes(content.annotations.as_map()),
             content.properties,
             content.application_properties,
@@ -96,40 +98,39 @@ def _place_of(message: StoredMessage) -> tuple[Parameter, ...]:
     return (
         message.address,
         message.sequence_number,
-        message.enqueued_sequence_number,
         int(message.state),
         message.delivery_count,
         message.enqueued_ms,
         message.expires_ms,
         message.scheduled_ms,
-        message.dead_letter_source,
     )
 
 
 def _message_from_row(row: tuple[Any, ...]) -> StoredMessage:
-    message_id, time_to_live_ms, durable, priority, annotations, properties, application, body = row[10:]
+    message_id, time_to_live_ms, durable, priority, first_acquirer, *sections = row[8:]
+    delivery_annotations, annotations, properties, application_properties, body = sections
     content = Content(
         message_id=message_id,
         time_to_live_ms=time_to_live_ms,
         durable=None if durable is None else bool(durable),
         priority=priority,
+        first_acquirer=None if first_acquirer is None else bool(first_acquirer),
+        delivery_annotations=EncodedPairs.of_map(delivery_annotations),
         annotations=EncodedPairs.of_map(annotations),
         properties=properties,
-        application_properties=application,
+        application_properties=application_properties,
         body=body,
     )
-    number, address, sequence_number, enqueued_sequence_number, state, *rest = row[:10]
-    delivery_count, enqueued_ms, expires_ms, scheduled_ms, dead_letter_source = rest
+    number, address, sequence_number, state, *rest = row[:8]
+    delivery_count, enqueued_ms, expires_ms, scheduled_ms = rest
     return StoredMessage(
         id=number,
         address=address,
         sequence_number=sequence_number,
-        enqueued_sequence_number=enqueued_sequence_number,
         state=MessageState(state),
         delivery_count=delivery_count,
         enqueued_ms=enqueued_ms,
         expires_ms=expires_ms,
         scheduled_ms=scheduled_ms,
-        dead_letter_source=dead_letter_source,
         content=content,
     )

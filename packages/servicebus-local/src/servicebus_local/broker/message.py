@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Protocol
@@ -31,10 +32,22 @@ class Settlement(IntEnum):
     ABANDON = 1
     #: Deferred: received only by its sequence number.
     DEFER = 2
-    #: Can not be processed: moved to the dead-letter queue.
+    #: Can't be processed: moved to the dead-letter queue.
     DEAD_LETTER = 3
     #: Not handed to the application: available again, nothing counted.
     RELEASE = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """A receiver's settlement, with what it says about the message."""
+
+    settlement: Settlement
+    #: Why it is dead-lettered.
+    reason: str | None = None
+    description: str | None = None
+    #: Application properties to add or replace, encoded.
+    properties: Mapping[bytes, bytes] = field(default_factory=dict)
 
 
 @dataclass(slots=True, eq=False)
@@ -46,15 +59,12 @@ class StoredMessage:
     #: Address of the queue or dead-letter queue that holds it.
     address: str
     sequence_number: int
-    enqueued_sequence_number: int
     state: MessageState
     #: Deliveries that failed so far.
     delivery_count: int
     enqueued_ms: int
     expires_ms: int | None
     scheduled_ms: int | None
-    #: Name of the queue that a dead letter came from.
-    dead_letter_source: str | None
     content: Content
     lock: Lock | None = None
     #: For the end of its time to live, or for its scheduled time.
@@ -78,15 +88,17 @@ class Lock:
 class Receiver(Protocol):
     """A client that receives from a queue, as the queue sees it."""
 
-    #: Number of further messages that it accepts.
-    credit: int
-    #: It accepts no messages any more.
+    #: The client has gone: nothing reaches it any more.
     closed: bool
     #: Receive-and-delete: a message is deleted when it is sent.
     deletes_on_delivery: bool
 
-    def use_credit(self) -> None:
-        """Count a message that is about to be delivered."""
+    @property
+    def ready(self) -> bool:
+        """Return whether it takes a message now."""
+
+    def use_credit(self, size: int) -> None:
+        """Count a message of some bytes that is about to be delivered."""
 
     def deliver(self, message: StoredMessage, lock: Lock | None) -> None:
         """Send a message to the client; without a lock, the message is deleted already."""

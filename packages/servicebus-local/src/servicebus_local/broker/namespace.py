@@ -13,6 +13,7 @@ from servicebus_local.broker.settings import AutoCreateRule, QueueSettings
 from servicebus_local.broker.timers import now_ms
 from servicebus_local.errors import EntityNotFoundError
 
+_SUBSCRIPTIONS = "/subscriptions/"
 _log = logging.getLogger(__name__)
 
 
@@ -40,7 +41,8 @@ class Namespace:
         """Return a queue. Raises EntityNotFoundError."""
         queue = self._queues.get(name.lower())
         if queue is None:
-            raise EntityNotFoundError(f"The messaging entity '{name}' could not be found.")
+            limit = " The local broker has no topics." if _SUBSCRIPTIONS in name.lower() else ""
+            raise EntityNotFoundError(f"The messaging entity '{name}' could not be found.{limit}")
         return queue
 
     def entity(self, address: str) -> tuple[Queue, Entity]:
@@ -87,7 +89,7 @@ class Namespace:
 
     def _create(self, name: str) -> Queue | None:
         for rule in self._auto_create:
-            if fnmatchcase(name.lower(), rule.pattern.lower()):
+            if _matches(name.lower(), rule.pattern.lower()):
                 queue = self._add(name, rule.settings)
                 queue.create()
                 return queue
@@ -108,3 +110,9 @@ class Namespace:
             del self._queues[queue.queue_key]
             queue.delete()
             _log.info("queue '%s' was idle and is deleted", queue.name)
+
+
+def _matches(name: str, pattern: str) -> bool:
+    """Return whether a name matches a shell pattern; a wildcard stands for no slash."""
+    names, patterns = name.split("/"), pattern.split("/")
+    return len(names) == len(patterns) and all(map(fnmatchcase, names, patterns))

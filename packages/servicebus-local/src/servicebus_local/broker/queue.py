@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from servicebus_local.broker.dead_letters import DeadLetterQueue
 from servicebus_local.broker.duplicates import DuplicateWindow
-from servicebus_local.broker.entity import Entity, Machinery
+from servicebus_local.broker.entity import Entity, Machinery, Space
 from servicebus_local.broker.message import MessageState, StoredMessage
 from servicebus_local.broker.settings import QueueSettings
 from servicebus_local.broker.timers import END_OF_TIME_MS, now_ms
+from servicebus_local.codec.encoding import encode
 from servicebus_local.content import Content
 from servicebus_local.errors import QuotaExceededError
 
@@ -24,15 +27,15 @@ class Queue(Entity):
 
     def __init__(self, name: str, settings: QueueSettings, machinery: Machinery) -> None:
         key = name.lower()
-        super().__init__(key, key, settings, machinery)
+        space = Space()
+        super().__init__(key, key, settings, machinery, space)
         self.name = name
-        self.dead_letters = DeadLetterQueue(key + DEAD_LETTER_SUFFIX, key, settings, machinery)
+        self.dead_letters = DeadLetterQueue(key + DEAD_LETTER_SUFFIX, key, settings, machinery, space)
         self.seen_ids = (
             DuplicateWindow(settings.duplicate_window_ms) if settings.duplicate_window_ms else None
         )
         self._attached_links = 0
         self._last_used_ms = now_ms()
-        self._stored_bytes = 0
         self._next_number = self._reserved_numbers = 1
 
     # Sending
@@ -44,7 +47,7 @@ class Queue(Entity):
         """
         now = self._last_used_ms = now_ms()
         size = sum(content.size for content in contents)
-        if self._stored_bytes + size > self.settings.max_bytes:
+        if self._space.used_bytes + size > self.settings.max_bytes:
             raise QuotaExceededError(
                 f"Queue '{self.name}' may hold {self.settings.max_bytes} bytes and is full."
             )
@@ -65,34 +68,25 @@ class Queue(Entity):
         return False
 
     def _enqueue(self, content: Content, now: int) -> int:
+        content = self._within_time_to_live(content)
         scheduled_ms = content.scheduled_ms if content.scheduled_ms and content.scheduled_ms > now else None
         number = self._take_number()
         message = StoredMessage(
             id=self._journal.next_id(),
             address=self.address,
             sequence_number=number,
-            enqueued_sequence_number=number,
             state=MessageState.SCHEDULED if scheduled_ms else MessageState.ACTIVE,
             delivery_count=0,
             enqueued_ms=now,
-            expires_ms=self._expiry(content, scheduled_ms or now),
+            expires_ms=_expiry(content, scheduled_ms or now),
             scheduled_ms=scheduled_ms,
-            dead_letter_source=None,
             content=content,
         )
         self.counters["sent"] += 1
-        self._hold(message)
+        self.hold(message)
         self._journal.insert(message)
         self._start(message)
         return number
-
-    def _hold(self, message: StoredMessage) -> None:
-        self.messages[message.sequence_number] = message
-        self._stored_bytes += message.content.size
-
-    def _forget(self, message: StoredMessage) -> None:
-        super()._forget(message)
-        self._stored_bytes -= message.content.size
 
     def _start(self, message: StoredMessage) -> None:
         if message.state is MessageState.SCHEDULED and message.scheduled_ms is not None:
@@ -104,21 +98,20 @@ class Queue(Entity):
         """Enqueue a scheduled message as if it were sent now, with a new sequence number."""
         message.timer = None
         del self.messages[message.sequence_number]
-        message.sequence_number = message.enqueued_sequence_number = self._take_number()
+        message.sequence_number = self._take_number()
         message.state = MessageState.ACTIVE
         message.enqueued_ms = now_ms()
-        message.expires_ms = self._expiry(message.content, message.enqueued_ms)
+        message.expires_ms = _expiry(message.content, message.enqueued_ms)
         self.messages[message.sequence_number] = message
         self._journal.update(message)
         self._journal.then(self.make_available, message)
 
-    def _expiry(self, content: Content, start_ms: int) -> int | None:
-        times = [
-            time for time in (content.time_to_live_ms, self.settings.time_to_live_ms) if time is not None
-        ]
-        if not times or start_ms + min(times) >= END_OF_TIME_MS:
-            return None
-        return start_ms + min(times)
+    def _within_time_to_live(self, content: Content) -> Content:
+        """Return content that lives no longer than the queue's time to live allows."""
+        limit, own = self.settings.time_to_live_ms, content.time_to_live_ms
+        if limit is None or (own is not None and own <= limit):
+            return content
+        return replace(content, time_to_live_ms=limit)
 
     def _take_number(self) -> int:
         number = self._next_number
@@ -153,10 +146,10 @@ class Queue(Entity):
     def _dead_letter(self, message: StoredMessage, reason: str | None, description: str | None) -> None:
         self._forget(message)
         texts = {"DeadLetterReason": reason, "DeadLetterErrorDescription": description}
-        content = message.content.with_application_properties(
-            {key: text[:_MAX_REASON] for key, text in texts.items() if text}
+        message.content = message.content.with_application_properties(
+            {encode(key): encode(text[:_MAX_REASON]) for key, text in texts.items() if text}
         )
-        self.dead_letters.add(message, self.name, content)
+        self.dead_letters.add(message)
 
     # Life cycle of the queue
 
@@ -184,10 +177,10 @@ class Queue(Entity):
     def restore(self, message: StoredMessage) -> None:
         """Restore a message from the log, unlocked."""
         if message.address == self.address:
-            self._hold(message)
+            self.hold(message)
             self._start(message)
         else:
-            self.dead_letters.messages[message.sequence_number] = message
+            self.dead_letters.hold(message)
             if message.state is MessageState.ACTIVE:
                 self._journal.then(self.dead_letters.make_available, message)
 
@@ -197,3 +190,9 @@ class Queue(Entity):
         self.dead_letters.purge()
         self._journal.forget_ids(self.queue_key, END_OF_TIME_MS)
         self._journal.delete_queue(self.queue_key)
+
+
+def _expiry(content: Content, start_ms: int) -> int | None:
+    if content.time_to_live_ms is None or start_ms + content.time_to_live_ms >= END_OF_TIME_MS:
+        return None
+    return start_ms + content.time_to_live_ms

@@ -10,9 +10,12 @@ from __future__ import annotations
 import asyncio
 import heapq
 import itertools
+import logging
 import time
 from collections.abc import Callable
 from typing import Any
+
+_log = logging.getLogger(__name__)
 
 #: Service Bus' end of time, 9999-12-31: a message that expires later never expires.
 END_OF_TIME_MS = 253402300799999
@@ -100,6 +103,9 @@ class TimerHeap:
                 self._cancelled -= 1
                 continue
             timer.action = None
-            action(*arguments)
+            try:
+                action(*arguments)
+            except Exception:  # noqa: BLE001 - the other timers must run
+                _log.exception("A timer's action failed")
         if self._heap and self._wake_up is None:
             self._wake_at(self._heap[0][0])

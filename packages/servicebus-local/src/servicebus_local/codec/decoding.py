@@ -62,7 +62,18 @@ def split_map(buffer: bytes, at: int) -> list[tuple[Encoded, Encoded]]:
     """Return the encoded keys and values of the map at a position. Raises AmqpError."""
     count, start = _compound_head(buffer, at, MAP8, MAP32)
     items = _items(buffer, start, count)
+    if count % 2:
+        raise AmqpError(f"the map at byte {at} has a key without a value")
     return list(zip(items[::2], items[1::2], strict=True))
+
+
+def check_map(buffer: bytes, at: int) -> None:
+    """Raise AmqpError unless there is a map at a position, as long as its keys and values are together."""
+    count, end = _compound_head(buffer, at, MAP8, MAP32)
+    for _ in range(count):
+        end = skip(buffer, end)
+    if count % 2 or end != skip(buffer, at):
+        raise AmqpError(f"the map at byte {at} is not as long as its keys and values")
 
 
 def _items(buffer: bytes, start: int, count: int) -> list[Encoded]:

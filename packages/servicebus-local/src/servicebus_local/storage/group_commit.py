@@ -55,11 +55,15 @@ class GroupCommit:
         if writes and not self._commit(writes):
             return
         for callback, arguments in callbacks:
-            callback(*arguments)
+            try:
+                callback(*arguments)
+            except Exception:  # noqa: BLE001 - one client's answer must not cost the others theirs
+                _log.exception("An answer could not be sent")
 
     def close(self) -> None:
         """Commit what remains; everything later is neither written nor answered."""
-        self.flush()
+        while not self._closed and (self._writes or self._callbacks):
+            self.flush()
         self._closed = True
 
     def _schedule(self) -> None:
@@ -70,7 +74,7 @@ class GroupCommit:
     def _commit(self, writes: list[SqlWrite]) -> bool:
         try:
             self._log.commit(writes)
-        except sqlite3.Error:
+        except (sqlite3.Error, OverflowError):  # the latter for a number that SQLite can't hold
             _log.critical(
                 "The log could not be written. The broker stops and acknowledges nothing.", exc_info=True
             )

@@ -5,24 +5,24 @@ from __future__ import annotations
 from enum import Enum
 
 #: Kept in SQLite's `user_version`. Increase it with every change of the tables.
-VERSION = 1
+VERSION = 2
 
 TABLES = """
 CREATE TABLE message (
     id INTEGER PRIMARY KEY,
     address TEXT NOT NULL,
     sequence_number INTEGER NOT NULL,
-    enqueued_sequence_number INTEGER NOT NULL,
     state INTEGER NOT NULL,
     delivery_count INTEGER NOT NULL,
     enqueued_ms INTEGER NOT NULL,
     expires_ms INTEGER,
     scheduled_ms INTEGER,
-    dead_letter_source TEXT,
     message_id TEXT NOT NULL,
     time_to_live_ms INTEGER,
     durable INTEGER,
     priority INTEGER,
+    first_acquirer INTEGER,
+    delivery_annotations BLOB NOT NULL,
     annotations BLOB NOT NULL,
     properties BLOB NOT NULL,
     application_properties BLOB NOT NULL,
@@ -43,9 +43,8 @@ class Statement(Enum):
     INSERT_MESSAGE = "INSERT INTO message VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"
     #: A message changed its place or state.
     UPDATE_MESSAGE = (
-        "UPDATE message SET address=?, sequence_number=?, enqueued_sequence_number=?, state=?, "
-        "delivery_count=?, enqueued_ms=?, expires_ms=?, scheduled_ms=?, dead_letter_source=?, "
-        "application_properties=? WHERE id=?"
+        "UPDATE message SET address=?, sequence_number=?, state=?, delivery_count=?, enqueued_ms=?, "
+        "expires_ms=?, scheduled_ms=?, application_properties=? WHERE id=?"
     )
     #: A message was completed, dropped or cancelled.
     DELETE_MESSAGE = "DELETE FROM message WHERE id=?"

@@ -1,0 +1,67 @@
+"""What is known of a step that must not be repeated is kept on that step, whatever became of the task."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from functions.pattern.events import StepCompleted, StepFailed, StepOutcome, StepUnrecorded
+from functions.pattern.records import StepRecord, TaskRecord
+from functions.pattern.states import Direction, StepState
+from functions.pattern.texts import MAX_ERROR_BYTES, bounded
+
+_TURNED_BACK = frozenset({StepState.UNDOING, StepState.UNDONE})
+_BEGUN_AGAIN = "begun in epoch {}, too, which is known by now to have been done"
+
+
+def late_outcome(record: TaskRecord, event: StepOutcome) -> TaskRecord | None:
+    """Record an outcome that came too late for its task, recognised by its start; None if it is not known.
+
+    It changes its step only: the task, and what it waits for, stay as they are.
+    """
+    step = next((step for step in record.steps if step.name == event.step), None)
+    if step is None or step.shape.idempotent or event.start_id is None:
+        return None
+    if step.start_id == event.start_id:
+        known = _of_latest_start(step, event)
+    elif _is_older_start(record, event):
+        known = _of_older_start(step, event)
+    else:
+        known = None
+    return None if known is None else record if known is step else record.with_step(known)
+
+
+def _is_older_start(record: TaskRecord, event: StepOutcome) -> bool:
+    return any(
+        past.name == event.step and past.start_id == event.start_id
+        for closed in record.history
+        if closed.direction is Direction.DO
+        for past in closed.steps
+    )
+
+
+def _of_latest_start(step: StepRecord, event: StepOutcome) -> StepRecord | None:
+    """Complete or fail the step; one that an operator took for not done is not run once more."""
+    is_open = step.state in {StepState.RUNNING, StepState.NOT_STARTED}
+    match event:
+        case StepCompleted() if is_open:
+            return replace(step, state=StepState.COMPLETED, result=event.result, error=None)
+        case StepUnrecorded() if is_open:
+            return replace(step, state=StepState.UNRECORDED, error=bounded(event.error, MAX_ERROR_BYTES))
+        case StepFailed() if step.state is StepState.RUNNING:
+            return replace(step, state=StepState.FAILED, error=bounded(event.error, MAX_ERROR_BYTES))
+        case StepCompleted() if step.state is StepState.COMPLETED:
+            return step  # it came before
+        case _:
+            return None
+
+
+def _of_older_start(step: StepRecord, event: StepOutcome) -> StepRecord | None:
+    """Keep the result for the undo; of a step that was begun again, note that it was done before."""
+    if isinstance(event, StepFailed):
+        return None
+    if step.state not in _TURNED_BACK:
+        note = _BEGUN_AGAIN.format(event.epoch)
+        return step if step.noted == note else replace(step, noted=note)
+    if isinstance(event, StepCompleted) and step.result is None:
+        return replace(step, result=event.result)
+    return step

@@ -1,0 +1,130 @@
+"""What `host.json` configures, and the settings that override it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from datetime import timedelta
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+from pydantic.alias_generators import to_camel
+
+from functions_local.configuration import AppSettings, StartError, read_json
+from functions_local.times import parse_timespan
+
+#: How the name of a setting begins that overrides a value of host.json, and what separates its parts.
+_OVERRIDE = re.compile(r"AzureFunctionsJobHost(?:__|:)", re.IGNORECASE)
+_SEPARATOR = re.compile(r"__|:")
+
+
+def _timespan(value: object) -> object:
+    return parse_timespan(value) if isinstance(value, str) else value
+
+
+TimeSpan = Annotated[timedelta, BeforeValidator(_timespan)]
+
+
+class _Section(BaseModel):
+    """A part of host.json: camelCase names, unknown keys ignored as in Azure."""
+
+    model_config = ConfigDict(alias_generator=to_camel, extra="ignore", frozen=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _in_any_case(cls, section: object) -> object:
+        """Accept each name in any case of its letters, as configuration in .NET does."""
+        names = {str(field.alias).lower(): str(field.alias) for field in cls.model_fields.values()}
+        if not isinstance(section, dict):
+            return section
+        return {names.get(key.lower(), key): value for key, value in section.items()}
+
+
+class HttpOptions(_Section):
+    """`extensions.http`."""
+
+    route_prefix: str = "api"
+    #: Headers of every response, unless the response has set them itself.
+    custom_headers: Mapping[str, str] = {}
+
+
+class ServiceBusOptions(_Section):
+    """`extensions.serviceBus`, with the extension's own defaults."""
+
+    max_concurrent_calls: int = Field(default=16, ge=1)
+    max_message_batch_size: int = Field(default=1000, ge=1)
+    prefetch_count: int = Field(default=0, ge=0)
+    auto_complete_messages: bool = True
+    max_auto_lock_renewal_duration: TimeSpan = timedelta(minutes=5)
+
+
+class DurableOptions(_Section):
+    """`extensions.durableTask`. For a limit that is None the engine uses its default."""
+
+    hub_name: str = "TestHubName"
+    #: Whether history keeps what activities were given, for `showHistory`.
+    store_inputs_in_orchestration_history: bool = False
+    max_concurrent_orchestrator_functions: int | None = Field(default=None, ge=1)
+    max_concurrent_activity_functions: int | None = Field(default=None, ge=1)
+
+
+class Extensions(_Section):
+    """`extensions`."""
+
+    http: HttpOptions = HttpOptions()
+    service_bus: ServiceBusOptions = ServiceBusOptions()
+    durable_task: DurableOptions = DurableOptions()
+
+
+class HostJson(_Section):
+    """The parts of host.json that the host reads. `function_timeout` None (`"-1"` in the file): no limit."""
+
+    function_timeout: Annotated[
+        timedelta | None, BeforeValidator(lambda v: None if v == "-1" else _timespan(v))
+    ] = timedelta(minutes=30)
+    extensions: Extensions = Extensions()
+
+    def resolved(self, settings: AppSettings) -> HostJson:
+        """Return it with `%SETTING%` in the hub's name replaced. Raises StartError without that setting."""
+        durable = self.extensions.durable_task
+        hub = settings.resolve(durable.hub_name, used_by="hubName in host.json")
+        durable = durable.model_copy(update={"hub_name": hub})
+        extensions = self.extensions.model_copy(update={"durable_task": durable})
+        return self.model_copy(update={"extensions": extensions})
+
+
+def load_host_json(app_folder: Path, settings: AppSettings) -> HostJson:
+    """Read the app folder's `host.json`; settings `AzureFunctionsJobHost__PATH__NAME` override its values.
+
+    Raises StartError when it is missing, is not JSON, or has a value of the wrong kind (named in the text).
+    """
+    path = app_folder / "host.json"
+    try:
+        loaded = HostJson.model_validate(_overridden(read_json(path), settings.values))
+    except FileNotFoundError as error:
+        raise StartError(f"{app_folder} is not a function app: it has no host.json (use --app)") from error
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"])
+        raise StartError(f"{path}: {where}: {first['msg']}") from error
+    return loaded.resolved(settings)
+
+
+def _overridden(content: dict[str, Any], settings: Mapping[str, str]) -> dict[str, Any]:
+    for name, value in settings.items():
+        if prefix := _OVERRIDE.match(name):
+            *sections, last = _SEPARATOR.split(name[prefix.end() :])
+            place = content
+            for section in sections:
+                key = _spelled(place, section)
+                if not isinstance(place.get(key), dict):
+                    place[key] = {}
+                place = place[key]
+            place[_spelled(place, last)] = value
+    return content
+
+
+def _spelled(section: Mapping[str, Any], name: str) -> str:
+    """Return the name as the section spells it: configuration in .NET has no case."""
+    return next((known for known in section if known.lower() == name.lower()), name)

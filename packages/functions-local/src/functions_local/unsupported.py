@@ -1,0 +1,51 @@
+"""What an app may have that this host cannot do: found when the app is read, one sentence for each.
+
+The same sentences stand in the table of the README.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from functions_local.worker import Indexed
+
+
+def unsupported_parts(function: Indexed, supported: Collection[str]) -> list[str]:
+    """Return a sentence for each part of a function that this host does not have, naming both.
+
+    `supported` are the types of bindings that it has.
+    """
+    parts = [part for binding in function.bindings for part in _parts_of(binding, supported)]
+    parts += function.extensions
+    return [f"function {function.name} has {part}, which the local host does not support" for part in parts]
+
+
+def functions_of_model_v1(folder: Path) -> list[str]:
+    """Return a sentence for each function of the v1 programming model, a folder with a function.json."""
+    return [
+        f"function {file.parent.name} is of the v1 programming model ({file.parent.name}/function.json), "
+        "which the local host does not support"
+        for file in sorted(folder.glob("*/function.json"))
+    ]
+
+
+def _parts_of(binding: Mapping[str, Any], supported: Collection[str]) -> Iterator[str]:
+    kind, parameter = binding["type"], binding["name"]
+    if kind not in supported:
+        yield f"the {_role(binding)} {kind} ({parameter})"
+    elif binding.get("durableRequiresGrpc"):
+        yield f"the binding {kind} ({parameter}) of azure-functions-durable 2.x"
+    elif kind.startswith("serviceBus") and "queueName" not in binding:
+        yield f"a Service Bus topic as {_role(binding)} ({parameter})"
+    elif binding.get("isSessionsEnabled"):
+        yield f"sessions on its Service Bus trigger ({parameter})"
+    elif (binding.get("properties") or {}).get("SupportsDeferredBinding"):
+        yield f"an SDK type as its parameter ({parameter})"
+
+
+def _role(binding: Mapping[str, Any]) -> str:
+    if binding["type"].lower().endswith("trigger"):
+        return "trigger"
+    return "input binding" if str(binding["direction"]).upper() == "IN" else "output binding"

@@ -1,0 +1,51 @@
+"""CORS, asked as a browser asks."""
+
+from __future__ import annotations
+
+import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestClient, TestServer
+
+from functions_local.configuration import Cors
+from functions_local.http.headers import ResponseHeaders
+
+_ASKS = {"Access-Control-Request-Method": "PUT", "Access-Control-Request-Headers": "x-a"}
+
+
+async def answered(method: str, cors: Cors, **headers: str) -> dict[str, str]:
+    """Return the CORS headers of a response, without their common prefix."""
+    added = ResponseHeaders({}, cors)
+
+    async def answer(request: web.Request) -> web.Response:
+        return web.Response(status=204 if added.is_preflight(request) else 200)
+
+    application = web.Application()
+    application.router.add_route("*", "/", answer)
+    added.serve(application)
+    async with TestClient(TestServer(application)) as client:
+        response = await client.request(method, "/", headers=headers)
+        prefix = "Access-Control-Allow-"
+        found = {k.removeprefix(prefix): v for k, v in response.headers.items() if k.startswith(prefix)}
+        return {"status": str(response.status), **found}
+
+
+@pytest.mark.parametrize("origins", [{"*"}, {"http://a"}])
+async def test_allowed_origin_may_read_and_ask(origins: set[str]) -> None:
+    """Any method and header, which the host answers itself."""
+    cors = Cors(frozenset(origins))
+    assert await answered("GET", cors, Origin="http://a") == {"status": "200", "Origin": "http://a"}
+    assert await answered("OPTIONS", cors, Origin="http://a", **_ASKS) == {
+        "status": "204",
+        "Origin": "http://a",
+        "Methods": "PUT",
+        "Headers": "x-a",
+    }
+
+
+async def test_other_origin_and_no_origin_get_no_header() -> None:
+    """So the browser keeps the answer from the page."""
+    cors = Cors(frozenset({"http://a"}), credentials=True)
+    assert await answered("GET", cors, Origin="http://b") == {"status": "200"}
+    assert await answered("GET", cors) == {"status": "200"}
+    assert await answered("OPTIONS", Cors(), Origin="http://a", **_ASKS) == {"status": "200"}
+    assert (await answered("GET", cors, Origin="http://a"))["Credentials"] == "true"

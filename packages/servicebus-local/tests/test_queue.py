@@ -1,0 +1,80 @@
+"""What a queue does that no client can time, without a connection."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from servicebus_local.broker.entity import Machinery
+from servicebus_local.broker.faults import FaultBoard
+from servicebus_local.broker.journal import Journal
+from servicebus_local.broker.message import MessageState, Settlement, Verdict
+from servicebus_local.broker.namespace import Namespace
+from servicebus_local.broker.queue import Queue
+from servicebus_local.broker.settings import AutoCreateRule, QueueSettings
+from servicebus_local.broker.timers import TimerHeap, now_ms
+from servicebus_local.content import Section, parse_content
+from servicebus_local.errors import EntityNotFoundError, MessageNotFoundError
+from servicebus_local.storage.group_commit import GroupCommit
+from servicebus_local.storage.log import MessageLog
+from tests.wire import data_message, section
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Iterator[MessageLog]:
+    """Open an empty log."""
+    opened = MessageLog(tmp_path)
+    yield opened
+    opened.close()
+
+
+def _machinery(log: MessageLog) -> Machinery:
+    loop = asyncio.get_running_loop()
+    return Machinery(Journal(log, GroupCommit(log, loop, lambda: None)), TimerHeap(loop), FaultBoard())
+
+
+async def test_deferred_message_expires_when_it_is_asked_for(log: MessageLog) -> None:
+    """It is not found any more, and becomes a dead letter if the queue is set so."""
+    queue = Queue("orders", QueueSettings(dead_letters_expired=True), _machinery(log))
+    (number,) = queue.send([parse_content(data_message(b"old"))])
+    message = queue.messages[number]
+    queue.settle(queue.locks.lock(message), Verdict(Settlement.DEFER))
+    assert queue.find_deferred([number]) == [message]
+    message.expires_ms = now_ms() - 1
+    with pytest.raises(MessageNotFoundError):
+        queue.find_deferred([number])
+    assert queue.messages == {}
+    (dead,) = queue.dead_letters.messages.values()
+    assert (dead, dead.state) == (message, MessageState.ACTIVE)
+    assert b"TTLExpiredException" in dead.content.application_properties
+
+
+async def test_what_a_message_carries_survives_a_restart(log: MessageLog) -> None:
+    """The log keeps the annotations for the next hop and the first acquirer, too."""
+    header = section(Section.HEADER, [True, None, None, True])
+    annotated = header + section(Section.DELIVERY_ANNOTATIONS, {"hop": 1})
+    commit = GroupCommit(log, asyncio.get_running_loop(), lambda: None)
+    sent = parse_content(data_message(b"kept", annotated))
+    machinery = Machinery(Journal(log, commit), TimerHeap(asyncio.get_running_loop()), FaultBoard())
+    Queue("orders", QueueSettings(), machinery).send([sent])
+    commit.close()
+    (restored,) = Journal(log, commit).messages()
+    assert restored.content == sent
+
+
+@pytest.mark.parametrize("name", ["agent/a/replies", "Agent/B/replies"])
+async def test_patterns_create_queues(log: MessageLog, name: str) -> None:
+    """Names are case-insensitive."""
+    rule = AutoCreateRule("agent/*/replies", QueueSettings())
+    assert Namespace({}, [rule], _machinery(log)).entity(name)[0].name == name
+
+
+@pytest.mark.parametrize("name", ["agent/a/b/replies", "agent/replies", "agent/a/replies/more"])
+async def test_wildcard_stands_for_no_slash(log: MessageLog, name: str) -> None:
+    """A pattern for one level of names takes no other: a topic's subscriptions, for example."""
+    rule = AutoCreateRule("agent/*/replies", QueueSettings())
+    with pytest.raises(EntityNotFoundError):
+        Namespace({}, [rule], _machinery(log)).entity(name)

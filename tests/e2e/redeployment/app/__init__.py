@@ -1,0 +1,3 @@
+"""The application with the tests' workflows."""
+
+from __future__ import annotations

@@ -1,0 +1,77 @@
+"""Operators see how often a running step was tried in vain, and why, without a write for each try."""
+
+from __future__ import annotations
+
+from functions.pattern.errors import TransientError
+from functions.pattern.events import Event
+from functions.pattern.identity import TaskId
+from functions.pattern.ports import AgentCall
+from functions.pattern.states import StepState
+from functions.scheduler.outcomes import StepAttempt
+from functions.scheduler.tries import Tries
+from tests.fakes.agents import raising
+from tests.fakes.clock import FakeClock
+from tests.fakes.ports import fake_ports
+from tests.fakes.store import MemoryStateStore
+from tests.fakes.tasks import after, claimed, pending, started, told
+from tests.fakes.workflows import LINE, TASK, step, workflow
+from tests.unit.scheduler.bench import Bench
+
+
+class _Notes(MemoryStateStore):
+    def __init__(self, clock: FakeClock) -> None:
+        super().__init__(clock)
+        self.noted: list[Event] = []
+
+    async def note(self, task: TaskId, event: Event) -> None:
+        """Take the event, and keep it."""
+        self.noted.append(event)
+        await super().note(task, event)
+
+
+async def test_attempts_are_noted_from_the_third_on() -> None:
+    """And then every ten seconds at most, as long as the step runs; the task stays as it is."""
+    clock = FakeClock()
+    store = _Notes(clock)
+    running = store.put(told(pending(LINE), claimed(), started("pick", complete_by=60))).record
+    pick = running.steps[0].name
+    tries = Tries(fake_ports(clock=clock, store=store), StepAttempt.of(running, pick))
+    for _ in range(14):
+        await tries.failed(TransientError("pick answered 503"))
+        clock.advance(1)
+    assert len(store.noted) == 2
+    noted = store.record(TASK)
+    assert (noted.step(pick).attempts, noted.step(pick).error) == (13, "pick answered 503")
+    assert noted.task == running.task
+
+
+async def test_last_fault_stands_on_a_step_that_got_no_outcome() -> None:
+    """Of a service, and of an Agent with a defect; a new start begins without it."""
+    bench = Bench(workflow(step("pick"), step("send"), name="two"))
+    bench.agents.behaviours["pick"] = raising(TransientError("pick answered 503"))
+    bench.agents.behaviours["send"] = raising(KeyError("url"))
+    await bench.run()
+    assert (bench.step("pick").error, bench.step("pick").attempts) == ("pick answered 503", 1)
+    assert bench.step("send").error == "KeyError: 'url'"
+    assert bench.step("pick").state is StepState.RUNNING
+
+
+async def test_fault_of_an_older_start_is_not_taken_for_the_latest_ones() -> None:
+    """It may be told long after."""
+    clock = FakeClock()
+    store = MemoryStateStore(clock)
+    running = store.put(told(pending(LINE), claimed(), started("pick", start_id="new"))).record
+    pick = running.steps[0].name
+    older = StepAttempt(task=TASK, epoch=running.task.epoch, step=pick, start_id=None, is_repeatable=True)
+    await Tries(fake_ports(clock=clock, store=store), older).ended(TransientError("old"))
+    assert store.record(TASK).step(pick).error is None
+
+
+def test_call_is_the_same_whoever_hears_of_its_faults() -> None:
+    """So that two calls can be compared."""
+
+    async def hear(_: Exception) -> None:
+        """Nothing is done with it."""
+
+    values = {"task": TASK, "effect_key": "k", "request": {}, "complete_by": after(9)}
+    assert AgentCall(**values) == AgentCall(**values, failed=hear)  # type: ignore[arg-type]
