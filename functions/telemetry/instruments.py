@@ -32,9 +32,9 @@ SWEEP_DURATION = METER.create_histogram(
 )
 
 #: Seconds for which a figure is exported: metrics are exported each minute, sweeps come at least as often,
-#: and housekeeping every ten minutes.
+#: and housekeeping every five minutes.
 _SWEEP_CURRENT_FOR = 120
-_HOUSEKEEPING_CURRENT_FOR = 1200
+_HOUSEKEEPING_CURRENT_FOR = 600
 _LEVELS = {BreakerState.CLOSED: 0, BreakerState.HALF_OPEN: 1, BreakerState.OPEN: 2}
 
 

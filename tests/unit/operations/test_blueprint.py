@@ -83,7 +83,7 @@ async def test_ages_of_messages_are_logged_every_five_minutes(
 
 def test_housekeeping_runs_all_day_long(operations: Operations) -> None:
     """What one night could delete would be a bound on what may arrive; and not together with a sweep."""
-    assert operations.functions["housekeeping"].get_trigger().schedule == "15 */10 * * * *"
+    assert operations.functions["housekeeping"].get_trigger().schedule == "15 */5 * * * *"
 
 
 class Client:

@@ -158,7 +158,7 @@ async def test_run_deletes_all_that_there_is(bench: Bench) -> None:
 
 
 async def test_run_without_anything_to_delete_costs_one_read_for_each_shard(bench: Bench) -> None:
-    """It comes every ten minutes."""
+    """It comes every five minutes."""
     bench.store.put(processed())
     await bench.run(days=29)
     assert bench.index.requests == bench.index.shards
