@@ -5,6 +5,14 @@ export function addressOfTask(id) {
 }
 
 export function addressOfList(query) {
+  return withQuery("#/tasks", query);
+}
+
+export function addressOfRejected(query) {
+  return withQuery("#/rejected", query);
+}
+
+function withQuery(address, query) {
   const given = Object.entries(query).filter(([, value]) => value);
-  return given.length ? `#/tasks?${new URLSearchParams(given)}` : "#/tasks";
+  return given.length ? `${address}?${new URLSearchParams(given)}` : address;
 }

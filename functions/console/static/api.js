@@ -30,11 +30,32 @@ export function task(id, signal) {
   return ask(`tasks/${encodeURIComponent(id)}`, { signal });
 }
 
-// `action` is `resubmit` or `undo`.
+// `action` is `resubmit`, `undo` or `cancel`.
 export function act(id, action, reason) {
-  return ask(`tasks/${encodeURIComponent(id)}/${action}`, {
+  return post(`tasks/${encodeURIComponent(id)}/${action}`, { reason });
+}
+
+// A step whose outcome was unknown was done, and gave this result; or it was not done.
+export function foundDone(id, step, reason, result) {
+  return post(`tasks/${encodeURIComponent(id)}/steps/${encodeURIComponent(step)}/done`, { result, reason });
+}
+
+export function foundNotDone(id, step, reason) {
+  return post(`tasks/${encodeURIComponent(id)}/steps/${encodeURIComponent(step)}/not-done`, { reason });
+}
+
+export function rejected(query, signal) {
+  return ask(`rejected?${new URLSearchParams(query)}`, { signal });
+}
+
+export function resend(id, reason) {
+  return post(`rejected/${encodeURIComponent(id)}/resend`, { reason });
+}
+
+function post(path, content) {
+  return ask(path, {
     method: "POST",
-    body: JSON.stringify({ reason }),
+    body: JSON.stringify(content),
     headers: { "Content-Type": "application/json", "X-Requested-With": "console" },
   });
 }
@@ -54,7 +75,17 @@ async function ask(path, { signal, headers = {}, ...options }) {
     return ask(path, { signal, headers, ...options });
   }
   if (!answer.ok) throw new ApiError(answer.status, await refusal(answer));
-  return reached(answer.json());
+  return read(answer);
+}
+
+// A page in the place of an answer, as from a sign-in in between, is no silence.
+async function read(answer) {
+  const text = await reached(answer.text());
+  try {
+    return JSON.parse(text);
+  } catch {
+    throw new ApiError(answer.status, "the answer is not JSON");
+  }
 }
 
 async function reached(promise) {

@@ -28,12 +28,21 @@ function filled(element, attributes, children) {
 export function replace(parent, ...children) {
   const held = parent.contains(document.activeElement) ? placeOf(document.activeElement) : null;
   parent.replaceChildren(...children.flat(Infinity).filter((child) => child !== null));
-  if (held !== null) {
-    const again = [...parent.querySelectorAll("a, button, summary, [tabindex]")];
-    again.find((element) => placeOf(element) === held)?.focus({ preventScroll: true });
-  }
+  if (held !== null) focusOn(parent, held);
+}
+
+// Gives the keyboard's focus to an element, or to what has taken its place in the page since.
+export function focusAgain(element) {
+  if (element.isConnected) element.focus();
+  else focusOn(document, placeOf(element));
+}
+
+function focusOn(parent, place) {
+  const all = [...parent.querySelectorAll("a, button, summary, [tabindex]")];
+  all.find((element) => placeOf(element) === place)?.focus({ preventScroll: true });
 }
 
 function placeOf(element) {
-  return `${element.localName} ${element.getAttribute("href") ?? element.textContent}`;
+  const name = element.getAttribute("aria-label") ?? element.getAttribute("href") ?? element.textContent;
+  return `${element.localName} ${name}`;
 }

@@ -11,6 +11,7 @@ export function epochsOf(task) {
     event: task.finished_at ? task.state : null,
     who: null,
     reason: task.finished_at ? task.last_error : null,
+    parked: task.parked,
     waitsUntil: Date.parse(task.not_before) > Date.now() ? task.not_before : null,
   };
   let began = task.submitted_at;

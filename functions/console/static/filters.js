@@ -3,7 +3,7 @@
 import { addressOfList } from "./addresses.js";
 import { el } from "./elements.js";
 
-const STATES = ["Error", "Pending", "Processing", "Processed", "Compensated"];
+const STATES = ["Error", "Parked", "Pending", "Processing", "Processed", "Compensated"];
 const AGES = [
   ["", "any age"],
   ["max_age=3600", "up to 1 hour"],
@@ -29,14 +29,21 @@ export function filters(asked) {
       submit: (event) => { event.preventDefault(); go(form); },
       change: () => go(form),
     },
-    field("State", choice("state", states, asked.state ?? (asked.prefix ? "" : "Error"))),
+    field("State", choice("state", states, stateOf(asked))),
     field("Workflow", text("workflow", asked.workflow, "any", "[a-z][a-z0-9\\-]{0,31}")),
+    field("Version", text("version", asked.version, "any", "[1-9][0-9]{0,8}")),
     field("Age", choice("age", AGES, ageOf(asked))),
     field("Order", choice("order", ORDERS, asked.order ?? "newest")),
     field("Id begins with", text("prefix", asked.prefix, "any", "[A-Za-z0-9_\\-]{1,64}")),
     el("button", {}, "Find"),
   );
   return form;
+}
+
+// A parked task is `Pending` to the interface, which lists those apart.
+function stateOf(asked) {
+  if (asked.parked) return "Parked";
+  return asked.state ?? (asked.prefix ? "" : "Error");
 }
 
 function field(name, input) {
@@ -62,7 +69,7 @@ function ageOf(asked) {
 
 function go(form) {
   if (!form.reportValidity()) return;
-  const { age, ...others } = Object.fromEntries(new FormData(form));
-  const asked = { ...others, ...Object.fromEntries(new URLSearchParams(age)) };
+  const { age, state, ...others } = Object.fromEntries(new FormData(form));
+  const asked = { ...(state === "Parked" ? { parked: true } : { state }), ...others, ...Object.fromEntries(new URLSearchParams(age)) };
   location.hash = addressOfList(asked);
 }

@@ -1,7 +1,7 @@
 // What happened to a task: who ended each epoch and why, and what was told of it.
 
 import { el } from "./elements.js";
-import { clock, NOTHING } from "./format.js";
+import { clock, count, NOTHING } from "./format.js";
 import { badge } from "./states.js";
 import { section, table } from "./tables.js";
 
@@ -42,7 +42,14 @@ export function steps(task) {
     clock(step.started_at),
     clock(step.finished_at),
     clock(step.complete_by),
-    step.error ? el("span", { class: "step-error" }, step.error) : NOTHING,
+    told(step),
   ]);
   return table("Steps now", ["Step", "State", "Started", "Finished", "Complete by", "Error"], rows, "It has no steps.");
+}
+
+// While a step runs, its error is the last fault of the calls that have failed so far.
+function told({ attempts, error, noted }) {
+  const tries = attempts ? `${count(attempts)} failed calls` : null;
+  const texts = [[tries, error].filter(Boolean).join(", the last: "), noted].filter(Boolean);
+  return texts.length ? texts.map((text) => el("span", { class: "step-error" }, text)) : NOTHING;
 }

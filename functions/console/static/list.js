@@ -47,7 +47,7 @@ function nothing(page, asked) {
 function closer(asked) {
   if (asked.prefix) return "a longer beginning of the id";
   // What ended is read from its newest on: the oldest of very many are beyond that.
-  return asked.order === "oldest" && !ALSO_UNDER_WAY[asked.state] ? "a greater age" : "the beginning of an id";
+  return asked.order === "oldest" && !asked.parked && !ALSO_UNDER_WAY[asked.state] ? "a greater age" : "the beginning of an id";
 }
 
 function head() {
@@ -59,8 +59,8 @@ function line(task) {
     "li",
     { class: "line" },
     el("a", { class: "id", href: addressOfTask(task.id) }, task.id),
-    badge(task.state),
-    el("span", { class: "workflow" }, task.workflow),
+    badge(task.parked ? "Parked" : task.state),
+    el("span", { class: "workflow" }, `${task.workflow} v${task.workflow_version}`),
     el("span", { class: "since" }, ago(task.finished_at ?? task.submitted_at)),
     el("span", { class: "tries" }, el("span", { class: "unit" }, "epoch "), count(task.epoch)),
     el("span", { class: "error-text" }, task.last_error ?? NOTHING),

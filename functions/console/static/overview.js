@@ -6,7 +6,8 @@ import { chart } from "./chart.js";
 import { el, replace } from "./elements.js";
 import { ago, count, minute, NOTHING, seconds, tally } from "./format.js";
 import { badge, icon } from "./states.js";
-import { facts, section, table } from "./tables.js";
+import { facts, flagged, section, table } from "./tables.js";
+import { versions } from "./versions.js";
 
 const PAUSE = 5_000;
 // As long as the alert `supervisor-silent` waits.
@@ -24,7 +25,7 @@ export function overviewView() {
         place,
         strip(data),
         hour(data),
-        el("div", { class: "sides" }, el("div", {}, workflows(data), queues(data)), el("div", {}, supervisor(data), breakers(data))),
+        el("div", { class: "sides" }, el("div", {}, workflows(data), versions(data), queues(data)), el("div", {}, supervisor(data), breakers(data))),
       );
       return PAUSE;
     },
@@ -40,6 +41,10 @@ function strip(data) {
     figure("Overdue now", tally(data.overdue), {
       tone: data.overdue.count ? "late" : null,
       href: addressOfList({ state: "Processing", order: "oldest" }),
+    }),
+    figure("Parked", tally(data.parked), {
+      tone: data.parked.count ? "late" : null,
+      href: addressOfList({ parked: true }),
     }),
     figure("Under way", tally(data.under_way), { href: addressOfList({ state: "Processing" }) }),
     figure("Processed", finished(data, "processed"), { href: addressOfList({ state: "Processed" }), note: span(data) }),
@@ -86,11 +91,6 @@ function workflows(data) {
   ]);
   const columns = ["Workflow", "#Under way", "#Overdue", "#Error", "#Processed", "#Compensated"];
   return table("Workflows", columns, rows, "No task is under way, and none finished in the last hour.");
-}
-
-function flagged(number, tone, href) {
-  if (number === 0) return count(0);
-  return href ? el("a", { class: tone, href }, count(number)) : el("strong", { class: tone }, count(number));
 }
 
 function supervisor(data) {

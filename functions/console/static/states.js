@@ -19,10 +19,12 @@ const LOOKS = {
   Processed: ["check", "good"],
   Error: ["cross", "bad"],
   Compensated: ["back", "undone"],
+  Parked: ["pause", "late"],
   NotStarted: ["ring", "calm"],
   Running: ["run", "active"],
   Completed: ["check", "good"],
   Failed: ["cross", "bad"],
+  Unrecorded: ["check", "bad"],
   Skipped: ["dash", "calm"],
   Undoing: ["dots", "undone"],
   Undone: ["back", "undone"],
@@ -31,7 +33,7 @@ const LOOKS = {
   "half-open": ["dots", "late"],
 };
 
-const WORDS = { NotStarted: "Not started" };
+const WORDS = { NotStarted: "Not started", Unrecorded: "Done, no result" };
 
 export function tone(state) {
   return LOOKS[state]?.[1] ?? "calm";

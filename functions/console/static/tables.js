@@ -1,6 +1,7 @@
 // Tables and lists of facts, as every view has them.
 
 import { el } from "./elements.js";
+import { count } from "./format.js";
 
 // `columns` are names, those of numbers with `#` before; `rows` are lists of cells, the first of them the row's name.
 export function table(caption, columns, rows, none) {
@@ -15,6 +16,12 @@ export function table(caption, columns, rows, none) {
 function cellOf(content, at, numeric) {
   if (at === 0) return el("th", { scope: "row" }, content);
   return el("td", { class: numeric && "number" }, content);
+}
+
+// A number that is worth a look unless it is 0.
+export function flagged(number, tone, href) {
+  if (number === 0) return count(0);
+  return href ? el("a", { class: tone, href }, count(number)) : el("strong", { class: tone }, count(number));
 }
 
 export function section(title, ...children) {

@@ -1,7 +1,8 @@
 // One task: how it stands, what can be done about it, and how it came there.
 
-import { actions, closeDialog, forgetAnswer } from "./actions.js";
+import { actions, forgetAnswer } from "./actions.js";
 import * as api from "./api.js";
+import { closeDialog } from "./dialog.js";
 import { el, replace } from "./elements.js";
 import { announce } from "./freshness.js";
 import { ago, clock, count, NOTHING } from "./format.js";
@@ -10,6 +11,7 @@ import { history, lostMessages, notices, steps } from "./history.js";
 import { badge } from "./states.js";
 import { facts, section } from "./tables.js";
 import { timeline } from "./timeline.js";
+import { waiting } from "./waiting.js";
 
 const HTTP = /^https?:\/\//;
 const NOT_FOUND = 404;
@@ -55,7 +57,8 @@ async function taskOrNull(id, signal) {
 function content(task, vertical, again) {
   return [
     summary(task),
-    task.last_error ? el("p", { class: task.state === "Error" ? "trouble" : "trouble past" }, task.last_error) : null,
+    trouble(task),
+    waiting(task),
     actions(task, again),
     section("Workflow", graph(task.steps, task.needs, vertical)),
     section("Timeline", timeline(task)),
@@ -65,16 +68,22 @@ function content(task, vertical, again) {
   ];
 }
 
+// A parked task's reason stands with its state, and what is in question with the answers.
+function trouble({ last_error: error, parked, prospects, state }) {
+  if (!error || parked || error === prospects?.question) return null;
+  return el("p", { class: state === "Error" ? "trouble" : "trouble past" }, error);
+}
+
 function summary(task) {
   return facts([
-    ["State", badge(task.state)],
+    ["State", badge(task.parked ? "Parked" : task.state)],
     ["Workflow", `${task.workflow} v${task.workflow_version}`],
     ["Direction", task.direction],
     ["Epoch", count(task.epoch)],
     ["Recoveries", count(task.failure_count)],
     ["Submitted", ago(task.submitted_at)],
     ["By", task.submitter],
-    task.finished_at ? ["Ended", ago(task.finished_at)] : ["Due", ago(task.due_at)],
+    task.finished_at ? ["Ended", ago(task.finished_at)] : ["Due", task.due_at && ago(task.due_at)],
     ["Held by", task.locked_by ?? NOTHING],
     ["Waits until", task.not_before && !task.finished_at ? clock(task.not_before) : null],
     ["Correlation", task.correlation_id],

@@ -89,7 +89,8 @@ function axis(scale) {
   return el("div", { class: "row axis-row", "aria-hidden": "true" }, el("span", {}), el("div", { class: "axis" }, marks), el("span", {}));
 }
 
-function onItsWay({ waitsUntil }) {
+function onItsWay({ parked, waitsUntil }) {
+  if (parked) return el("p", { class: "ending" }, "is parked");
   return el("p", { class: "ending" }, waitsUntil ? ["waits until ", clock(waitsUntil)] : "goes on");
 }
 

@@ -1,15 +1,12 @@
-"""What operators do to a task, and what would follow: it runs again, or it is undone."""
+"""What operators do to a task: it runs again, or it is undone."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import timedelta
 from http import HTTPStatus
 
-from pydantic import BaseModel
-
 from functions.operations.tasks.listing import Tasks
-from functions.pattern.decisions import in_question
 from functions.pattern.definition import Json, Registry
 from functions.pattern.errors import PermanentError
 from functions.pattern.events import (
@@ -28,8 +25,7 @@ from functions.pattern.ports import Ports
 from functions.pattern.readiness import Definitions
 from functions.pattern.records import MAX_RESULT_BYTES, TaskRecord
 from functions.pattern.requests import json_bytes
-from functions.pattern.states import Direction, ProcessState
-from functions.pattern.steps import undo_order
+from functions.pattern.states import ProcessState
 from functions.pattern.store_ports import Stored
 from functions.pattern.transitions import apply
 from functions.telemetry.spans import current_traceparent
@@ -148,36 +144,3 @@ class Answers:
 def _unusable(reason: str) -> ProblemError:
     fault = FieldFault(field="result", reason=reason)
     return ProblemError(HTTPStatus.UNPROCESSABLE_ENTITY, "Some fields are wrong.", errors=[fault])
-
-
-class Prospect(BaseModel):
-    """What follows an action: steps that are run, or undone, in this order."""
-
-    runs: list[StepName]
-    undoes: list[StepName]
-
-
-class Prospects(BaseModel):
-    """What follows each action on a task in `Error`; `resubmit` is null while a `question` is open."""
-
-    resubmit: Prospect | None
-    undo: Prospect
-    question: str | None
-
-
-def prospects(record: TaskRecord, now: datetime) -> Prospects | None:
-    """Try each action on the record alone; None when the task takes none."""
-    undone = _prospect(record, UndoRequested, now)
-    if undone is None:
-        return None
-    resubmitted = _prospect(record, Resubmitted, now)
-    return Prospects(resubmit=resubmitted, undo=undone, question=in_question(record))
-
-
-def _prospect(before: TaskRecord, action: type[OperatorAction], now: datetime) -> Prospect | None:
-    after = apply(before, action(epoch=before.task.epoch, who="", reason="", start_by=now), now)
-    if isinstance(after, Refused):
-        return None
-    if after.task.direction is Direction.UNDO:
-        return Prospect(runs=[], undoes=list(undo_order(after)))
-    return Prospect(runs=[step.name for step in after.steps if not step.settled], undoes=[])

@@ -6,10 +6,11 @@ from datetime import datetime
 
 from pydantic import BaseModel, ConfigDict, ValidationInfo, field_validator
 
-from functions.operations.tasks.actions import Prospects, prospects
+from functions.operations.tasks.prospects import Prospects, prospects
+from functions.pattern.decisions import awaited_until
 from functions.pattern.identity import FIRST_EPOCH, StepName
 from functions.pattern.records import LostMessage, Order, SentAnnouncement, TaskRecord
-from functions.pattern.states import Direction, ProcessState, Remedy
+from functions.pattern.states import Direction, EpochEnd, ProcessState, Remedy
 from functions.web.views import StepView, read_from
 
 
@@ -116,6 +117,31 @@ class TransitionView(BaseModel):
         )
 
 
+class DecisionView(BaseModel):
+    """How the epoch is to end, who decided that, and why: by an undo (`ended_by`), or in `Error` (null).
+
+    It is carried out when the outcome of what must not be repeated is known, or at `until`.
+    """
+
+    ended_by: EpochEnd | None
+    who: str
+    reason: str
+    until: datetime | None
+
+    @classmethod
+    def of(cls, record: TaskRecord) -> DecisionView | None:
+        """Show what waits; None when nothing does."""
+        decision = record.task.decision
+        if decision is None:
+            return None
+        return cls(
+            ended_by=decision.ended_by,
+            who=decision.who,
+            reason=decision.reason,
+            until=awaited_until(record),
+        )
+
+
 class TaskDetails(TaskLine):
     """One task as it stands in its current epoch."""
 
@@ -133,15 +159,14 @@ class TaskDetails(TaskLine):
 class TaskView(TaskDetails):
     """One task whole: as it stands in its current epoch, how it came there, and what can be done about it.
 
-    `notices` are those that were sent. `needs` names the steps that each step needs. `decided` says why the
-    epoch is to end, as soon as what must not be repeated is over.
+    `notices` are those that were sent. `needs` names the steps that each step needs.
     """
 
     needs: dict[StepName, list[StepName]]
+    decision: DecisionView | None
     history: list[TransitionView]
     notices: list[SentAnnouncement]
     lost_messages: list[LostMessage]
-    decided: str | None
     prospects: Prospects | None
     trace_id: str | None
     trace_url: str | None
@@ -157,10 +182,10 @@ class TaskView(TaskDetails):
         return cls(
             **dict(TaskDetails.model_validate(record)),
             needs={step.name: sorted(step.shape.needs) for step in record.steps},
+            decision=DecisionView.of(record),
             history=[TransitionView.submitted(order), *map(TransitionView.model_validate, record.history)],
             notices=sorted(record.task.sent, key=lambda notice: notice.sent_at),
             lost_messages=list(record.lost),
-            decided=None if record.task.decision is None else record.task.decision.reason,
             prospects=prospects(record, now),
             trace_id=trace_id,
             trace_url=trace_url,

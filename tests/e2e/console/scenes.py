@@ -16,11 +16,15 @@ from functions.pattern.definition import Workflow
 from functions.pattern.request_figures import StoreFigures
 from functions.store.conditional_rows import ConditionalRows, TableBreakerRows
 from tests.e2e.console.story import Story
-from tests.e2e.fleet.workflows import HOLDING, UNDOING
+from tests.e2e.console.workflows import BOOKING, GONE, NEWEST, NEWEST_UNDOING, OLDER
 from tests.fakes.orders import ORDERS
 
 #: The delivery that the screenshot of a task shows.
 STUCK = "delivery-7f3a9c41"
+#: The booking that the screenshot of a question shows.
+IN_QUESTION = "booking-51d0a9e2"
+#: One that waits for its version.
+PARKED = "delivery-0c44be17"
 
 _TASKS_AT_ONCE = 8
 _NO_DRONE = "drone answered 422"
@@ -64,14 +68,14 @@ async def order_refused(stage: Stage, chance: random.Random) -> None:
 
 async def delivery_made(stage: Stage, chance: random.Random) -> None:
     """Five services, two of them in parallel."""
-    story = stage.begin(HOLDING, "delivery", chance.uniform(30, 3_500))
+    story = stage.begin(NEWEST, "delivery", chance.uniform(30, 3_500))
     await _packed(story)
     await _flown(story, 1.2, chance.lognormvariate(0.3, 0.5))
 
 
 async def delivery_recovered(stage: Stage, chance: random.Random) -> None:
     """Lose the drone service's response; the Supervisor recovers the task."""
-    story = stage.begin(HOLDING, "delivery", chance.uniform(600, 3_000))
+    story = stage.begin(NEWEST, "delivery", chance.uniform(600, 3_000))
     await _packed(story)
     await story.begun("drone", 1.2)
     await story.recovered(27)
@@ -81,7 +85,7 @@ async def delivery_recovered(stage: Stage, chance: random.Random) -> None:
 
 async def delivery_undone(stage: Stage, chance: random.Random) -> None:
     """No drone is available, and the completed steps are undone."""
-    story = stage.begin(UNDOING, "delivery", chance.uniform(60, 3_400))
+    story = stage.begin(NEWEST_UNDOING, "delivery", chance.uniform(60, 3_400))
     await _packed(story)
     await story.begun("drone", 1.2)
     await story.refused("drone", 2, _NO_DRONE)
@@ -93,7 +97,7 @@ async def delivery_undone(stage: Stage, chance: random.Random) -> None:
 
 async def delivery_stuck(stage: Stage, _chance: random.Random) -> None:
     """Recovered once, refused, resubmitted, refused again: it is held for an operator."""
-    story = stage.begin(HOLDING, STUCK, 240, reply_to="notices-demo")
+    story = stage.begin(NEWEST, STUCK, 240, reply_to="notices-demo")
     await _packed(story)
     await story.begun("drone", 1.2)
     await story.recovered(26.7)
@@ -108,7 +112,7 @@ async def delivery_stuck(stage: Stage, _chance: random.Random) -> None:
 
 async def delivery_given_up(stage: Stage, chance: random.Random) -> None:
     """Get no response from the drone service, until all recoveries are used up."""
-    story = stage.begin(HOLDING, "delivery", chance.uniform(300, 3_000))
+    story = stage.begin(NEWEST, "delivery", chance.uniform(300, 3_000))
     await _packed(story)
     await story.begun("drone", 1.2)
     await story.recovered(27)
@@ -119,10 +123,38 @@ async def delivery_given_up(stage: Stage, chance: random.Random) -> None:
 
 async def delivery_in_recovery(stage: Stage, chance: random.Random) -> None:
     """Its Scheduler was lost, and the Supervisor has recovered the task."""
-    story = stage.begin(HOLDING, "delivery", chance.uniform(28, 32))
+    story = stage.begin(NEWEST, "delivery", chance.uniform(28, 32))
     await _packed(story)
     await story.begun("drone", 1.2)
     await story.recovered(27)
+
+
+async def delivery_of_older_version(stage: Stage, chance: random.Random) -> None:
+    """Be under way in the version with which it began."""
+    story = stage.begin(OLDER, "delivery", chance.uniform(4, 8))
+    await _packed(story)
+    await story.begun("drone", 1.2)
+
+
+async def delivery_parked(stage: Stage, chance: random.Random) -> None:
+    """Drop a version that the task still needs."""
+    story = stage.begin(GONE, "delivery", chance.uniform(700, 900))
+    await _park(story)
+
+
+async def known_delivery_parked(stage: Stage, _chance: random.Random) -> None:
+    """Do the same, under a name that is known."""
+    await _park(stage.begin(GONE, PARKED, 812))
+
+
+async def booking_in_question(stage: Stage, _chance: random.Random) -> None:
+    """Nobody knows whether the account was charged, and it must not be charged twice."""
+    story = stage.begin(BOOKING, IN_QUESTION, 1_260, reply_to="notices-demo")
+    await story.claimed(0.1)
+    await story.begun("drone", 0.2)
+    await story.done("drone", 1.4)
+    await story.begun("account", 1.5, within=5)
+    await story.given_up(7.1, "account: its outcome is unknown, and it must not run twice")
 
 
 async def order_under_way(stage: Stage, chance: random.Random) -> None:
@@ -141,6 +173,10 @@ _CAST: tuple[tuple[Scene, int], ...] = (
     (delivery_stuck, 1),
     (delivery_given_up, 2),
     (delivery_in_recovery, 2),
+    (delivery_of_older_version, 1),
+    (delivery_parked, 2),
+    (known_delivery_parked, 1),
+    (booking_in_question, 1),
     (order_under_way, 4),
 )
 
@@ -171,6 +207,13 @@ async def _packed(story: Story) -> None:
     await story.begun("transport", 0.5, within=15)
     await story.done("transport", 0.8)
     await story.done("package", 1.1)
+
+
+async def _park(story: Story) -> None:
+    await _packed(story)
+    await story.recovered(70)
+    await story.claimed(70.3)
+    await story.parked(70.4)
 
 
 async def _flown(story: Story, at: float, took: float) -> None:

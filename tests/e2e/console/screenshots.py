@@ -18,14 +18,14 @@ from playwright.async_api import Browser
 from functions.store.tables import TASKS_TABLE
 from tests.e2e.console.bench import SHARDS, Console, Scheme, running
 from tests.e2e.console.browser import browsing
-from tests.e2e.console.scenes import STUCK, write_hour
+from tests.e2e.console.scenes import IN_QUESTION, STUCK, write_hour
 from tests.e2e.recovery.bench import Bench
 
 FOLDER = Path(__file__).parents[3] / "docs" / "images"
 MOST_BYTES = 200 * 1024
 
 _WIDTH = 1120
-_VIEWS = {"overview": "", "list": "#/tasks", "task": f"#/tasks/{STUCK}"}
+_VIEWS = {"overview": "", "list": "#/tasks", "task": f"#/tasks/{STUCK}", "question": f"#/tasks/{IN_QUESTION}"}
 
 
 async def screenshots(folder: Path) -> Sequence[Path]:

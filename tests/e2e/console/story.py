@@ -18,6 +18,7 @@ from functions.pattern.events import (
     Claimed,
     Event,
     GivenUp,
+    Parked,
     Recovered,
     Refused,
     Resubmitted,
@@ -34,7 +35,7 @@ from functions.store.keys import epoch_row, order_row, shard_of, step_row
 from local.callers.client import SAMPLE_DELIVERY, SAMPLE_ORDER
 
 _START_WITHIN = 60.0
-_PAYLOADS = {"orders": SAMPLE_ORDER, "delivery": SAMPLE_DELIVERY}
+_PAYLOADS = {"orders": SAMPLE_ORDER}
 
 
 class _Ours(TypedDict):
@@ -59,7 +60,7 @@ class Story:
             workflow=workflow.name,
             workflow_version=workflow.version,
             shape=workflow.shape,
-            payload=json.dumps(_PAYLOADS[workflow.name]).encode(),
+            payload=json.dumps(_PAYLOADS.get(workflow.name, SAMPLE_DELIVERY)).encode(),
             digest=uuid.uuid4().hex,
             submitter="function-key",
             submitted_at=at,
@@ -126,6 +127,12 @@ class Story:
         """Let an operator resubmit the task."""
         event = Resubmitted(epoch=self._epoch, who="operator", reason=reason, start_by=self._start_by(at))
         await self._apply(at, event)
+
+    async def parked(self, at: float) -> None:
+        """Let a Scheduler find that the task's version is not deployed."""
+        order = self._record.order
+        reason = f"version {order.workflow_version} of '{order.workflow}' is not deployed here"
+        await self._apply(at, Parked(**self._ours(), reason=reason))
 
     @property
     def _epoch(self) -> Epoch:

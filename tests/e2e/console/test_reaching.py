@@ -96,6 +96,17 @@ async def test_fault_of_the_page_itself_is_called_so(console: Console) -> None:
     console.complaints.clear()
 
 
+async def test_answer_that_is_a_page_is_called_so(console: Console) -> None:
+    """As from a sign-in or a proxy in between: somebody can be reached."""
+
+    async def page(route: Route) -> None:
+        await route.fulfill(body="<p>Sign in</p>", content_type="text/html")
+
+    await console.page.route("**/api/ops/overview", page)
+    await console.page.goto(f"{console.host}/api/ops")
+    await expect(console.page.locator("#freshness")).to_contain_text("200: the answer is not JSON")
+
+
 async def test_polling_slows_down_while_nothing_answers(console: Console) -> None:
     """The time until the next attempt is shown."""
     page = console.page

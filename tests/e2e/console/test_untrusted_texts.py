@@ -73,6 +73,29 @@ async def test_no_text_of_any_response_becomes_markup(
     await _nothing_ran(console)
 
 
+async def test_what_a_task_waits_for_is_shown_as_text(bench: Bench, console: Console) -> None:
+    """Reasons of parking and of decisions, questions, and what is noted of steps; in dialogs, too."""
+    bench.remote.script("evil-2/drone/do", Behaviour.REFUSES)
+    await submit(bench, "evil-2")
+    content = await bench.until_state("evil-2", "Error")
+    prospect = content["prospects"]["undo"]
+    content |= {"parked": True, "last_error": EVIL, "workflow": EVIL}
+    content["decision"] = {"ended_by": EVIL, "who": EVIL, "reason": EVIL, "until": None}
+    content["prospects"] |= {
+        "question": EVIL,
+        "answers": [{"step": EVIL, "done": prospect, "not_done": None}],
+    }
+    content["steps"][0] |= {"error": EVIL, "attempts": 3, "noted": EVIL}
+    await console.answer("tasks/evil-2", content)
+    await console.open("#/tasks/evil-2")
+    page = console.page
+    for region in ("Parked", "Decided, and waits", "Its result is missing"):
+        await expect(page.get_by_role("region", name=region)).to_contain_text(EVIL)
+    await page.get_by_role("button", name="Give its result…").click()
+    await expect(page.get_by_role("dialog")).to_contain_text(EVIL)
+    await _nothing_ran(console)
+
+
 async def test_scripts_that_are_not_ours_are_blocked(console: Console) -> None:
     """The browser blocks them by the page's Content-Security-Policy."""
     await console.open()

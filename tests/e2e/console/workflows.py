@@ -1,9 +1,63 @@
-"""The tests' deliveries, which are held for an operator instead of being undone, and orders."""
+"""Deliveries in two versions, bookings with a charge that must not repeat, and orders."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
+
+from functions.pattern.definition import Json, Step, Workflow
+from functions.pattern.identity import StepName
+from functions.pattern.states import Remedy
 from functions.workflows.registration import Registration
-from tests.e2e.fleet.workflows import AGENTS, HOLDING
+from tests.e2e.fleet.workflows import AGENTS, HOLDING, UNDOING, Parcel
 from tests.fakes import orders
 
-REGISTRATIONS = (Registration(HOLDING, AGENTS), orders.REGISTRATION)
+#: Deliveries that are held for an operator instead of being undone, and those that are undone.
+NEWEST = replace(HOLDING, version=3)
+NEWEST_UNDOING = replace(UNDOING, version=3)
+OLDER = replace(HOLDING, version=2)
+#: Is not deployed any more, and was deployed for a while before it was taken back.
+GONE = replace(HOLDING, version=1)
+TAKEN_BACK = replace(HOLDING, version=4)
+
+
+def _request(parcel: Parcel, _results: Mapping[StepName, Json]) -> Json:
+    return parcel.model_dump()
+
+
+def _booking(name: str, charged_within: float) -> Workflow:
+    drone, account = StepName("drone"), StepName("account")
+    return Workflow(
+        name=name,
+        resource=f"{name}s",
+        payload=Parcel,
+        on_failure=Remedy.HOLD,
+        on_exhausted=Remedy.HOLD,
+        steps=(
+            Step(drone, agent="drone", request=_request, complete_within=15, undo=True),
+            Step(
+                account,
+                agent="account",
+                request=_request,
+                complete_within=charged_within,
+                needs={drone},
+                idempotent=False,
+            ),
+            Step(
+                StepName("delivery"), agent="delivery", request=_request, complete_within=15, needs={account}
+            ),
+        ),
+    )
+
+
+#: Its step `account` must not be repeated.
+BOOKING = _booking("booking", charged_within=5)
+#: The same, with more time than any test takes.
+PATIENT = _booking("patient-booking", charged_within=240)
+
+REGISTRATIONS = (
+    Registration(NEWEST, AGENTS, older=(OLDER,)),
+    Registration(BOOKING),
+    Registration(PATIENT),
+    orders.REGISTRATION,
+)

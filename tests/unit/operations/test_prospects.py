@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import datetime
 from typing import Any
 
 import pytest
 
 from functions.pattern.definition import Workflow
-from functions.pattern.events import GivenUp
+from functions.pattern.events import Cancelled, GivenUp
 from functions.pattern.records import TaskRecord
 from functions.pattern.states import Remedy
 from tests.fakes.tasks import FIRST, SECOND, after, claimed, completed, failed, pending, started, told
@@ -21,6 +22,18 @@ _GIVEN_UP = GivenUp(epoch=FIRST, reason="still overdue", hold=True, start_by=aft
 async def _prospects(desk: Desk, record: TaskRecord) -> Any:
     desk.holds(record)
     return (await desk.get(f"/tasks/{TASK}")).json["prospects"]
+
+
+def _runs(*steps: str) -> dict[str, Any]:
+    return {"runs": [*steps], "undoes": [], "waits_until": None}
+
+
+def _undoes(*steps: str, waits_until: datetime | None = None) -> dict[str, Any]:
+    return {"runs": [], "undoes": [*steps], "waits_until": waits_until and _written(waits_until)}
+
+
+def _written(at: datetime) -> str:
+    return at.isoformat().replace("+00:00", "Z")
 
 
 def _refused(workflow: Workflow) -> TaskRecord:
@@ -36,13 +49,13 @@ def _refused(workflow: Workflow) -> TaskRecord:
 async def test_resubmission_runs_what_is_not_done(desk: Desk) -> None:
     """And leaves what is; nothing is undone."""
     shown = await _prospects(desk, _refused(trip(remedy=Remedy.HOLD)))
-    assert shown["resubmit"] == {"runs": ["car"], "undoes": []}
+    assert shown["resubmit"] == _runs("car")
 
 
 async def test_undo_goes_back_in_the_order_of_dispatch(desk: Desk) -> None:
     """Also what failed, for its outcome is not known; but not what can't be undone."""
     shown = await _prospects(desk, _refused(trip(remedy=Remedy.HOLD)))
-    assert shown["undo"] == {"runs": [], "undoes": ["car", "flight"]}
+    assert shown["undo"] == shown["cancel"] == _undoes("car", "flight")
 
 
 async def test_resubmission_of_an_undo_goes_on_undoing(desk: Desk) -> None:
@@ -56,7 +69,7 @@ async def test_resubmission_of_an_undo_goes_on_undoing(desk: Desk) -> None:
         failed("flight", SECOND),
     )
     shown = await _prospects(desk, record)
-    assert shown["resubmit"] == shown["undo"] == {"runs": [], "undoes": ["flight"]}
+    assert shown["resubmit"] == shown["undo"] == _undoes("flight")
 
 
 async def test_nothing_is_resubmitted_while_an_outcome_is_unknown(desk: Desk) -> None:
@@ -68,12 +81,41 @@ async def test_nothing_is_resubmitted_while_an_outcome_is_unknown(desk: Desk) ->
     assert shown["resubmit"] is None
     assert shown["undo"]["undoes"] == ["flight"]
     assert shown["question"] == "hotel: its outcome is unknown, and it must not run twice"
+    assert shown["answers"] == [{"step": "hotel", "done": _runs("car"), "not_done": _runs("hotel", "car")}]
 
 
 @pytest.mark.parametrize("record", [pending(LINE), processed()], ids=["under way", "processed"])
-async def test_task_that_takes_no_action_has_no_prospects(desk: Desk, record: TaskRecord) -> None:
-    """Only one in `Error` waits for an operator."""
-    assert await _prospects(desk, record) is None
+async def test_task_that_is_not_in_error_can_only_be_cancelled(desk: Desk, record: TaskRecord) -> None:
+    """Here, nothing has to be undone for that."""
+    assert await _prospects(desk, record) == {
+        "resubmit": None,
+        "undo": None,
+        "cancel": _undoes(),
+        "question": None,
+        "answers": [],
+    }
+
+
+async def test_cancelling_waits_for_what_must_not_be_repeated(desk: Desk) -> None:
+    """Once that is decided, it is shown with who and why; to decide it again is not offered."""
+    workflow = trip(hotel_idempotent=False)
+    record = told(pending(workflow), claimed(), started("flight"), completed("flight"), started("hotel"))
+    assert (await _prospects(desk, record))["cancel"] == _undoes("flight", waits_until=after(20))
+    cancelled = told(record, Cancelled(who="ann", reason="no trip", by_operator=True, start_by=after(30)))
+    desk.holds(cancelled)
+    shown = (await desk.get(f"/tasks/{TASK}")).json
+    assert (shown["prospects"], shown["state"]) == (None, "Processing")
+    assert shown["decision"] == {
+        "ended_by": "cancelled",
+        "who": "ann",
+        "reason": "no trip",
+        "until": _written(after(20)),
+    }
+
+
+async def test_task_that_is_being_undone_takes_no_action(desk: Desk) -> None:
+    """It can't be undone twice, and not be done again."""
+    assert await _prospects(desk, _refused(trip())) is None
 
 
 async def test_looking_changes_nothing(desk: Desk) -> None:

@@ -1,0 +1,59 @@
+// Tells what follows an action, as the interface has tried it.
+
+import { el } from "./elements.js";
+import { clock } from "./format.js";
+
+const NEVER_DONE = ["NotStarted", "Skipped", "Undone"];
+
+export function told(task, action) {
+  const prospect = task.prospects[action];
+  if (action === "cancel" || action === "undo" || task.direction === "undo") return toldOfUndo(task, prospect);
+  return [begins(task), ...toldOfRun(task, prospect)];
+}
+
+// What an operator found out about a step: that it was done, or that it was not.
+export function toldOfAnswer(task, answers, kind) {
+  const { step } = answers;
+  const done = kind === "done";
+  const becomes = done
+    ? `${step} counts as done, with the result that you give. It is not run again.`
+    : `${step} counts as not done. It is run once more.`;
+  const others = task.prospects.answers.filter((other) => other.step !== step).map((other) => other.step);
+  if (others.length) return [el("p", {}, becomes), el("p", {}, `The task stays in Error until you have answered for ${others.join(", ")}, too.`)];
+  return [el("p", {}, becomes), ...toldOfRun(task, answers[kind])];
+}
+
+function begins(task) {
+  return el("p", {}, `Epoch ${task.epoch + 1} begins, with its full number of recoveries.`);
+}
+
+function toldOfRun(task, { runs }) {
+  if (runs.length === 0) return [el("p", {}, "Nothing is left to run: the task becomes Processed at once.")];
+  const kept = task.steps.filter((step) => !runs.includes(step.name)).map((step) => step.name);
+  return [
+    el("p", {}, "These steps run, if the order needs them:"),
+    names(runs),
+    kept.length ? el("p", {}, `Not run again: ${kept.join(", ")}.`) : null,
+  ];
+}
+
+function toldOfUndo(task, { undoes, waits_until: until }) {
+  const stays = task.steps.filter((step) => !step.undo && !NEVER_DONE.includes(step.state)).map((step) => step.name);
+  return [
+    until ? el("p", {}, `Nothing more is started. What ${awaited(task)} does is awaited first, until `, clock(until), " at the latest.") : begins(task),
+    ...(undoes.length
+      ? [el("p", {}, "These steps are undone, one after another, in this order:"), names(undoes)]
+      : [el("p", {}, "Nothing is left to undo: the task becomes Compensated", until ? " then." : " at once.")]),
+    stays.length ? el("p", {}, `These can’t be undone, and stay as they are: ${stays.join(", ")}.`) : null,
+    el("p", {}, "An undo is final: no step runs again after it."),
+  ];
+}
+
+// The steps that must not be repeated, and of which it is not known yet what they have done.
+export function awaited(task) {
+  return task.steps.filter((step) => step.state === "Running" && !step.idempotent).map((step) => step.name).join(", ");
+}
+
+function names(steps) {
+  return el("ol", {}, steps.map((name) => el("li", {}, name)));
+}

@@ -1,0 +1,38 @@
+// What a task waits for that is none of its steps: a deployment, or an outcome before what was decided can happen.
+
+import { el } from "./elements.js";
+import { ago, clock } from "./format.js";
+import { awaited } from "./prospects.js";
+import { icon } from "./states.js";
+
+export function waiting(task) {
+  return [task.parked ? parked(task) : null, task.decision === null ? null : decided(task)];
+}
+
+function parked(task) {
+  return box(
+    "Parked",
+    [task.last_error],
+    `It goes on by itself as soon as version ${task.workflow_version} of ${task.workflow} is deployed here, with all that the task was recorded with. Waiting for it costs no recovery.`,
+  );
+}
+
+function decided(task) {
+  const { ended_by: end, who, reason, until } = task.decision;
+  const what = end === null ? "It will be held in Error" : `It will be undone (${end})`;
+  return box(
+    "Decided, and waits",
+    [`${what}, by ${who}: ${reason}`],
+    ["Nothing more is started. It happens when the outcome of ", awaited(task), " is known, ", until ? [clock(until), " at the latest (", ago(until), ")."] : "soon."],
+  );
+}
+
+function box(title, content, note) {
+  return el(
+    "section",
+    { class: "waiting", "aria-label": title },
+    el("p", {}, el("strong", { class: "badge late" }, icon("Parked"), title)),
+    el("p", { class: "text" }, content),
+    el("p", { class: "note" }, note),
+  );
+}

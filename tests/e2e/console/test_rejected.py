@@ -1,0 +1,88 @@
+"""Messages that were rejected: an operator sees why, and has one sent again."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from playwright.async_api import Route, expect
+
+from tests.e2e.console.bench import Console
+from tests.e2e.console.test_untrusted_texts import EVIL
+
+pytestmark = [pytest.mark.process, pytest.mark.asyncio(loop_scope="session")]
+
+_AT = "2026-11-21T12:00:00Z"
+
+
+def _message(number: int, **more: Any) -> dict[str, Any]:
+    never = {"resends": 0, "resent_by": None, "resent_why": None, "resent_at": None}
+    return {
+        "id": f"{number:064x}",
+        "queue": "submissions/$DeadLetterQueue",
+        "message_id": f"order-{number}",
+        "size": 412,
+        "whole": True,
+        "reason": EVIL,
+        "rejected_at": _AT,
+        **never,
+        **more,
+    }
+
+
+def _list(*messages: dict[str, Any], more: bool = False) -> dict[str, Any]:
+    return {"messages": messages, "more": more}
+
+
+async def test_operator_sends_a_rejected_message_again(phone: Console) -> None:
+    """On a phone; it needs a reason, and what was sent is shown with it."""
+    sent: list[Any] = []
+    answers = _list(_message(1), _message(2))
+
+    async def resend(route: Route) -> None:
+        sent.append((route.request.url.rpartition("/api/ops/")[2], route.request.post_data_json))
+        answers["messages"] = [_message(1), resent]
+        await route.fulfill(status=202, json=resent)
+
+    resent = _message(2, resends=1, resent_by="ann", resent_why="it is mended", resent_at=_AT)
+    await phone.page.route("**/api/ops/rejected/*/resend", resend)
+    await phone.answer("rejected?*", answers)
+    await phone.open()
+    page = phone.page
+    await page.get_by_role("link", name="Rejected").click()
+    await expect(page.get_by_role("cell", name=EVIL)).to_have_count(2)
+    assert await phone.overflow() <= 0
+    await page.get_by_role("button", name="Resend order-2…").click()
+    dialog = page.get_by_role("dialog", name="Resend order-2?")
+    await dialog.get_by_role("button", name="Resend").click()
+    await expect(dialog.get_by_label("Reason")).to_be_focused()
+    await dialog.get_by_label("Reason").fill("it is mended")
+    await dialog.get_by_role("button", name="Resend").click()
+    await expect(page.locator("#answer")).to_have_text("Sent again: order-2.")
+    row = page.get_by_role("row").filter(has=page.get_by_role("rowheader", name="order-2"))
+    await expect(row).to_contain_text("by ann: it is mended")
+    assert sent == [(f"rejected/{2:064x}/resend", {"reason": "it is mended"})]
+    assert await page.evaluate("window.broken") is None
+
+
+async def test_message_that_is_not_whole_is_not_offered(console: Console) -> None:
+    """It says so; what the interface refuses is shown in the dialog."""
+    refusal = {"status": 409, "title": "Conflict", "detail": "It was deleted meanwhile."}
+
+    async def refuse(route: Route) -> None:
+        await route.fulfill(status=409, json=refusal, content_type="application/problem+json")
+
+    await console.page.route("**/api/ops/rejected/*/resend", refuse)
+    await console.answer("rejected?*", _list(_message(1, whole=False), _message(2), more=True))
+    await console.open("#/rejected")
+    page = console.page
+    row = page.get_by_role("row").filter(has=page.get_by_role("rowheader", name="order-1"))
+    await expect(row).to_contain_text("Only its beginning is kept")
+    await expect(page.get_by_role("button")).to_have_text(["Resend…"])
+    await expect(page.get_by_text("There are more")).to_be_visible()
+    await page.get_by_role("button").click()
+    dialog = page.get_by_role("dialog")
+    await dialog.get_by_label("Reason").fill("again")
+    await dialog.get_by_role("button", name="Resend").click()
+    await expect(dialog.get_by_role("alert")).to_contain_text("It was deleted meanwhile.")
+    console.complaints.clear()  # Chromium reports every 4xx as an error

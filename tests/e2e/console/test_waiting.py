@@ -1,0 +1,143 @@
+"""What an operator sees of a task that waits, and can do about it: parked, decided, tried in vain."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from azure.data.tables.aio import TableServiceClient
+from playwright.async_api import Page, expect
+
+from functions.pattern.definition import Workflow
+from functions.store.tables import TASKS_TABLE
+from tests.e2e.console.bench import SHARDS, Console
+from tests.e2e.console.story import Story
+from tests.e2e.console.workflows import GONE, NEWEST, OLDER, TAKEN_BACK
+from tests.e2e.fleet.bench import PARCEL, submit
+from tests.e2e.recovery.bench import Bench
+from tests.e2e.recovery.remote import Behaviour
+
+pytestmark = [pytest.mark.process, pytest.mark.asyncio(loop_scope="session")]
+
+_REASON = "of 'delivery' is not deployed here"
+
+
+async def _parked(bench: Bench, workflow: Workflow, task: str) -> None:
+    """Leave a task parked, two of whose steps are done."""
+    story = Story.begin(workflow, task, datetime.now(UTC) - timedelta(seconds=30))
+    await story.claimed(0.1)
+    for number, step in enumerate(("account", "package")):
+        await story.begun(step, 0.2 + number)
+        await story.done(step, 0.6 + number)
+    await story.parked(3)
+    async with TableServiceClient.from_connection_string(bench.settings["StateStore"]) as service:
+        await story.write(service.get_table_client(TASKS_TABLE), SHARDS)
+
+
+def _cells(page: Page, version: str) -> Any:
+    return page.get_by_role("row").filter(has=page.get_by_role("rowheader", name=version)).get_by_role("cell")
+
+
+async def test_operator_sees_which_version_is_still_needed(bench: Bench, console: Console) -> None:
+    """From the versions on the overview to the tasks that need the one that is gone."""
+    bench.remote.script("new/drone/do", Behaviour.REFUSES)
+    await submit(bench, "new")
+    await bench.until_state("new", "Error")
+    await _parked(bench, GONE, "gone")
+    await console.open()
+    page = console.page
+    assert (NEWEST.version, OLDER.version, GONE.version) == (3, 2, 1)
+    await expect(_cells(page, "delivery v2")).to_have_text(["yes, no task needs it", "0", "0", "0"])
+    await expect(_cells(page, "delivery v3").first).to_have_text("yes")
+    await expect(_cells(page, "delivery v3").last).not_to_have_text("0")
+    await expect(_cells(page, "delivery v1")).to_have_text(["no", "0", "1", "0"])
+    await expect(page.get_by_role("link", name="Parked")).to_be_visible()
+    await _cells(page, "delivery v1").get_by_role("link", name="1").click()
+    await expect(page.get_by_label("State")).to_have_value("Parked")
+    await expect(page.get_by_label("Version")).to_have_value("1")
+    line = page.get_by_role("list", name="Tasks").get_by_role("listitem").filter(has_text="gone")
+    await expect(line).to_contain_text("delivery v1")
+    await expect(line).to_contain_text(f"version 1 {_REASON}")
+
+
+async def test_parked_tasks_can_be_filtered_for(bench: Bench, console: Console) -> None:
+    """They are not among those that wait for their Scheduler, and each change has an address."""
+    await _parked(bench, TAKEN_BACK, "left-behind")
+    await console.open("#/tasks?state=Pending&workflow=delivery")
+    page = console.page
+    await expect(page.get_by_role("link", name="left-behind")).to_have_count(0)
+    await page.get_by_label("State").select_option("Parked")
+    await expect(page.get_by_role("link", name="left-behind")).to_be_visible()
+    assert "parked=true" in page.url
+    await page.get_by_label("Version").fill("2")
+    await page.get_by_role("button", name="Find").click()
+    await expect(page.get_by_text("No such task.")).to_be_visible()
+
+
+async def test_parked_task_says_what_it_waits_for_and_can_be_cancelled(bench: Bench, phone: Console) -> None:
+    """On a phone; its undo needs the same version, and waits for it as well."""
+    await _parked(bench, TAKEN_BACK, "stranded")
+    await phone.open("#/tasks/stranded")
+    page = phone.page
+    await expect(page.get_by_role("definition").filter(has_text="Parked")).to_be_visible()
+    box = page.get_by_role("region", name="Parked")
+    await expect(box).to_contain_text(f"version 4 {_REASON}")
+    await expect(box).to_contain_text("It goes on by itself as soon as version 4 of delivery is deployed")
+    assert await phone.overflow() <= 0
+    await page.get_by_role("button", name="Cancel task…").click()
+    dialog = page.get_by_role("dialog", name="Cancel stranded?")
+    await expect(dialog.get_by_role("listitem")).to_have_text(["package"])
+    await expect(dialog).to_contain_text("be undone, and stay as they are: account.")
+    await dialog.get_by_label("Reason").fill("nobody brings it back")
+    await dialog.get_by_role("button", name="Cancel task").click()
+    await expect(page.get_by_text("Cancel accepted: it goes on in epoch 2.")).to_be_visible()
+    assert await phone.overflow() <= 0
+    found = await bench.look_at("stranded")
+    assert found is not None
+    assert (found["direction"], found["history"][-1]["event"]) == ("undo", "cancelled")
+
+
+async def test_cancelling_waits_for_what_must_not_be_repeated(bench: Bench, console: Console) -> None:
+    """It is shown what was decided, by whom, and until when it waits; then it happens."""
+    bench.remote.script("charged/account/do", Behaviour.WAITS)
+    await bench.submit("charged", "patient-bookings", PARCEL)
+    await bench.until_called("charged/account/do")
+    await console.open("#/tasks/charged")
+    page = console.page
+    await page.get_by_role("button", name="Cancel task…").click()
+    dialog = page.get_by_role("dialog")
+    await expect(dialog).to_contain_text("Nothing more is started. What account does is awaited first")
+    await expect(dialog.get_by_role("listitem")).to_have_text(["drone"])
+    await dialog.get_by_role("button", name="Cancel task").click()
+    await expect(dialog.get_by_label("Reason")).to_be_focused()
+    await dialog.get_by_label("Reason").fill("the trip is off")
+    await dialog.get_by_role("button", name="Cancel task").click()
+    await expect(page.get_by_text("Cancel accepted: it waits for an outcome first.")).to_be_visible()
+    box = page.get_by_role("region", name="Decided, and waits")
+    await expect(box).to_contain_text("It will be undone (cancelled), by operator: the trip is off")
+    await expect(box).to_contain_text("when the outcome of account is known")
+    await expect(page.get_by_role("button", name="Cancel task…")).to_have_count(0)
+    bench.remote.release("charged/account/do", 0)
+    await expect(page.get_by_role("definition").filter(has_text="Compensated")).to_be_visible()
+    await expect(box).to_have_count(0)
+    await expect(page.locator(".history")).to_contain_text("cancelled by operator")
+    assert bench.remote.effects("charged") == ["drone/do", "account/do", "drone/undo"]
+
+
+async def test_failed_calls_of_a_running_step_are_shown(bench: Bench, console: Console) -> None:
+    """Their count, the last of their faults, and what else is noted of the step."""
+    await submit(bench, "tried")
+    found = await bench.until_state("tried", "Processed")
+    drone = next(step for step in found["steps"] if step["name"] == "drone")
+    drone |= {
+        "state": "Running",
+        "attempts": 7,
+        "error": "drone answered 503",
+        "noted": "begun in epoch 1, too",
+    }
+    await console.answer("tasks/tried", found)
+    await console.open("#/tasks/tried")
+    row = console.page.get_by_role("row").filter(has=console.page.get_by_role("rowheader", name="drone"))
+    await expect(row).to_contain_text("7 failed calls, the last: drone answered 503")
+    await expect(row).to_contain_text("begun in epoch 1, too")
