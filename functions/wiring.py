@@ -23,13 +23,16 @@ from functions.bus.messages import QueuedMessages
 from functions.bus.queue_depths import PeekedQueues
 from functions.bus.sender import QueueSender
 from functions.console.blueprint import console_blueprint
+from functions.messages.batch import Batches
+from functions.messages.queues import QUEUES
 from functions.operations.alerts.alerts import Alerts
-from functions.operations.alerts.queues import QUEUES
+from functions.operations.alerts.queues import DeadLetters
 from functions.operations.blueprint import operations_blueprint
 from functions.operations.housekeeping import Housekeeping
 from functions.pattern.answering import answered
 from functions.pattern.breaker import BreakerPolicy
 from functions.pattern.definition import Registry
+from functions.pattern.messages import SUBMISSIONS_QUEUE
 from functions.pattern.ports import Agent, Ports
 from functions.pattern.request_figures import BusFigures, StoreFigures
 from functions.pattern.supervision import SupervisionPolicy
@@ -42,10 +45,11 @@ from functions.settings import Settings, connection_string_of
 from functions.store import connect as table_storage
 from functions.store.agent_requests import AGENT_REQUESTS_TABLE, TableAgentRequests
 from functions.store.announcing import Announcer
-from functions.store.conditional_rows import ConditionalRows, TableBreakerRows, TableHeartbeat
+from functions.store.conditional_rows import ConditionalRows, TableBreakerRows, TableHeartbeats
 from functions.store.indexes import TableIndexRows, TableTaskIndex
 from functions.store.outbox import TableOutbox
-from functions.store.retention import TableRejectedMessages, TableTaskRetention
+from functions.store.rejected import TableRejectedMessages
+from functions.store.retention import TableTaskRetention
 from functions.store.state_store import TableStateStore
 from functions.store.tables import REJECTED_TABLE, TASKS_TABLE, prepare_tables
 from functions.store.task_table import TaskTable
@@ -53,6 +57,7 @@ from functions.store.task_writer import TaskWriter
 from functions.submission.blueprint import submission_blueprint
 from functions.submission.intake import Intake
 from functions.supervisor.blueprint import supervisor_blueprint
+from functions.supervisor.damage import Damage
 from functions.supervisor.full_sweep import FullSweep
 from functions.supervisor.sweep import Sweep
 from functions.telemetry.changes import CountedChanges
@@ -124,6 +129,7 @@ class Wiring:
         self._services = sample_services(registrations) if settings.sample_services else ()
         webhook = self._webhook()
         self._alerts = Alerts(None if webhook is None else webhook.post)
+        self._damage = Damage(self._ports, self._alerts.alert_damage)
         self._callers, self._operators = cache(self._make_callers), cache(self._make_operators)
 
     def prepare(self) -> None:
@@ -135,17 +141,21 @@ class Wiring:
     def blueprints(self) -> list[df.Blueprint]:
         """Give every function of the application."""
         ports, settings = self._ports, self._settings
-        housekeeping = Housekeeping(ports, settings.retention_days)
+        housekeeping = Housekeeping(ports, settings.retention_days, self._damage)
         intake = Intake(ports, self._registry, settings.reply_queues, settings.pick_up_seconds)
         blueprints = [
             console_blueprint(),
             api_blueprint(self._callers),
             operations_blueprint(self._operators, self._alerts, ports, housekeeping),
             pages_blueprint(self._make_pages),
-            submission_blueprint(intake, DurableSchedulers),
+            submission_blueprint(intake, DurableSchedulers, self._batches(SUBMISSIONS_QUEUE)),
             self._scheduler(),
-            queued_agents_blueprint(self._queued_agents()),
-            supervisor_blueprint(self._sweep(), FullSweep(ports), schedule=settings.supervisor_schedule),
+            queued_agents_blueprint(
+                self._queued_agents(), function_timeout=settings.function_timeout_seconds
+            ),
+            supervisor_blueprint(
+                self._sweep(), FullSweep(ports, self._damage), schedule=settings.supervisor_schedule
+            ),
         ]
         if self._services:
             blueprints.append(services_blueprint(self._make_services))
@@ -169,14 +179,15 @@ class Wiring:
             index_rows=TableIndexRows(tasks, groups, shards=shards, figures=figures),
             outbox=TableOutbox(tasks, shards=shards, figures=figures),
             retention=TableTaskRetention(tasks, groups, shards=shards, figures=figures),
-            rejected=TableRejectedMessages(self._tables.table(REJECTED_TABLE), clock=clock),
+            rejected=TableRejectedMessages(self._tables.table(REJECTED_TABLE), clock=clock, figures=figures),
             breakers=TableBreakerRows(shared),
             agent_requests=TableAgentRequests(self._tables.table(AGENT_REQUESTS_TABLE), clock=clock),
-            heartbeat=TableHeartbeat(shared),
+            heartbeats=TableHeartbeats(shared),
             submissions=SubmissionSpans(messages),
+            postbox=messages,
             announcements=messages,
             agent_messages=messages,
-            queues=PeekedQueues(self._bus, QUEUES),
+            queues=PeekedQueues(self._bus, tuple(QUEUES)),
         )
 
     def _sender(self, queue: str) -> QueueSender:
@@ -255,6 +266,10 @@ class Wiring:
             issuer=issuer,
         )
 
+    def _batches(self, queue: str) -> Batches:
+        lost = DeadLetters(self._ports, self._alerts)
+        return Batches(queue, self._ports.postbox, self._ports.clock, lost.lose)
+
     def _queued_agents(self) -> list[QueuedAgent]:
         """Serve the Agents behind queues whose remote service is known; others are served elsewhere."""
         served = self._agents.keys() & self._registry.queued_agents
@@ -268,7 +283,7 @@ class Wiring:
             skew=timedelta(seconds=settings.skew_seconds),
             start_within=timedelta(seconds=settings.pick_up_seconds),
         )
-        return Sweep(self._ports, policy, self._registry, new_id())
+        return Sweep(self._ports, policy, self._registry, new_id(), self._damage)
 
     def _webhook(self) -> Webhook | None:
         address = self._settings.alert_webhook_url

@@ -24,7 +24,7 @@ from functions.pattern.breaker import (
 )
 from functions.pattern.errors import NotSentError, PermanentError, TransientError
 from functions.pattern.ports import Ports
-from functions.pattern.store_ports import StoredBreaker
+from functions.pattern.shared_rows import StoredBreaker
 
 _log = logging.getLogger(__name__)
 

@@ -11,8 +11,8 @@ from functions.pattern.messages import requests_queue
 from functions.pattern.ports import Agent, AgentCall, UndoingAgent
 from functions.pattern.states import Direction, Way
 
-#: What an activity needs beside its Agent's call: to read the task, and to record the outcome.
-_SPARE_SECONDS = 30
+#: What a function needs of its time beside its Agent's call: to read the task, and to record the outcome.
+SPARE_SECONDS = 30
 
 
 async def carry_out(agent: Agent, direction: Direction, call: AgentCall) -> Json:
@@ -46,7 +46,7 @@ def check_agents(
 def _way_fault(step: Step, queues: Collection[str], function_timeout: float) -> str | None:
     match step.via:
         case Way.ACTIVITY:
-            most = function_timeout - _SPARE_SECONDS
+            most = function_timeout - SPARE_SECONDS
             if step.complete_within <= most:
                 return None
             return (
@@ -59,7 +59,7 @@ def _way_fault(step: Step, queues: Collection[str], function_timeout: float) -> 
                 return None
             return (
                 f"there is no queue '{queue}' for its requests: add it to infra/queues.json, and to QUEUES in"
-                " functions/operations/alerts/queues.py"
+                " functions/messages/queues.py"
             )
         case _:
             assert_never(step.via)

@@ -24,8 +24,10 @@ from functions.pattern.messages import (
 )
 from functions.pattern.ports import Clock
 from functions.pattern.records import Task
+from functions.pattern.rejected import Content
 from functions.pattern.requests import request_bytes
 from functions.pattern.states import AnnouncementKind
+from functions.telemetry.spans import TRACEPARENT
 
 #: A message id holds at most 128 characters (Service Bus); 64 are the task id's.
 _DIGEST_CHARACTERS = 32
@@ -81,6 +83,24 @@ class QueuedMessages:
             body=announcement_message(announcement).model_dump_json(exclude_none=True).encode(),
             subject=announcement.kind,
             correlation_id=announcement.correlation_id,
+        )
+        await self._sender(queue).send(outgoing)
+
+    async def put(
+        self, queue: str, message_id: str, content: Content, *, not_before: datetime | None = None
+    ) -> None:
+        """Put a message on a queue again, in the trace in which it was sent first."""
+        labels = content.labels
+        properties = dict(labels.properties)
+        traceparent = properties.pop(TRACEPARENT, None)
+        outgoing = Outgoing(
+            message_id=message_id,
+            body=content.body,
+            subject=labels.subject,
+            correlation_id=labels.correlation_id,
+            not_before=not_before,
+            traceparent=None if traceparent is None else str(traceparent),
+            properties=properties,
         )
         await self._sender(queue).send(outgoing)
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from azure.core.exceptions import AzureError
 
@@ -35,11 +35,12 @@ class Outgoing:
 
     message_id: str
     body: bytes
-    subject: str
+    subject: str | None
     correlation_id: str | None = None
     not_before: datetime | None = None
     seconds_to_live: float | None = None
     traceparent: str | None = field(default_factory=current_traceparent)
+    properties: Mapping[str, str | int | float] = field(default_factory=dict)
 
     @property
     def key(self) -> int:
@@ -82,12 +83,15 @@ class QueueSender:
 def _wire(message: Outgoing) -> ServiceBusMessage:
     from azure.servicebus import ServiceBusMessage  # noqa: PLC0415 - with the first message
 
+    properties: dict[str | bytes, Any] = dict(message.properties.items())
+    if message.traceparent is not None:
+        properties[TRACEPARENT] = message.traceparent
     return ServiceBusMessage(
         message.body,
         message_id=message.message_id,
         content_type="application/json",
         correlation_id=message.correlation_id,
-        application_properties=None if message.traceparent is None else {TRACEPARENT: message.traceparent},
+        application_properties=properties or None,
         subject=message.subject,
         scheduled_enqueue_time_utc=message.not_before,
         time_to_live=None if message.seconds_to_live is None else timedelta(seconds=message.seconds_to_live),

@@ -7,16 +7,21 @@ from functools import partial
 
 import azure.durable_functions as df
 import azure.functions as func
-from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_delay, wait_random_exponential
+from tenacity import (
+    AsyncRetrying,
+    retry_if_exception_type,
+    stop_after_attempt,
+    stop_before_delay,
+    wait_random_exponential,
+)
 
+from functions.messages.queues import patience_of
 from functions.pattern.errors import TransientError
+from functions.pattern.waiting import within
 from functions.telemetry.messages import message_span
 
 #: The setting, or the prefix of the settings, that says where Service Bus is.
 CONNECTION = "ServiceBusConnection"
-
-#: Seconds for which one delivery is retried; ten of them outlast an outage of several minutes.
-PATIENCE_SECONDS = 45.0
 
 _FIRST_WAIT = 0.2
 _LONGEST_WAIT = 10.0
@@ -28,14 +33,15 @@ def queue_function(
     queue: str,
     take: Callable[[func.ServiceBusMessage], Awaitable[None]],
     *,
-    patience: float = PATIENCE_SECONDS,
+    patience: float | None = None,
+    again: bool = True,
 ) -> None:
-    """Register a function that has `take` process each message of a queue; `patience` is in seconds."""
+    """Register a function that has `take` process each message of a queue; the rest is as for `process`."""
 
     @blueprint.function_name(name)
     @blueprint.service_bus_queue_trigger(arg_name="message", queue_name=queue, connection=CONNECTION)
     async def process_message(message: func.ServiceBusMessage) -> None:
-        await process(queue, message, partial(take, message), patience=patience)
+        await process(queue, message, partial(take, message), patience=patience, again=again)
 
 
 async def process(
@@ -43,19 +49,26 @@ async def process(
     message: func.ServiceBusMessage,
     work: Callable[[], Awaitable[None]],
     *,
-    patience: float = PATIENCE_SECONDS,
+    patience: float | None = None,
+    again: bool = True,
 ) -> None:
-    """Do the work on a message in a span, and again while it raises `TransientError`.
+    """Do the work on a message in a span, and `again` while it raises `TransientError`.
 
-    Raises the last of them after `patience` seconds (0: no retry). A message that fails is redelivered at
-    once, ten times at most, and then dead-lettered: without retries in here, an outage of a few seconds
-    would dead-letter every message in it (Service Bus trigger: no retry policy, immediate redelivery).
+    Raises the last of them after `patience` seconds (None: those of the queue), at which work that hangs is
+    cancelled: by then the message's lock must not have expired. A message that fails is redelivered at once,
+    ten times at most, and then dead-lettered: without retries in here, an outage of a few seconds would
+    dead-letter every message in it (Service Bus trigger: no retry policy, immediate redelivery).
     """
+    seconds = patience_of(queue) if patience is None else patience
     retrying = AsyncRetrying(
         retry=retry_if_exception_type(TransientError),
-        stop=stop_after_delay(patience),
+        stop=stop_before_delay(seconds) if again else stop_after_attempt(1),
         wait=wait_random_exponential(multiplier=_FIRST_WAIT, max=_LONGEST_WAIT),
         reraise=True,
     )
+
+    async def attempt() -> None:
+        await within(seconds, work())  # here, too: work that was interrupted is tried again
+
     with message_span(queue, message):
-        await retrying(work)
+        await within(seconds, retrying(attempt))

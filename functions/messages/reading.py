@@ -5,11 +5,30 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass
 
+import azure.functions as func
 from pydantic import BaseModel, ValidationError
 
-from functions.pattern.store_ports import RejectedMessages
+from functions.pattern.rejected import Content, Labels, RejectedMessages
+
+#: Application properties in which Service Bus says why a message died.
+DEAD_LETTER_REASON = "DeadLetterReason"
+DEAD_LETTER_DESCRIPTION = "DeadLetterErrorDescription"
+_OF_SERVICE_BUS = {DEAD_LETTER_REASON, DEAD_LETTER_DESCRIPTION}
 
 _log = logging.getLogger(__name__)
+
+
+def content_of(message: func.ServiceBusMessage) -> Content:
+    """Give what is needed to send a message again."""
+    properties = {
+        str(name): value
+        for name, value in (message.application_properties or {}).items()
+        if isinstance(value, str | int | float | bool) and name not in _OF_SERVICE_BUS
+    }
+    labels = Labels(
+        subject=message.subject or message.label, correlation_id=message.correlation_id, properties=properties
+    )
+    return Content(message.get_body(), labels)
 
 
 @dataclass(frozen=True, slots=True)

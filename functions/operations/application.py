@@ -11,10 +11,11 @@ from pydantic import BaseModel, ConfigDict, StringConstraints
 
 from functions.operations import examples
 from functions.operations.overview.reader import Overview, OverviewReader
+from functions.operations.rejected import Rejected, RejectedLine, RejectedList
 from functions.operations.tasks.actions import Actions, Answers
 from functions.operations.tasks.listing import Tasks
 from functions.operations.tasks.query import ListQuery
-from functions.operations.tasks.views import ActionTaken, TaskLine, TaskPage, TaskView
+from functions.operations.tasks.views import ActionTaken, TaskLine, TaskPage, TaskView, UnreadableRow
 from functions.pattern.definition import NAME_PATTERN, Registry
 from functions.pattern.events import OperatorAction, Resubmitted, UndoRequested
 from functions.pattern.identity import TASK_ID_PATTERN, StepName, TaskId
@@ -32,18 +33,22 @@ from functions.web.problems import documented_problems
 #: An operator's body is a reason, of 500 characters at most, and perhaps a step's result.
 _MOST_BODY_BYTES = 4 * 1024 + MAX_RESULT_BYTES
 
+_ACTION_PROBLEMS = documented_problems(400, 404, 409, 413, 415, 422, 503)
+
 _ACTION: dict[str, Any] = {
     "status_code": HTTPStatus.ACCEPTED,
     "dependencies": [NEEDS_OWN_HEADER],
-    "responses": {
-        **documented_answer(examples.ACTION_TAKEN, HTTPStatus.ACCEPTED),
-        **documented_problems(400, 404, 409, 413, 415, 422, 503),
-    },
+    "responses": documented_answer(examples.ACTION_TAKEN, HTTPStatus.ACCEPTED) | _ACTION_PROBLEMS,
 }
 
 TaskIdPath = Annotated[
     str,
     Path(pattern=TASK_ID_PATTERN, description="The task's id, as its caller named it", examples=["order-1"]),
+]
+
+RejectedIdPath = Annotated[
+    str,
+    Path(pattern="^[0-9a-f]{64}$", description="From the list of rejected messages", examples=["9f86" * 16]),
 ]
 
 
@@ -99,6 +104,7 @@ def operators_application(
     _add_actions(router, Actions(ports, start_within))
     _add_answers(router, Answers(ports, registry, start_within))
     _add_overview(router, OverviewReader(ports, registry), store, bus)
+    _add_rejected(router, Rejected(ports))
     app.include_router(router)
     return app
 
@@ -112,7 +118,8 @@ def _add_tasks(router: APIRouter, ports: Ports, trace_url_template: str | None) 
         found = await tasks.page(query)
         following = None if found.next is None else found.next.text()
         lines = [TaskLine.model_validate(record) for record in found.items]
-        return TaskPage(tasks=lines, cursor=following, more=found.more)
+        damaged = [UnreadableRow.model_validate(row) for row in found.unreadable]
+        return TaskPage(tasks=lines, cursor=following, more=found.more, unreadable=damaged)
 
     @router.get(
         "/tasks/{task_id}", responses=documented_answer(examples.TASK) | documented_problems(404, 422, 503)
@@ -148,6 +155,24 @@ def _add_actions(router: APIRouter, actions: Actions) -> None:
         operator = caller_of(request)
         record = await actions.cancel(TaskId(task_id), who=operator.name, reason=body.reason)
         return ActionTaken.model_validate(record)
+
+
+def _add_rejected(router: APIRouter, rejected: Rejected) -> None:
+    listed = documented_answer(examples.REJECTED_LIST) | documented_problems(422, 503)
+
+    @router.get("/rejected", responses=listed)
+    async def list_rejected(queue: Annotated[str | None, Query(max_length=300)] = None) -> RejectedList:
+        """List messages that were rejected or dead-lettered, the latest first, up to 200."""
+        return await rejected.listed(queue)
+
+    @router.post(
+        "/rejected/{message_id}/resend",
+        **_ACTION
+        | {"responses": documented_answer(examples.REJECTED, HTTPStatus.ACCEPTED) | _ACTION_PROBLEMS},
+    )
+    async def resend(message_id: RejectedIdPath, body: Reason, request: Request) -> RejectedLine:
+        """Send a rejected message to its queue again."""
+        return await rejected.resend(message_id, who=caller_of(request).name, why=body.reason)
 
 
 def _add_answers(router: APIRouter, answers: Answers) -> None:

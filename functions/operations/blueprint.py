@@ -10,8 +10,9 @@ import azure.durable_functions as df
 import azure.functions as func
 
 from functions.messages.blueprint import queue_function
+from functions.messages.queues import QUEUES, dead_letter_queue
 from functions.operations.alerts.alerts import Alerts
-from functions.operations.alerts.queues import QUEUES, DeadLetters, dead_letter_queue, log_ages
+from functions.operations.alerts.queues import DeadLetters, log_ages
 from functions.operations.housekeeping import Housekeeping, purge_durable_instance
 from functions.pattern.messages import OPERATOR_ALERTS_QUEUE
 from functions.pattern.ports import Ports
@@ -31,10 +32,10 @@ def operations_blueprint(
         await alerts.alert_task(message.get_body())
 
     # The webhook has retries of its own.
-    queue_function(blueprint, "operator_alert", OPERATOR_ALERTS_QUEUE, alert, patience=0)
+    queue_function(blueprint, "operator_alert", OPERATOR_ALERTS_QUEUE, alert, again=False)
     dead_letters = DeadLetters(ports, alerts)
     for queue in QUEUES:
-        name, take = f"dead_letter_{queue.replace('-', '_')}", partial(_take, dead_letters, queue)
+        name, take = f"dead_letter_{queue.replace('-', '_')}", partial(dead_letters.take, queue)
         queue_function(blueprint, name, dead_letter_queue(queue), take)
 
     @blueprint.function_name("backlog")
@@ -43,14 +44,11 @@ def operations_blueprint(
         await log_ages(ports)
 
     @blueprint.function_name("housekeeping")
-    @blueprint.timer_trigger(arg_name="timer", schedule="0 30 3 * * *")  # every day at half past three (UTC)
+    @blueprint.timer_trigger(
+        arg_name="timer", schedule="15 */10 * * * *"
+    )  # every ten minutes, and not together with a sweep
     @blueprint.durable_client_input(client_name="client")
     async def purge(timer: func.TimerRequest, client: df.DurableOrchestrationClient) -> None:  # noqa: ARG001 - the host's signature
         await housekeeping.run(partial(purge_durable_instance, client))
 
     return blueprint
-
-
-async def _take(dead_letters: DeadLetters, queue: str, message: func.ServiceBusMessage) -> None:
-    properties = message.application_properties or {}
-    await dead_letters.take(queue, message.message_id or "", message.get_body(), properties)

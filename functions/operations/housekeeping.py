@@ -8,6 +8,7 @@ import math
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import partial
 from itertools import pairwise
 
 import azure.durable_functions as df
@@ -15,20 +16,34 @@ import azure.durable_functions as df
 from functions.pattern.identity import FIRST_EPOCH, Epoch, SchedulerId, TaskId, scheduler_id
 from functions.pattern.ports import Ports
 from functions.pattern.records import Task
+from functions.pattern.shared_rows import Chore
 from functions.pattern.states import ProcessState
-from functions.pattern.store_ports import Index
+from functions.pattern.store_ports import Index, IndexEntry
+from functions.pattern.waiting import within
+from functions.supervisor.damage import Damage
+from functions.supervisor.sweeping import Report, for_each
+from functions.telemetry.instruments import RETENTION_BEHIND
 
-#: Tasks, rejected messages and Agents' requests that one run deletes at most; the next run goes on.
-_MOST_TASKS = 5_000
-_MOST_REJECTED = 1_000
-_MOST_REQUESTS = 50_000
+#: Rows that are read, or deleted of other tables, at a time; there is always another time.
+_PAGE = 100
+_MOST_ROWS = 5_000
 
-#: Tasks that are purged side by side.
-_PAGE = 20
+#: Shards that are purged side by side, and tasks of each.
+_SHARDS_AT_ONCE = 4
+_TASKS_AT_ONCE = 20
 
-#: Finished tasks are indexed latest first; they are purged in slices of so many days past retention, the
+#: Finished tasks are indexed latest first; they are purged in slices of so many hours past retention, the
 #: oldest slice first, so that a run that does not reach the end leaves the youngest.
-_SLICES = (math.inf, 64, 16, 4, 1, 0)
+_SLICES = (math.inf, 4096, 1024, 256, 64, 16, 4, 1, 0)
+
+#: Seconds after which a run is cut short; the host would end it after five minutes, with the process.
+_LONGEST = 240
+
+#: The figure of the heartbeat that names the shard with which the next run begins.
+_NEXT = "next_shard"
+
+#: Seconds that one task may take.
+_LONGEST_PURGE = 60
 
 _PURGEABLE = frozenset({ProcessState.PROCESSED, ProcessState.COMPENSATED})
 
@@ -54,70 +69,125 @@ async def purge_durable_instance(client: df.DurableOrchestrationClient, schedule
 
 
 @dataclass(slots=True)
-class Purge:
-    """What a run came to: tasks purged, tasks left for another run, messages and Agents' requests deleted."""
+class Purge(Report):
+    """What a run came to: tasks purged, or left for another run; messages and Agents' requests deleted.
+
+    `behind_seconds` is how long past its retention the oldest task was that was purged.
+    """
 
     tasks: int = 0
     left: int = 0
     rejected: int = 0
     requests: int = 0
+    behind_seconds: float = 0
 
 
 class Housekeeping:
-    """Purges what finished more than `retention_days` ago."""
+    """Deletes what is past its retention, as fast as it can, for a few minutes; the next run goes on."""
 
-    def __init__(self, ports: Ports, retention_days: float) -> None:
+    def __init__(self, ports: Ports, retention_days: float, damage: Damage) -> None:
         self._ports = ports
         self._retention = timedelta(days=retention_days)
+        self._damage = damage
 
-    async def run(self, purge_instance: PurgeInstance, *, most: int = _MOST_TASKS) -> Purge:
-        """Purge up to about `most` tasks, each shard its part of them.
-
-        Raises `TransientError` when the store fails; the next run goes on from there.
-        """
-        before = self._ports.clock.now() - self._retention
-        purge, shards = Purge(), self._ports.index.shards
-        for shard in range(shards):
-            await self._purge_shard(shard, before, math.ceil(most / shards), purge_instance, purge)
-        purge.rejected = await self._ports.rejected.delete_before(before, _MOST_REJECTED)
-        purge.requests = await self._ports.agent_requests.delete_before(before, _MOST_REQUESTS)
-        text = "housekeeping: %d tasks purged, %d left; deleted: %d rejected messages, %d Agents' requests"
-        _log.info(text, purge.tasks, purge.left, purge.rejected, purge.requests)
+    async def run(self, purge_instance: PurgeInstance) -> Purge:
+        """Delete until nothing is left or the time is over, and leave the figures."""
+        started_at = self._ports.clock.now()
+        before = started_at - self._retention
+        purge = Purge()
+        first = await self._first(purge)
+        async with purge.bounded(_LONGEST):
+            await asyncio.gather(
+                _Tasks(self._ports, before, purge_instance, purge).delete(first),
+                self._delete_others(before, purge),
+            )
+        await self._damage.report(purge)
+        RETENTION_BEHIND.set(purge.behind_seconds)
+        following = (first + _SHARDS_AT_ONCE) % self._ports.index.shards
+        times = {"started_at": started_at, "finished_at": self._ports.clock.now()}
+        with purge.surviving("heartbeat"):
+            figures = times | {_NEXT: following} | purge.figures()
+            await self._ports.heartbeats.beat(Chore.HOUSEKEEPING, figures)
+        _log.log(
+            logging.WARNING if purge.unfinished or purge.failures else logging.INFO, "housekeeping %s", purge
+        )
         return purge
 
-    async def _purge_shard(
-        self, shard: int, before: datetime, most: int, purge_instance: PurgeInstance, purge: Purge
-    ) -> None:
+    async def _first(self, purge: Purge) -> int:
+        """Begin with other shards each time: a run may be cut short."""
+        with purge.surviving("heartbeat"):
+            latest = await self._ports.heartbeats.latest(Chore.HOUSEKEEPING)
+            return int((latest or {}).get(_NEXT, 0))
+        return 0
+
+    async def _delete_others(self, before: datetime, purge: Purge) -> None:
+        """Delete old rows of other tables, some at a time, until there are none."""
+        with purge.surviving("rejected messages"):
+            while deleted := await self._ports.rejected.delete_before(before, _MOST_ROWS):
+                purge.rejected += deleted
+        with purge.surviving("Agents' requests"):
+            while deleted := await self._ports.agent_requests.delete_before(before, _MOST_ROWS):
+                purge.requests += deleted
+
+
+class _Tasks:
+    """The finished tasks in one run: those that finished `before` that time are purged."""
+
+    def __init__(self, ports: Ports, before: datetime, purge_instance: PurgeInstance, purge: Purge) -> None:
+        self._ports = ports
+        self._before = before
+        self._purge_instance = purge_instance
+        self._purge = purge
+
+    async def delete(self, first: int) -> None:
+        """Purge them, those that are longest past their retention first, and from one shard on."""
+        shards = self._ports.index.shards
+        in_turn = [(first + number) % shards for number in range(shards)]
+        in_turn = [shard for shard in in_turn if await self._has_any(shard)]
         for oldest, youngest in pairwise(_SLICES):
-            since = None if oldest == math.inf else before - timedelta(days=oldest)
-            until = before - timedelta(days=youngest)
-            after: str | None = None
-            while most > 0:
-                size = min(_PAGE, most)
+            since = None if oldest == math.inf else self._before - timedelta(hours=oldest)
+            delete_slice = partial(self._delete_slice, since, self._before - timedelta(hours=youngest))
+            await for_each(in_turn, delete_slice, at_once=_SHARDS_AT_ONCE)
+
+    async def _has_any(self, shard: int) -> bool:
+        """Tell whether a shard has anything to purge: mostly not, and then one request is all."""
+        with self._purge.surviving(f"shard {shard}: its finished tasks"):
+            page = await self._ports.index.page(Index.DONE, shard, until=self._before, most=1)
+            return bool(page.entries or page.unreadable or page.continuation)
+        return False
+
+    async def _delete_slice(self, since: datetime | None, until: datetime, shard: int) -> None:
+        """Purge what one shard has of a slice, page by page."""
+        after: str | None = None
+        with self._purge.surviving(f"shard {shard}: its finished tasks"):
+            while True:
                 page = await self._ports.index.page(
-                    Index.DONE, shard, since=since, until=until, after=after, most=size
+                    Index.DONE, shard, since=since, until=until, after=after, most=_PAGE
                 )
-                tasks = (self._purge_task(each.task, before, purge_instance) for each in page.entries)
-                gone = await asyncio.gather(*tasks)
-                purge.tasks += gone.count(True)
-                purge.left += gone.count(False)
-                most -= len(gone)
+                self._purge.found_damaged(page.unreadable)
+                await for_each(page.entries, self._delete_entry, at_once=_TASKS_AT_ONCE)
                 after = page.continuation
                 if after is None:
-                    break
+                    return
 
-    async def _purge_task(self, task: TaskId, before: datetime, purge_instance: PurgeInstance) -> bool:
+    async def _delete_entry(self, entry: IndexEntry) -> None:
+        purge, gone = self._purge, False
+        with purge.surviving(f"task {entry.task}: not purged"):
+            gone = await within(_LONGEST_PURGE, self._delete_task(entry.task))
+        if gone:
+            purge.tasks += 1
+            purge.behind_seconds = max(purge.behind_seconds, (self._before - entry.at).total_seconds())
+        else:
+            purge.left += 1
+
+    async def _delete_task(self, task: TaskId) -> bool:
         """Purge a task, its instances first: as long as its rows are there, they can be named."""
-        try:
-            stored = await self._ports.store.load(task)
-            if stored is None or not _is_purgeable(stored.record.task, before):
-                return False  # the index is wrong, which the full sweep corrects
-            epochs = range(FIRST_EPOCH, stored.record.task.epoch + 1)
-            gone = [await purge_instance(scheduler_id(task, Epoch(epoch))) for epoch in epochs]
-            return all(gone) and await self._ports.retention.delete(stored)
-        except Exception:  # noqa: BLE001 - one task's failure never stops the others
-            _log.exception("task %s: not purged, the next run tries again", task)
-            return False
+        stored = await self._ports.store.load(task)
+        if stored is None or not _is_purgeable(stored.record.task, self._before):
+            return False  # the index is wrong, which the full sweep corrects
+        epochs = range(FIRST_EPOCH, stored.record.task.epoch + 1)
+        gone = [await self._purge_instance(scheduler_id(task, Epoch(epoch))) for epoch in epochs]
+        return all(gone) and await self._ports.retention.delete(stored)
 
 
 def _is_purgeable(task: Task, before: datetime) -> bool:

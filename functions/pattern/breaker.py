@@ -6,8 +6,10 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import Enum, StrEnum
 
+from functions.pattern.texts import bounded
+
 #: An error's text is shown to operators; its beginning is enough.
-_MOST_ERROR_CHARACTERS = 500
+_MOST_ERROR_BYTES = 500
 
 
 class BreakerState(StrEnum):
@@ -81,7 +83,7 @@ def after_success(record: BreakerRecord, now: datetime) -> BreakerRecord:
 def after_failure(record: BreakerRecord, error: str, now: datetime, policy: BreakerPolicy) -> BreakerRecord:
     """Count a call that failed: the last of too many in a row opens the circuit, and so does a probe."""
     failures = record.failures + 1
-    counted = replace(record, failures=failures, last_error=error[:_MOST_ERROR_CHARACTERS])
+    counted = replace(record, failures=failures, last_error=bounded(error, _MOST_ERROR_BYTES))
     closed = record.state is BreakerState.CLOSED
     if closed and failures < policy.failures:
         return counted

@@ -31,6 +31,16 @@ class UnwritableError(PatternError):
         self.code = code
 
 
+class UnreadableError(PatternError, ValueError):
+    """A row can't be read, and could not be read again: it is damaged, or a later version wrote it."""
+
+    def __init__(self, key: str, reason: str) -> None:
+        """Keep the row's key, and why it can't be read."""
+        super().__init__(f"row {key} can't be read: {reason}")
+        self.key = key
+        self.reason = reason
+
+
 class IllegalTransitionError(PatternError):
     """A record was asked to go where no rule leads; it is a defect, and is never written."""
 

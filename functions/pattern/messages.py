@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from functools import cached_property
 from typing import Annotated, Any, Literal
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 from functions.pattern.announcements import Announcement
 from functions.pattern.definition import NAME_PATTERN, Workflow
@@ -16,6 +16,7 @@ from functions.pattern.errors import PayloadTooLargeError
 from functions.pattern.identity import TASK_ID_PATTERN, Birth, EffectKey, Epoch, StepName, TaskId
 from functions.pattern.records import Order
 from functions.pattern.states import AnnouncementKind, Direction, Outcome, ProcessState
+from functions.pattern.times import UtcTime
 
 SUBMISSIONS_QUEUE = "submissions"
 SCHEDULER_REQUESTS_QUEUE = "scheduler-requests"
@@ -59,7 +60,7 @@ class SubmissionMessage(_Message):
     version: Annotated[int, Field(ge=1)] | None = None
     payload: dict[str, Any]
     submitter: Annotated[str, Field(max_length=256)]
-    submitted_at: datetime
+    submitted_at: UtcTime
     reply_to: str | None = None
     correlation_id: CorrelationId | None = None
     put_back: Annotated[int, Field(ge=0)] = 0
@@ -135,7 +136,7 @@ class AnnouncementMessage(_Message):
     workflow: str
     state: ProcessState
     epoch: EpochField
-    at: datetime
+    at: UtcTime
     correlation_id: CorrelationId | None = None
     reason: str | None = None
     answer: dict[str, Any] | None = None
@@ -189,7 +190,7 @@ class AgentRequest(_AgentMessage):
     effect_key: EffectKey = Field(
         description="The idempotency key, `{task}.{birth}/{step}/{direction}`: the same in every attempt."
     )
-    complete_by: AwareDatetime = Field(
+    complete_by: UtcTime = Field(
         description="From this time on (UTC) nothing may be begun, and no reply is sent,"
         " except one that was `idempotent: false` and has a known outcome."
     )

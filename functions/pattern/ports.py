@@ -13,12 +13,11 @@ from functions.pattern.definition import Json
 from functions.pattern.identity import EffectKey, Epoch, ResourceId, StepName, TaskId, resource_of
 from functions.pattern.messages import AgentReply, AgentRequest, SubmissionMessage
 from functions.pattern.records import Task
+from functions.pattern.rejected import Postbox, RejectedMessages
+from functions.pattern.shared_rows import BreakerRows, Heartbeats
 from functions.pattern.store_ports import (
-    BreakerRows,
-    Heartbeat,
     IndexRows,
     Outbox,
-    RejectedMessages,
     StateStore,
     TaskIndex,
     TaskRetention,
@@ -168,8 +167,9 @@ class Ports:
     rejected: RejectedMessages
     breakers: BreakerRows
     agent_requests: AgentRequestRows
-    heartbeat: Heartbeat
+    heartbeats: Heartbeats
     submissions: Submissions
+    postbox: Postbox
     announcements: Announcements
     agent_messages: AgentMessages
     queues: Queues

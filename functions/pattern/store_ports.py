@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
-from typing import Any, Protocol
+from typing import Protocol
 
 from functions.pattern.announcements import Announcement
-from functions.pattern.breaker import BreakerRecord
+from functions.pattern.errors import UnreadableError
 from functions.pattern.events import Event, Refused
 from functions.pattern.folding import Follow
 from functions.pattern.identity import TaskId
@@ -71,7 +71,7 @@ class StateStore(Protocol):
         """Record a new task in one transaction."""
 
     async def load(self, task: TaskId) -> Stored | None:
-        """Read one task's rows, or None when there is no such task."""
+        """Read one task's rows, or None when there is no such task. Raises `UnreadableError`."""
 
     async def known(self, task: TaskId) -> TaskRecord | None:
         """Give a task's record as this process knows it, maybe outdated, or else read it."""
@@ -102,14 +102,13 @@ class StateStore(Protocol):
         """Have a task take `event` with its next change, or after a moment; a crash may lose it."""
 
 
-class RejectedMessages(Protocol):
-    """The record of messages that could not be understood."""
+@dataclass(frozen=True, slots=True)
+class OutboxPage:
+    """Some announcements, rows that can't be read, and where the next page begins (None: there is none)."""
 
-    async def reject(self, queue: str, message_id: str, body: bytes, reason: str) -> None:
-        """Record the message and why it was rejected; the same message is recorded once."""
-
-    async def delete_before(self, before: datetime, most: int) -> int:
-        """Delete up to `most` messages rejected before that time; give how many. Raises `TransientError`."""
+    announcements: tuple[Announcement, ...]
+    unreadable: tuple[UnreadableError, ...] = ()
+    continuation: str | None = None
 
 
 class Outbox(Protocol):
@@ -118,8 +117,13 @@ class Outbox(Protocol):
     The mark is an event of the task, `AnnouncementSent`, which removes the announcement.
     """
 
-    async def unsent(self, shard: int, before: datetime, most: int) -> Sequence[Announcement]:
-        """Read announcements of a shard that are older than `before`, oldest first."""
+    async def unsent(
+        self, shard: int, before: datetime, most: int, *, after: str | None = None
+    ) -> OutboxPage:
+        """Read announcements of a shard that are older than `before`: alerts, then queue by queue.
+
+        A page has up to `most`, each queue's oldest first; the next page begins with another queue.
+        """
 
     async def give_up(self, announcement: Announcement) -> None:
         """Remove an announcement that was never sent; harmless when it is removed already."""
@@ -149,10 +153,14 @@ class IndexEntry:
 
 @dataclass(frozen=True, slots=True)
 class IndexPage:
-    """Some entries of one shard, and where the next page begins (None: there is none)."""
+    """Some entries of one shard, and where the next page begins (None: there is none).
+
+    Rows among them that can't be read are no entries.
+    """
 
     entries: tuple[IndexEntry, ...]
     continuation: str | None
+    unreadable: tuple[UnreadableError, ...] = ()
 
 
 class Index(StrEnum):
@@ -203,11 +211,15 @@ class TaskIndex(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class IndexRow:
-    """An index row as it was seen: its key, and the version that guards its removal (an ETag)."""
+    """An index row as it was seen: its key, and the version that guards its removal (an ETag).
+
+    One that is `damaged` has the right key or not, but can't be read.
+    """
 
     task: TaskId
     key: str
     version: str
+    damaged: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,6 +237,7 @@ class RowPage:
     index_rows: tuple[IndexRow, ...]
     task_rows: tuple[TaskRow, ...]
     continuation: str | None
+    unreadable: tuple[UnreadableError, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,42 +266,3 @@ class TaskRetention(Protocol):
 
     async def delete(self, stored: Stored) -> bool:
         """Delete a task's rows unless it has changed; give whether it did. Raises `TransientError`."""
-
-
-class Heartbeat(Protocol):
-    """The row with the figures of the Supervisor's latest sweep. Its methods raise `TransientError`."""
-
-    async def beat(self, figures: Mapping[str, Any]) -> None:
-        """Replace the figures of the sweep before."""
-
-    async def latest(self) -> Mapping[str, Any] | None:
-        """Read the latest figures by their names, or None before the first sweep."""
-
-
-@dataclass(frozen=True, slots=True)
-class StoredBreaker:
-    """A record as it was read or written; `version` guards the next write (an ETag)."""
-
-    record: BreakerRecord
-    version: str
-
-
-@dataclass(frozen=True, slots=True)
-class Swap:
-    """What came of a compare-and-swap: whether it was ours that was written, and what is there now."""
-
-    won: bool
-    there: StoredBreaker | None
-
-
-class BreakerRows(Protocol):
-    """One row for each remote service whose circuit was ever open. Its methods raise `TransientError`."""
-
-    async def read(self, service: str) -> StoredBreaker | None:
-        """Read a service's row, or None when its circuit was never open."""
-
-    async def swap(self, record: BreakerRecord, version: str | None) -> Swap:
-        """Write the service's row if it is still at `version` (None: not there)."""
-
-    async def every(self) -> Sequence[BreakerRecord]:
-        """Read all rows, in one request."""

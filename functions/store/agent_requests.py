@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 from collections.abc import Mapping
 from datetime import datetime
-from itertools import batched
 from typing import Any
 
 from azure.core.exceptions import ResourceExistsError, ResourceNotFoundError
@@ -20,11 +18,9 @@ from functions.pattern.errors import TransientError
 from functions.pattern.messages import AgentReply, AgentRequest
 from functions.pattern.ports import Clock
 from functions.store.connect import table_faults
+from functions.store.retention import delete_old_rows
 
 AGENT_REQUESTS_TABLE = "AgentRequests"
-
-#: Old rows that are deleted side by side.
-_AT_A_TIME = 20
 
 
 class TableAgentRequests:
@@ -72,18 +68,7 @@ class TableAgentRequests:
 
     async def delete_before(self, before: datetime, most: int) -> int:
         """Delete up to `most` requests whose complete-by lies before that time; give how many."""
-        keys: dict[str, Any] = {"parameters": {"before": before}, "select": ["PartitionKey", "RowKey"]}
-        old: list[Mapping[str, Any]] = []
-        with table_faults():
-            async for row in self._table.query_entities("CompleteBy lt @before", **keys):
-                if len(old) == most:
-                    break
-                old.append(row)
-            for some in batched(old, _AT_A_TIME, strict=False):
-                await asyncio.gather(
-                    *(self._table.delete_entity(row["PartitionKey"], row["RowKey"]) for row in some)
-                )
-        return len(old)
+        return await delete_old_rows(self._table, "CompleteBy lt @before", before, most)
 
 
 def _keys(request: AgentRequest) -> dict[str, str]:

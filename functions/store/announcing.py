@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import defaultdict
 
 from functions.pattern.announcements import Announcement, announcements, starts_scheduler
 from functions.pattern.errors import TransientError
@@ -15,7 +16,7 @@ from functions.store.task_writer import TaskWriter
 
 _log = logging.getLogger(__name__)
 
-#: Notices on their way for which nobody waits; with more, changes wait for their own.
+#: Notices on their way to one queue; more are left in the outbox: a queue that takes nothing holds up nobody.
 _MOST_ON_THEIR_WAY = 1_000
 
 
@@ -29,25 +30,24 @@ class Announcer:
         self._announcements = announcements
         self._requests = requests
         self._clock = clock
-        self._on_their_way = set[asyncio.Task[None]]()
+        self._on_their_way: defaultdict[str | None, set[asyncio.Task[None]]] = defaultdict(set)
 
     async def announce(self, before: TaskRecord | None, after: TaskRecord) -> None:
         """Send the request and the announcements that follow from a change; nobody waits for notices."""
         if before is not None and starts_scheduler(before, after):
             await self._request(after)
         for announcement in announcements(before, after):
-            is_alert = announcement.kind is AnnouncementKind.ALERT
-            if is_alert or len(self._on_their_way) >= _MOST_ON_THEIR_WAY:
+            if announcement.kind is AnnouncementKind.ALERT:
                 await self._send(announcement)
-            else:
+            elif len(on_their_way := self._on_their_way[announcement.reply_to]) < _MOST_ON_THEIR_WAY:
                 sending = asyncio.create_task(self._send(announcement))
-                self._on_their_way.add(sending)
-                sending.add_done_callback(self._on_their_way.discard)
+                on_their_way.add(sending)
+                sending.add_done_callback(on_their_way.discard)
 
     async def settle(self) -> None:
         """Wait until every notice is sent, or has failed."""
-        while self._on_their_way:
-            await asyncio.wait(self._on_their_way)
+        while on_their_way := [each for queue in self._on_their_way.values() for each in queue]:
+            await asyncio.wait(on_their_way)
 
     async def _request(self, record: TaskRecord) -> None:
         task = record.task.order_id

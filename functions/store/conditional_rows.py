@@ -1,7 +1,8 @@
-"""Single rows that all instances share, beside the table's settings: circuit breakers and the heartbeat."""
+"""Single rows that all instances share, beside the table's settings: circuit breakers and heartbeats."""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,15 +13,16 @@ from azure.data.tables import UpdateMode
 from azure.data.tables.aio import TableClient
 
 from functions.pattern.breaker import BreakerRecord
-from functions.pattern.errors import TransientError
+from functions.pattern.errors import TransientError, UnreadableError
 from functions.pattern.request_figures import StoreFigures
-from functions.pattern.store_ports import StoredBreaker, Swap
+from functions.pattern.shared_rows import Chore, StoredBreaker, Swap
 from functions.store.connect import table_faults
 from functions.store.entities import BREAKER, WRITE_ID, Entity
-from functions.store.keys import BREAKERS, SHARDS_PARTITION, breaker_row
+from functions.store.keys import BREAKERS, SHARDS_PARTITION, breaker_row, heartbeat_row
 from functions.store.pages import KEYS_BETWEEN, read_page
 
-_HEARTBEAT = "supervisor-heartbeat"
+_log = logging.getLogger(__name__)
+
 _IF_UNCHANGED: dict[str, Any] = {"mode": UpdateMode.REPLACE, "match_condition": MatchConditions.IfNotModified}
 _KEYS = frozenset({"PartitionKey", "RowKey"})
 
@@ -98,23 +100,29 @@ class TableBreakerRows:
         return Swap(won=won, there=_stored(there))
 
     async def every(self) -> Sequence[BreakerRecord]:
-        """Read all rows, in one request."""
-        return [_record(row) for row in await self._rows.every(BREAKERS)]
+        """Read all rows, in one request; one that can't be read is logged, and left out."""
+        found: list[BreakerRecord] = []
+        for row in await self._rows.every(BREAKERS):
+            try:
+                found.append(BREAKER.decode(row))
+            except UnreadableError as error:
+                _log.warning("%s", error)
+        return found
 
 
-class TableHeartbeat:
-    """The row with the figures of the Supervisor's latest sweep; each sweep replaces it."""
+class TableHeartbeats:
+    """A row for each chore with the figures of its latest run; each run replaces it."""
 
     def __init__(self, rows: ConditionalRows) -> None:
         self._rows = rows
 
-    async def beat(self, figures: Mapping[str, Any]) -> None:
-        """Replace the figures of the sweep before."""
-        await self._rows.replace({"RowKey": _HEARTBEAT, **figures})
+    async def beat(self, chore: Chore, figures: Mapping[str, Any]) -> None:
+        """Replace the figures of the run before."""
+        await self._rows.replace({"RowKey": heartbeat_row(chore), **figures})
 
-    async def latest(self) -> Mapping[str, Any] | None:
-        """Read the latest figures by their names, or None before the first sweep."""
-        row = await self._rows.read(_HEARTBEAT)
+    async def latest(self, chore: Chore) -> Mapping[str, Any] | None:
+        """Read the latest figures by their names, or None before the first run."""
+        row = await self._rows.read(heartbeat_row(chore))
         if row is None:
             return None
         return {name: value for name, value in row.entity.items() if name not in _KEYS}
@@ -128,5 +136,5 @@ def _record(row: Mapping[str, Any]) -> BreakerRecord:
     """Read a record; a damaged row must fail no call, and counts as an outage of the store."""
     try:
         return BREAKER.decode(row)
-    except ValueError as error:
-        raise TransientError(f"row {row['RowKey']} can't be read: {error}") from error
+    except UnreadableError as error:
+        raise TransientError(str(error)) from error

@@ -15,6 +15,7 @@ from pydantic import TypeAdapter
 
 from functions.pattern.announcements import Announcement
 from functions.pattern.breaker import BreakerRecord
+from functions.pattern.errors import UnreadableError
 from functions.pattern.identity import TaskId
 from functions.pattern.records import (
     EpochRecord,
@@ -25,6 +26,7 @@ from functions.pattern.records import (
     TaskRecord,
 )
 from functions.pattern.shape import Shape, read_shape
+from functions.pattern.texts import bounded
 from functions.store.keys import index_row, outbox_row, task_row
 
 #: What the SDK takes and gives: property names and their values.
@@ -35,6 +37,32 @@ Entity = dict[str, Any]
 WRITE_ID = "WriteId"
 
 _ANNOUNCEMENT = TypeAdapter(Announcement)
+
+#: Bytes of what is said about a row that can't be read.
+_MOST_REASON_BYTES = 200
+
+
+def unreadable(row: Mapping[str, Any], error: Exception) -> UnreadableError:
+    """Name a row that can't be read, and why; its values are not shown."""
+    if isinstance(error, UnreadableError):
+        return error
+    said = str(error).partition("\n")[0]
+    reason = bounded(f"{type(error).__name__}: {said}", _MOST_REASON_BYTES)
+    return UnreadableError(str(row.get("RowKey")), reason)
+
+
+def readable[RowT](
+    read: Callable[[Mapping[str, Any]], RowT], rows: Iterable[Mapping[str, Any]]
+) -> tuple[tuple[RowT, ...], tuple[UnreadableError, ...]]:
+    """Read rows, and set those apart that can't be read: one that is damaged hides no other."""
+    found: list[RowT] = []
+    damaged: list[UnreadableError] = []
+    for row in rows:
+        try:
+            found.append(read(row))
+        except Exception as error:  # noqa: BLE001 - whatever is wrong with it
+            damaged.append(unreadable(row, error))
+    return tuple(found), tuple(damaged)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,11 +111,17 @@ class RowCodec[RecordT]:
         return entity
 
     def decode(self, entity: Mapping[str, Any], **elsewhere: Any) -> RecordT:
-        """Read a record. Raises `ValueError` when a column is missing or has another type."""
+        """Read a record. Raises `UnreadableError` when a column is missing, or has what nobody knows."""
+        try:
+            return self._decoded(entity, elsewhere)
+        except Exception as error:
+            raise unreadable(entity, error) from error
+
+    def _decoded(self, entity: Mapping[str, Any], elsewhere: Mapping[str, Any]) -> RecordT:
         values = {name: entity.get(column) for name, column in self._columns.items()}
         types = tuple(map(type, values.values()))
         if types not in self._valid:
-            self._check(entity["RowKey"], values)
+            self._check(values)
             self._valid.add(types)
         for name, read in self._read:
             if values[name] is not None:
@@ -96,10 +130,10 @@ class RowCodec[RecordT]:
             values[name] = values[name] or ()
         return self._kind(**values, **elsewhere)
 
-    def _check(self, row_key: str, values: Mapping[str, Any]) -> None:
+    def _check(self, values: Mapping[str, Any]) -> None:
         for (name, value), expected in zip(values.items(), self._types, strict=True):
             if not isinstance(value, expected):
-                raise ValueError(f"row {row_key}: {self._columns[name]} can't be {type(value).__name__}")  # noqa: TRY004 - a row
+                raise ValueError(f"{self._columns[name]} can't be {type(value).__name__}")  # noqa: TRY004 - a row
 
 
 def _column_type(hint: Any) -> _ColumnType:
@@ -167,7 +201,7 @@ def writes_of(row: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def task_of(row: Mapping[str, Any]) -> Task:
-    """Read a task's state from its row. Raises `ValueError`."""
+    """Read a task's state from its row. Raises `UnreadableError`."""
     task: Task = _CODECS[Task].decode(row)
     return task
 

@@ -22,7 +22,7 @@ from functions.pattern.store_ports import (
     TaskRow,
 )
 from functions.store.connect import table_faults
-from functions.store.entities import index_entity, task_entity, task_of
+from functions.store.entities import index_entity, readable, task_entity, task_of
 from functions.store.entity_groups import EntityGroups
 from functions.store.group_format import Operation
 from functions.store.keys import (
@@ -76,7 +76,8 @@ class TableTaskIndex:
         first, end = index_range(index, since, until)
         keys = {"partition": shard_key(shard), "first": first, "end": end}
         page = await self._read(KEYS_BETWEEN, keys, after, most)
-        return IndexPage(tuple(_entry(row) for row in page.rows), page.continuation)
+        entries, damaged = readable(_entry, page.rows)
+        return IndexPage(entries, page.continuation, damaged)
 
     async def parked(
         self, workflow: str, version: int, shard: int, *, after: str | None, most: int
@@ -85,7 +86,8 @@ class TableTaskIndex:
         first, end = parked_range(workflow, version)
         keys = {"partition": shard_key(shard), "first": first, "end": end}
         page = await self._read(KEYS_BETWEEN, keys, after, most)
-        return IndexPage(tuple(_entry(row) for row in page.rows), page.continuation)
+        entries, damaged = readable(_entry, page.rows)
+        return IndexPage(entries, page.continuation, damaged)
 
     async def named(self, prefix: str, shard: int, *, most: int) -> Sequence[TaskId]:
         """Read ids of one shard that begin with `prefix`, in their rows' order. Raises `TransientError`.
@@ -126,10 +128,13 @@ class TableIndexRows:
         query = "PartitionKey eq @shard and OrderID gt @nothing"
         keys = {"shard": shard_key(shard), "nothing": ""}
         page = await read_page(self._table, self._figures, query, keys, after=after, most=most)
+        tasks = [row for row in page.rows if row["RowKey"] == task_row(row["OrderID"])]
+        task_rows, damaged = readable(_task_row, tasks)
         return RowPage(
             index_rows=tuple(_index_row(row) for row in page.rows if row["RowKey"].startswith(_INDEXES)),
-            task_rows=tuple(_task_row(row) for row in page.rows if row["RowKey"] == task_row(row["OrderID"])),
+            task_rows=task_rows,
             continuation=page.continuation,
+            unreadable=damaged,
         )
 
     async def fix(self, stored: Stored, seen: Sequence[IndexRow]) -> IndexFix:
@@ -140,13 +145,13 @@ class TableIndexRows:
         task = stored.record.task
         right = index_row(task)
         wrong = [row for row in seen if row.key != right]
-        missing = len(wrong) == len(seen)
+        missing = all(row.damaged for row in seen if row.key == right)
         if not wrong and not missing:
             return IndexFix()
         operations = [Operation("update", task_entity(task, stored.writes), stored.version)]
         operations += [_removal(row) for row in wrong]
         if missing:
-            operations.append(Operation("create", index_entity(stored.record)))
+            operations.append(Operation("upsert", index_entity(stored.record)))
         transaction = Transaction(task.order_id, tuple(operations))
         with table_faults():
             [result] = await self._writer(task.order_id).commit([transaction])
@@ -168,18 +173,25 @@ def _removal(row: IndexRow) -> Operation:
 
 
 def _entry(row: Mapping[str, Any]) -> IndexEntry:
+    submitted_at, workflow, version = row["SubmittedAt"], row["Workflow"], row["WorkflowVersion"]
+    is_parked = row["RowKey"].startswith(Index.PARKED)
+    at = submitted_at if is_parked else index_time(row["RowKey"])
+    is_right = isinstance(submitted_at, datetime) and isinstance(workflow, str) and isinstance(version, int)
+    if not is_right or at.tzinfo is None:
+        raise ValueError("its key or a column has not what an index row has")
     return IndexEntry(
         task=TaskId(row["OrderID"]),
-        at=row["SubmittedAt"] if row["RowKey"].startswith(Index.PARKED) else index_time(row["RowKey"]),
-        workflow=row["Workflow"],
+        at=at,
+        workflow=workflow,
         state=ProcessState(row["ProcessState"]),
-        submitted_at=row["SubmittedAt"],
-        version=row["WorkflowVersion"],
+        submitted_at=submitted_at,
+        version=version,
     )
 
 
 def _index_row(row: Any) -> IndexRow:
-    return IndexRow(TaskId(row["OrderID"]), row["RowKey"], str(row.metadata["etag"]))
+    _, damaged = readable(_entry, [row])
+    return IndexRow(TaskId(row["OrderID"]), row["RowKey"], str(row.metadata["etag"]), bool(damaged))
 
 
 def _task_row(row: Mapping[str, Any]) -> TaskRow:

@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 from functions.pattern.announcements import Announcement
 from functions.pattern.identity import Epoch, TaskId
 from functions.pattern.records import LostMessage, Task
+from functions.pattern.shared_rows import Chore
 from functions.pattern.states import AnnouncementKind, ProcessState
 from functions.pattern.store_ports import Index
 
@@ -112,14 +113,25 @@ def parked_range(workflow: str, version: int) -> tuple[str, str]:
 
 
 def outbox_row(announcement: Announcement) -> str:
-    """Give the row key of what is to be sent: alerts before notices, and each by time."""
-    order = 0 if announcement.kind is AnnouncementKind.ALERT else 1
-    return f"{OUTBOX}|{order}|{sortable(announcement.at)}|{announcement.message_id}"
+    """Give the row key of what is to be sent: alerts first, then queue by queue, and each by time."""
+    is_alert = announcement.kind is AnnouncementKind.ALERT
+    queue = "0" if is_alert else f"1{(announcement.reply_to or '').replace('/', ':')}"
+    return f"{OUTBOX}|{queue}|{sortable(announcement.at)}|{announcement.message_id}"
+
+
+def beyond_queue(outbox_key: str) -> str:
+    """Give the key from which on an outbox row is of another queue than this one."""
+    return f"{'|'.join(outbox_key.split('|')[:2])}}}"
 
 
 def breaker_row(service: str) -> str:
     """Give the row key of a remote service's circuit breaker."""
     return f"{BREAKERS}|{service}"
+
+
+def heartbeat_row(chore: Chore) -> str:
+    """Give the row key of a chore's heartbeat."""
+    return f"{chore}-heartbeat"
 
 
 def _latest_first(time: datetime) -> str:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from datetime import datetime
 
 from azure.data.tables.aio import TableClient
 
 from functions.pattern.announcements import Announcement
 from functions.pattern.request_figures import StoreFigures
+from functions.pattern.store_ports import OutboxPage
 from functions.store.connect import table_faults
-from functions.store.entities import announcement_of
-from functions.store.keys import OUTBOX, outbox_row, shard_key, shard_of
+from functions.store.entities import announcement_of, readable
+from functions.store.keys import OUTBOX, beyond_queue, outbox_row, shard_key, shard_of
 from functions.store.pages import KEYS_BETWEEN, read_page
 
 
@@ -23,12 +23,23 @@ class TableOutbox:
         self._shards = shards
         self._figures = figures
 
-    async def unsent(self, shard: int, before: datetime, most: int) -> Sequence[Announcement]:
-        """Read announcements older than `before` in one request; alerts come first, and are never held up."""
-        keys = {"partition": shard_key(shard), "first": f"{OUTBOX}|", "end": f"{OUTBOX}~"}
+    async def unsent(
+        self, shard: int, before: datetime, most: int, *, after: str | None = None
+    ) -> OutboxPage:
+        """Read announcements older than `before` in one request; alerts come first.
+
+        What is left of the page's last queue is passed over: a queue that takes nothing would fill all pages.
+        """
+        keys = {"partition": shard_key(shard), "first": after or f"{OUTBOX}|", "end": f"{OUTBOX}~"}
         page = await read_page(self._table, self._figures, KEYS_BETWEEN, keys, most=most)
-        found = [announcement_of(row) for row in page.rows]
-        return [announcement for announcement in found if announcement.at < before]
+        found, damaged = readable(announcement_of, page.rows)
+        following = None
+        if page.rows and page.continuation is not None:
+            last = page.rows[-1]["RowKey"]
+            # Where nothing could be read, the queue's next rows still have their turn.
+            following = beyond_queue(last) if found else f"{last}~"
+        due = tuple(announcement for announcement in found if announcement.at < before)
+        return OutboxPage(due, damaged, following)
 
     async def give_up(self, announcement: Announcement) -> None:
         """Delete the row; harmless when it is gone (the SDK takes 404 for done)."""

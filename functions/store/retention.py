@@ -1,16 +1,16 @@
-"""What is kept for a limited time: finished tasks, and messages that could not be understood."""
+"""The deletion of what was kept for its time: finished tasks, and old rows of other tables."""
 
 from __future__ import annotations
 
-import hashlib
+import asyncio
+from collections.abc import Mapping
 from datetime import datetime
 from itertools import batched
+from typing import Any
 
-from azure.data.tables import UpdateMode
 from azure.data.tables.aio import TableClient
 
 from functions.pattern.identity import TaskId
-from functions.pattern.ports import Clock
 from functions.pattern.request_figures import StoreFigures
 from functions.pattern.store_ports import Stored
 from functions.store.connect import table_faults
@@ -20,9 +20,22 @@ from functions.store.keys import index_row, rows_of, shard_of, task_row
 from functions.store.pages import KEYS_BETWEEN
 from functions.store.transactions import MOST_OPERATIONS, ShardWriter
 
-#: A property holds at most 64 KiB; the start of a message is enough to recognise it by.
-_MOST_BODY_BYTES = 32 * 1024
-_MOST_REASON_CHARACTERS = 4_000
+#: Old rows that are deleted side by side.
+_AT_A_TIME = 20
+
+
+async def delete_old_rows(table: TableClient, query: str, before: datetime, most: int) -> int:
+    """Delete up to `most` rows that `query` finds by `@before`; give how many. Raises `TransientError`."""
+    keys: dict[str, Any] = {"parameters": {"before": before}, "select": ["PartitionKey", "RowKey"]}
+    old: list[Mapping[str, Any]] = []
+    with table_faults():
+        async for row in table.query_entities(query, **keys):
+            if len(old) == most:
+                break
+            old.append(row)
+        for some in batched(old, _AT_A_TIME, strict=False):
+            await asyncio.gather(*(table.delete_entity(row["PartitionKey"], row["RowKey"]) for row in some))
+    return len(old)
 
 
 class TableTaskRetention:
@@ -64,40 +77,3 @@ class TableTaskRetention:
         bounds = {"partition": shard, "first": first, "end": end}
         rows = self._table.query_entities(KEYS_BETWEEN, parameters=bounds, select=["RowKey"])
         return [row["RowKey"] async for row in rows]
-
-
-class TableRejectedMessages:
-    """Keeps messages that could not be understood, partitioned by the queue they came from."""
-
-    def __init__(self, table: TableClient, *, clock: Clock) -> None:
-        self._table = table
-        self._clock = clock
-
-    async def reject(self, queue: str, message_id: str, body: bytes, reason: str) -> None:
-        """Record the message; when it is delivered again, its row is replaced."""
-        row = {
-            "PartitionKey": queue.replace("/", "|"),
-            "RowKey": hashlib.sha256(message_id.encode() + b"\0" + body).hexdigest(),
-            "SchemaVersion": 1,
-            "MessageID": message_id[:128],
-            "Body": body[:_MOST_BODY_BYTES],
-            "BodyBytes": len(body),
-            "Reason": reason[:_MOST_REASON_CHARACTERS],
-            "RejectedAt": self._clock.now(),
-        }
-        with table_faults():
-            await self._table.upsert_entity(row, mode=UpdateMode.REPLACE)
-
-    async def delete_before(self, before: datetime, most: int) -> int:
-        """Delete up to `most` messages rejected before that time; tell how many. Raises `TransientError`."""
-        deleted = 0
-        rows = self._table.query_entities(
-            "RejectedAt lt @before", parameters={"before": before}, select=["PartitionKey", "RowKey"]
-        )
-        with table_faults():
-            async for row in rows:
-                if deleted == most:
-                    break
-                await self._table.delete_entity(row["PartitionKey"], row["RowKey"])
-                deleted += 1
-        return deleted

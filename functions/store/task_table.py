@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from azure.data.tables.aio import TableClient
@@ -13,7 +13,7 @@ from functions.pattern.identity import TaskId
 from functions.pattern.request_figures import StoreFigures
 from functions.pattern.store_ports import KnownOrder, Stored
 from functions.store.connect import table_faults
-from functions.store.entities import record_of, writes_of
+from functions.store.entities import record_of, unreadable, writes_of
 from functions.store.entity_groups import EntityGroups
 from functions.store.keys import SHARDS_PARTITION, SHARDS_ROW, order_row, rows_of, shard_of, task_row
 from functions.store.pages import KEYS_BETWEEN, read_page
@@ -67,7 +67,7 @@ class TaskTable:
         return result
 
     async def read(self, task: TaskId) -> Stored | None:
-        """Read one task as it was at one moment, or None when there is no such task.
+        """Read one task as it was at one moment, or None when there is none. Raises `UnreadableError`.
 
         Pages are read one after another, and the task's own row comes last. So they belong together when it
         is as it was at the end of the read before.
@@ -80,7 +80,7 @@ class TaskTable:
                 return None
             before, version = version, str(own[0].metadata["etag"])
             if pages == 1 or version == before:
-                return Stored(record_of(rows), version, writes_of(own[0]))
+                return _stored(rows, own[0], version)
         raise TransientError(f"task {task} changes faster than it can be read")
 
     async def order(self, task: TaskId) -> KnownOrder | None:
@@ -101,3 +101,11 @@ class TaskTable:
             rows += page.rows
             after, pages = page.continuation, pages + 1
         return rows, pages
+
+
+def _stored(rows: Sequence[Mapping[str, Any]], own: Mapping[str, Any], version: str) -> Stored:
+    """Read a task's rows, of which `own` is its state. Raises `UnreadableError`, whatever is wrong."""
+    try:
+        return Stored(record_of(rows), version, writes_of(own))
+    except Exception as error:
+        raise unreadable(own, error) from error

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from functools import partial
 from typing import List  # noqa: UP035 - the worker library knows a batch by this very annotation
@@ -10,18 +9,20 @@ from typing import List  # noqa: UP035 - the worker library knows a batch by thi
 import azure.durable_functions as df
 import azure.functions as func
 
-from functions.messages.blueprint import CONNECTION, process
+from functions.messages.batch import Batches
+from functions.messages.blueprint import CONNECTION
 from functions.pattern.messages import SUBMISSIONS_QUEUE
 from functions.pattern.ports import Schedulers
 from functions.submission.intake import Intake
 
 
 def submission_blueprint(
-    intake: Intake, schedulers_of: Callable[[df.DurableOrchestrationClient], Schedulers]
+    intake: Intake, schedulers_of: Callable[[df.DurableOrchestrationClient], Schedulers], batches: Batches
 ) -> df.Blueprint:
     """Register the function that the queue `submissions` triggers.
 
-    `schedulers_of` makes what starts Schedulers out of the Durable client of one invocation.
+    `schedulers_of` makes what starts Schedulers out of the Durable client of one invocation, and `batches`
+    settles messages.
     """
     blueprint = df.Blueprint()
 
@@ -38,16 +39,10 @@ def submission_blueprint(
         client: df.DurableOrchestrationClient,
     ) -> None:
         schedulers = schedulers_of(client)
-        taken = await asyncio.gather(
-            *(_take(intake, each, schedulers) for each in messages), return_exceptions=True
-        )
-        failures = [each for each in taken if isinstance(each, Exception)]
-        if failures:
-            raise ExceptionGroup("messages that could not be taken are delivered again", failures)
+        await batches.take(messages, partial(_take, intake, schedulers))
 
     return blueprint
 
 
-async def _take(intake: Intake, message: func.ServiceBusMessage, schedulers: Schedulers) -> None:
-    work = partial(intake.take, message.message_id, message.get_body(), schedulers)
-    await process(SUBMISSIONS_QUEUE, message, work)
+async def _take(intake: Intake, schedulers: Schedulers, message: func.ServiceBusMessage) -> None:
+    await intake.take(message.message_id, message.get_body(), schedulers)

@@ -40,7 +40,7 @@ async def report_sweep(sweep: Sweep) -> None:
     except Exception:  # noqa: BLE001 - a timer never raises; the next sweep tries again
         _log.exception("supervisor sweep failed")
         return
-    needs_attention = report.failures or report.unfinished
+    needs_attention = report.failures or report.unfinished or report.damage
     _log.log(logging.WARNING if needs_attention else logging.INFO, "supervisor sweep %s", report)
 
 
@@ -51,5 +51,6 @@ async def report_full_sweep(full_sweep: FullSweep) -> None:
     except Exception:  # noqa: BLE001 - a timer never raises; the next sweep tries again
         _log.exception("full sweep failed")
         return
-    needs_attention = report.created or report.deleted or report.failures or report.unfinished
+    fixed = report.created or report.deleted
+    needs_attention = fixed or report.failures or report.unfinished or report.damage
     _log.log(logging.WARNING if needs_attention else logging.INFO, "full sweep %s", report)

@@ -10,7 +10,9 @@ from functools import partial
 
 from functions.pattern.identity import TaskId
 from functions.pattern.ports import Ports
+from functions.pattern.shared_rows import Chore
 from functions.pattern.store_ports import IndexFix, IndexRow
+from functions.supervisor.damage import Damage
 from functions.supervisor.sweeping import FullSweepReport, for_each
 
 _log = logging.getLogger(__name__)
@@ -20,23 +22,39 @@ _PAGE = 1000
 _FIXES_AT_ONCE = 10
 #: Seconds after which it is cut short; the host would end it after five minutes, with the process.
 _LONGEST = 240
+#: The figure of the heartbeat that names the shard with which the next sweep begins.
+_NEXT = "next_shard"
 
 
 class FullSweep:
     """Walks all shards, one after the other; it keeps the index rows of one shard in memory."""
 
-    def __init__(self, ports: Ports) -> None:
+    def __init__(self, ports: Ports, damage: Damage) -> None:
         self._ports = ports
+        self._damage = damage
 
     async def run(self) -> FullSweepReport:
-        """Compare and fix everything once, from one shard further each day, as a sweep may be cut short."""
+        """Compare and fix everything once, from where the last sweep was cut short."""
         report = FullSweepReport()
         shards = self._ports.index.shards
-        first = self._ports.clock.now().toordinal()
+        first = await self._first(report)
+        done = 0
         async with report.bounded(_LONGEST):
             for number in range(shards):
                 await self._sweep_shard((first + number) % shards, report)
+                done += 1
+        await self._damage.report(report)
+        # A shard that takes all of a sweep's time must not keep the others from having theirs.
+        following = (first + max(done, 1)) % shards
+        with report.surviving("heartbeat"):
+            await self._ports.heartbeats.beat(Chore.FULL_SWEEP, {_NEXT: following} | report.figures())
         return report
+
+    async def _first(self, report: FullSweepReport) -> int:
+        with report.surviving("heartbeat"):
+            latest = await self._ports.heartbeats.latest(Chore.FULL_SWEEP)
+            return int((latest or {}).get(_NEXT, 0)) % self._ports.index.shards
+        return 0
 
     async def _sweep_shard(self, shard: int, report: FullSweepReport) -> None:
         with report.surviving(f"shard {shard}: its indexes"):
@@ -52,10 +70,12 @@ class FullSweep:
             page = await self._ports.index_rows.page(shard, after=after, most=_PAGE)
             report.index_rows += len(page.index_rows)
             report.tasks += len(page.task_rows)
+            report.found_damaged(page.unreadable)
             for row in page.index_rows:
                 seen.setdefault(row.task, []).append(row)
             for task in page.task_rows:
-                if [row.key for row in seen.get(task.task, [])] == [task.index_key]:
+                rows = seen.get(task.task, [])
+                if [row.key for row in rows] == [task.index_key] and not rows[0].damaged:
                     del seen[task.task]
                 else:
                     unindexed.setdefault(task.task, [])

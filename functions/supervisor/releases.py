@@ -11,6 +11,7 @@ from functions.pattern.events import Refused, Released
 from functions.pattern.ports import Ports
 from functions.pattern.readiness import can_go_on
 from functions.pattern.store_ports import Index, IndexEntry
+from functions.pattern.waiting import within
 from functions.supervisor.sweeping import SweepReport, for_each
 from functions.telemetry.spans import current_traceparent
 from functions.telemetry.tasks import decision_span
@@ -21,6 +22,8 @@ _log = logging.getLogger(__name__)
 _PAGE = 50
 _PAGES = 10
 _TASKS_AT_ONCE = 10
+#: Seconds that one task may take.
+_LONGEST_LOOK = 10
 
 
 class Releases:
@@ -36,7 +39,7 @@ class Releases:
     async def look(self, shard: int, report: SweepReport) -> None:
         """Release what can go on. Usually nothing is parked, which is one request."""
         parked = await self._ports.index.page(Index.PARKED, shard, most=1)
-        if parked.entries or parked.continuation is not None:
+        if parked.entries or parked.unreadable or parked.continuation is not None:
             for workflow in self._registry:
                 await self._look_at_version(shard, workflow, report)
 
@@ -49,6 +52,7 @@ class Releases:
             page = await self._ports.index.parked(
                 workflow.name, workflow.version, shard, after=after, most=_PAGE
             )
+            report.found_damaged(page.unreadable)
             await for_each(page.entries, partial(self._release, report), at_once=_TASKS_AT_ONCE)
             after = page.continuation
             if after is None or report.released == known:
@@ -58,20 +62,23 @@ class Releases:
 
     async def _release(self, report: SweepReport, entry: IndexEntry) -> None:
         with report.surviving(f"task {entry.task}, which is parked"):
-            stored = await self._ports.store.load(entry.task)
-            if stored is None or not stored.record.task.is_parked:
-                report.stale += 1
-                return
-            if not can_go_on(self._registry, stored.record):
-                return
-            start_by = self._ports.clock.now() + self._start_within
-            with decision_span(stored.record, "release"):
-                event = Released(
-                    epoch=stored.record.task.epoch, start_by=start_by, traceparent=current_traceparent()
-                )
-                outcome = await self._ports.store.change(entry.task, event, read=stored)
-            if isinstance(outcome, Refused):
-                report.overtaken += 1
-                return
-            report.released += 1
-            _log.info("task %s goes on: what it waited for is deployed", entry.task)
+            await within(_LONGEST_LOOK, self._look_at(report, entry))
+
+    async def _look_at(self, report: SweepReport, entry: IndexEntry) -> None:
+        stored = await self._ports.store.load(entry.task)
+        if stored is None or not stored.record.task.is_parked:
+            report.stale += 1
+            return
+        if not can_go_on(self._registry, stored.record):
+            return
+        start_by = self._ports.clock.now() + self._start_within
+        with decision_span(stored.record, "release"):
+            event = Released(
+                epoch=stored.record.task.epoch, start_by=start_by, traceparent=current_traceparent()
+            )
+            outcome = await self._ports.store.change(entry.task, event, read=stored)
+        if isinstance(outcome, Refused):
+            report.overtaken += 1
+            return
+        report.released += 1
+        _log.info("task %s goes on: what it waited for is deployed", entry.task)

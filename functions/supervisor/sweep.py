@@ -6,19 +6,16 @@ write is conditional.
 
 from __future__ import annotations
 
+import asyncio
 import logging
-from collections import defaultdict
-from collections.abc import Sequence
-from dataclasses import asdict, replace
-from datetime import datetime, timedelta
+from dataclasses import replace
+from datetime import datetime
 from functools import partial
 from typing import assert_never
 
-from functions.pattern.announcements import Announcement
 from functions.pattern.definition import Registry
 from functions.pattern.errors import TransientError
 from functions.pattern.events import (
-    AnnouncementSent,
     DecisionDue,
     GivenUp,
     Judgement,
@@ -27,9 +24,13 @@ from functions.pattern.events import (
     Refused,
 )
 from functions.pattern.ports import Ports
-from functions.pattern.states import AnnouncementKind
-from functions.pattern.store_ports import Changed, Index, IndexEntry, Stored
+from functions.pattern.shared_rows import Chore
+from functions.pattern.store_ports import Changed, Index, IndexEntry, IndexPage, Stored
 from functions.pattern.supervision import SupervisionPolicy, judge
+from functions.pattern.waiting import within
+from functions.supervisor.course import Course
+from functions.supervisor.damage import Damage
+from functions.supervisor.leftovers import Leftovers
 from functions.supervisor.releases import Releases
 from functions.supervisor.sweeping import SweepReport, for_each
 from functions.telemetry.instruments import OVERDUE, SWEEP_DURATION
@@ -47,81 +48,105 @@ _TASKS_AT_ONCE = 10
 _NAMES = {Recovered: "recover", GivenUp: "give up", DecisionDue: "end as decided"}
 #: Seconds after which a sweep is cut short; the host would end it after five minutes, with the process.
 _LONGEST = 120
-#: The process that recorded an announcement has this time to send it.
-_LEFT_OVER_AFTER = timedelta(seconds=30)
-#: A reply queue that fails for this long does not exist any more.
-_DROPPED_AFTER = timedelta(days=1)
-#: Announcements of one shard that a sweep reads.
-_MOST = 100
-_QUEUES_AT_ONCE = 10
+#: Seconds that one task may take: a page of them has to fit into a sweep, or none would get beyond it.
+_LONGEST_LOOK = 10
 
 
 class Sweep:
     """One Supervisor's sweeps; `instance` names it in the heartbeat."""
 
-    def __init__(self, ports: Ports, policy: SupervisionPolicy, registry: Registry, instance: str) -> None:
+    def __init__(
+        self, ports: Ports, policy: SupervisionPolicy, registry: Registry, instance: str, damage: Damage
+    ) -> None:
         self._ports = ports
         self._policy = policy
         self._instance = instance
         self._releases = Releases(ports, registry, policy.start_within)
-        self._leftovers = Leftovers(ports)
+        self._damage = damage
 
     async def run(self) -> SweepReport:
         """Sweep once and write the heartbeat. Raises `TransientError` when no shard could be read."""
         with sweep_span():
             started_at = self._ports.clock.now()
             report = SweepReport()
-            read = set[int]()
+            course = await self._course(report)
+            leftovers = Leftovers(self._ports, report)
             async with report.bounded(_LONGEST):
-                shards = range(self._ports.index.shards)
-                await for_each(shards, partial(self._sweep_shard, report, read), at_once=_SHARDS_AT_ONCE)
-            if not read and not report.unfinished:
+                sweep_shard = partial(self._sweep_shard, report, course, leftovers)
+                await for_each(course.shards, sweep_shard, at_once=_SHARDS_AT_ONCE)
+            if not course.read and not report.unfinished:
                 raise TransientError("no shard could be read")
-            await self._beat(report, started_at)
+            report.unfinished |= course.unfinished
+            await self._damage.report(report)
+            await self._beat(report, started_at, course)
             return report
 
-    async def _beat(self, report: SweepReport, started_at: datetime) -> None:
+    async def _course(self, report: SweepReport) -> Course:
+        """Begin where the last sweep did not come to, whoever swept."""
+        latest = None
+        with report.surviving("heartbeat"):
+            latest = await self._ports.heartbeats.latest(Chore.SWEEP)
+        return Course(self._ports.index.shards, latest)
+
+    async def _beat(self, report: SweepReport, started_at: datetime, course: Course) -> None:
         finished_at = self._ports.clock.now()
         SWEEP_DURATION.record((finished_at - started_at).total_seconds())
         OVERDUE.set(report.overdue)
         sign = {"instance": self._instance, "started_at": started_at, "finished_at": finished_at}
         with report.surviving("heartbeat"):
-            await self._ports.heartbeat.beat(sign | asdict(report))
+            await self._ports.heartbeats.beat(Chore.SWEEP, sign | course.figures() | report.figures())
 
-    async def _sweep_shard(self, report: SweepReport, read: set[int], shard: int) -> None:
-        with report.surviving(f"shard {shard}: its overdue tasks"):
-            await self._look_at_due(shard, report)
-            read.add(shard)
+    async def _sweep_shard(
+        self, report: SweepReport, course: Course, leftovers: Leftovers, shard: int
+    ) -> None:
+        """Look at a shard's due and parked tasks, and send what is left over; none waits for the others."""
+        await asyncio.gather(
+            self._look_at_due(report, course, shard),
+            self._look_at_parked(report, shard),
+            leftovers.send(shard),
+        )
+
+    async def _look_at_parked(self, report: SweepReport, shard: int) -> None:
         with report.surviving(f"shard {shard}: its parked tasks"):
             await self._releases.look(shard, report)
-        with report.surviving(f"shard {shard}: its announcements"):
-            await self._leftovers.send(shard, report)
 
-    async def _look_at_due(self, shard: int, report: SweepReport) -> None:
-        until = self._ports.clock.now() - self._policy.skew
-        after = None
-        for _ in range(_PAGES):
-            page = await self._ports.index.page(Index.DUE, shard, until=until, after=after, most=_PAGE)
-            await for_each(page.entries, partial(self._look_at, report), at_once=_TASKS_AT_ONCE)
-            after = page.continuation
+    async def _look_at_due(self, report: SweepReport, course: Course, shard: int) -> None:
+        until, after = self._ports.clock.now() - self._policy.skew, course.begin(shard)
+        with report.surviving(f"shard {shard}: its overdue tasks"):
+            for _ in range(_PAGES):
+                page = await self._page(shard, until, after)
+                report.found_damaged(page.unreadable)
+                await for_each(page.entries, partial(self._look_at, report), at_once=_TASKS_AT_ONCE)
+                after = course.came_to(shard, page.continuation)
+                if after is None:
+                    break
+            return
+        course.failed(shard)
+
+    async def _page(self, shard: int, until: datetime, after: str | None) -> IndexPage:
+        """Read what is due from a place on; what is no place stands for the beginning."""
+        read = partial(self._ports.index.page, Index.DUE, shard, until=until, most=_PAGE)
+        try:
+            return await read(after=after)
+        except ValueError:
             if after is None:
-                return
-        report.unfinished = True
+                raise
+            return await read(after=None)
 
     async def _look_at(self, report: SweepReport, entry: IndexEntry) -> None:
         with report.surviving(f"task {entry.task}"):
             report.found += 1
-            stored = await self._ports.store.load(entry.task)
-            event = None if stored is None else judge(stored.record, self._ports.clock.now(), self._policy)
-            if stored is None or event is None:
-                report.stale += 1
-                _log.info(
-                    "index row of %s, task %s: no such task is in progress; the full sweep deletes it",
-                    entry.at,
-                    entry.task,
-                )
-                return
-            await self._act(report, stored, event)
+            await within(_LONGEST_LOOK, self._judge(report, entry))
+
+    async def _judge(self, report: SweepReport, entry: IndexEntry) -> None:
+        stored = await self._ports.store.load(entry.task)
+        event = None if stored is None else judge(stored.record, self._ports.clock.now(), self._policy)
+        if stored is None or event is None:
+            report.stale += 1
+            text = "index row of %s, task %s: no such task is in progress; the full sweep deletes it"
+            _log.info(text, entry.at, entry.task)
+            return
+        await self._act(report, stored, event)
 
     async def _act(self, report: SweepReport, stored: Stored, event: Judgement) -> None:
         if not isinstance(event, Postponed):
@@ -150,54 +175,3 @@ class Sweep:
             return await change(task, event, read=stored)
         with decision_span(stored.record, _NAMES[type(event)]):
             return await change(task, replace(event, traceparent=current_traceparent()), read=stored)
-
-
-class Leftovers:
-    """Sends the announcements that are left over in a shard."""
-
-    def __init__(self, ports: Ports) -> None:
-        self._ports = ports
-
-    async def send(self, shard: int, report: SweepReport) -> None:
-        """Send what is left over, oldest first; a queue that fails does not hold up the others."""
-        before = self._ports.clock.now() - _LEFT_OVER_AFTER
-        by_queue: defaultdict[str | None, list[Announcement]] = defaultdict(list)
-        unsent = await self._ports.outbox.unsent(shard, before, _MOST)
-        for announcement in unsent:
-            alert = announcement.kind is AnnouncementKind.ALERT
-            by_queue[None if alert else announcement.reply_to].append(announcement)
-        await for_each(by_queue.values(), partial(self._send_to_queue, report), at_once=_QUEUES_AT_ONCE)
-        report.unfinished |= len(unsent) == _MOST
-
-    async def _send_to_queue(self, report: SweepReport, announcements: Sequence[Announcement]) -> None:
-        """Send to one queue until it fails; then drop what it has failed to take for too long."""
-        for number, announcement in enumerate(announcements):
-            if not await self._send_one(report, announcement):
-                await self._drop_old(report, announcements[number:])
-                return
-
-    async def _send_one(self, report: SweepReport, announcement: Announcement) -> bool:
-        with report.surviving(f"task {announcement.task}: {announcement.kind}"):
-            await self._ports.announcements.send(announcement)
-            await self._mark_sent(announcement)
-            report.sent += 1
-            return True
-        return False
-
-    async def _mark_sent(self, announcement: Announcement) -> None:
-        """Record that it was sent; a row is left over if that is recorded already, or the task was purged."""
-        sent = AnnouncementSent(announcement=announcement, sent_at=self._ports.clock.now())
-        marked = await self._ports.store.change(announcement.task, sent)
-        if isinstance(marked, Refused) or not marked.events:
-            await self._ports.outbox.give_up(announcement)
-
-    async def _drop_old(self, report: SweepReport, announcements: Sequence[Announcement]) -> None:
-        oldest = self._ports.clock.now() - _DROPPED_AFTER
-        for announcement in announcements:
-            if announcement.at >= oldest or announcement.kind is AnnouncementKind.ALERT:
-                continue
-            with report.surviving(f"task {announcement.task}: {announcement.kind}"):
-                await self._ports.outbox.give_up(announcement)
-                report.dropped += 1
-                text = "task %s: %s was never sent, its reply queue %s takes nothing"
-                _log.warning(text, announcement.task, announcement.kind, announcement.reply_to)

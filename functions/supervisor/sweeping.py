@@ -1,4 +1,4 @@
-"""What both sweeps share: bounded concurrency, survival of errors, and a report of what was done."""
+"""What sweeps and housekeeping share: bounded concurrency, survival of errors, a report of what was done."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ import json
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, field, fields
+from typing import Any
 
-from functions.pattern.errors import TransientError
+from functions.pattern.errors import TransientError, UnreadableError
 
 _log = logging.getLogger(__name__)
 
@@ -33,35 +34,48 @@ async def for_each[ItemT](
 class Report:
     """Counters of a sweep; as text, those that are not zero.
 
-    `failures` counts what an error left unchanged; `unfinished` says that there was more to do.
+    `failures` counts what an error left unchanged; `unfinished` says that there was more to do; `damage` are
+    rows that can't be read, by their keys.
     """
 
     failures: int = 0
     unfinished: bool = False
+    damage: dict[str, UnreadableError] = field(default_factory=dict)
 
     @contextmanager
     def surviving(self, what: str) -> Iterator[None]:
         """Count and log an error of the block, and go on: one task's failure never stops a sweep."""
         try:
             yield
+        except UnreadableError as error:
+            self.found_damaged([error])
         except TransientError as fault:
             self.failures += 1
-            _log.warning("%s: left to the next sweep (%s)", what, fault)
+            _log.warning("%s: left to the next run (%s)", what, fault)
         except Exception:  # noqa: BLE001 - whatever one task does, the others must be looked at
             self.failures += 1
-            _log.exception("%s: a defect, left to the next sweep", what)
+            _log.exception("%s: a defect, left to the next run", what)
+
+    def found_damaged(self, rows: Iterable[UnreadableError]) -> None:
+        """Keep in mind rows that can't be read; the sweep has passed over them."""
+        self.damage |= {row.key: row for row in rows}
 
     @asynccontextmanager
     async def bounded(self, seconds: float) -> AsyncIterator[None]:
-        """Cut the block short after `seconds`; the next sweep finds what it was doing."""
+        """Cut the block short after `seconds`; the next run finds what it was doing."""
         try:
             async with asyncio.timeout(seconds):
                 yield
         except TimeoutError:
             self.unfinished = True
 
+    def figures(self) -> dict[str, Any]:
+        """Give the counters by their names."""
+        counters = {each.name: getattr(self, each.name) for each in fields(self) if each.name != "damage"}
+        return counters | {"unreadable": len(self.damage)}
+
     def __str__(self) -> str:
-        return json.dumps({name: value for name, value in asdict(self).items() if value})
+        return json.dumps({name: value for name, value in self.figures().items() if value})
 
 
 @dataclass(slots=True)

@@ -31,8 +31,10 @@ SWEEP_DURATION = METER.create_histogram(
     "sweep.duration", "s", "The Supervisor's sweeps", explicit_bucket_boundaries_advisory=_SECONDS
 )
 
-#: Seconds for which a figure is exported: metrics are exported each minute, sweeps come at least as often.
-_CURRENT_FOR = 120
+#: Seconds for which a figure is exported: metrics are exported each minute, sweeps come at least as often,
+#: and housekeeping every ten minutes.
+_SWEEP_CURRENT_FOR = 120
+_HOUSEKEEPING_CURRENT_FOR = 1200
 _LEVELS = {BreakerState.CLOSED: 0, BreakerState.HALF_OPEN: 1, BreakerState.OPEN: 2}
 
 
@@ -45,27 +47,32 @@ def observe_breakers(states: Callable[[], Mapping[str, BreakerState]], meter: Me
     meter.create_observable_gauge("breaker.state", [read], "1", "0 closed, 1 half-open, 2 open")
 
 
-class Overdue:
-    """The overdue tasks that this instance's last sweep found; `now` is in seconds.
+class LatestFigure:
+    """What this instance's last run of a chore has found; `now` is in seconds.
 
-    Another instance may sweep next, so an old figure is not exported.
+    Another instance may run it next, so a figure is exported only for `current_for` seconds.
     """
 
-    def __init__(self, now: Callable[[], float] = monotonic) -> None:
+    def __init__(self, current_for: float, now: Callable[[], float] = monotonic) -> None:
+        self._current_for = current_for
         self._now = now
-        self._found: tuple[int, float] | None = None
+        self._found: tuple[float, float] | None = None
 
-    def set(self, tasks: int) -> None:
-        """Record what a sweep has found."""
-        self._found = (tasks, self._now())
+    def set(self, figure: float) -> None:
+        """Record what a run has found."""
+        self._found = (figure, self._now())
 
     def read(self, _: CallbackOptions) -> Iterable[Observation]:
         """Give it, unless it is old."""
         if self._found is None:
             return []
-        tasks, at = self._found
-        return [Observation(tasks)] if self._now() - at <= _CURRENT_FOR else []
+        figure, at = self._found
+        return [Observation(figure)] if self._now() - at <= self._current_for else []
 
 
-OVERDUE = Overdue()
+OVERDUE = LatestFigure(_SWEEP_CURRENT_FOR)
+RETENTION_BEHIND = LatestFigure(_HOUSEKEEPING_CURRENT_FOR)
 METER.create_observable_gauge("tasks.overdue", [OVERDUE.read], "{task}", "Overdue tasks that a sweep found")
+METER.create_observable_gauge(
+    "retention.behind", [RETENTION_BEHIND.read], "s", "How long past its retention the oldest purged task was"
+)

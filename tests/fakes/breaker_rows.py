@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Sequence
 
 from functions.pattern.breaker import BreakerRecord
-from functions.pattern.store_ports import StoredBreaker, Swap
+from functions.pattern.shared_rows import StoredBreaker, Swap
 
 
 class MemoryBreakerRows:

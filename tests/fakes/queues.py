@@ -10,6 +10,7 @@ from typing import Any
 from functions.pattern.errors import TransientError
 from functions.pattern.identity import Epoch, StepName, TaskId
 from functions.pattern.messages import SubmissionMessage
+from functions.pattern.rejected import Content, Labels, RejectedMessage, RejectedPage
 
 
 class RecordedSubmissions:
@@ -55,7 +56,7 @@ class RecordedSchedulers:
 
 @dataclass(frozen=True, slots=True)
 class Rejection:
-    """One rejected message."""
+    """One rejected message, without what its labels holds."""
 
     queue: str
     message_id: str
@@ -68,10 +69,24 @@ class RecordedRejections:
 
     def __init__(self) -> None:
         self.all: list[Rejection] = []
+        self.labels: list[Labels | None] = []
 
-    async def reject(self, queue: str, message_id: str, body: bytes, reason: str) -> None:
+    async def reject(
+        self, queue: str, message_id: str, body: bytes, reason: str, labels: Labels | None = None
+    ) -> None:
         """Record the message and the reason for its rejection."""
         self.all.append(Rejection(queue, message_id, body, reason))
+        self.labels.append(labels)
+
+    async def listed(self, *, queue: str | None, most: int) -> RejectedPage:
+        """List nothing: tests with this double look at what it has recorded."""
+        raise NotImplementedError(queue, most)
+
+    async def resending(
+        self, message: str, who: str, why: str
+    ) -> tuple[RejectedMessage, Content | None] | None:
+        """Send nothing again, as above."""
+        raise NotImplementedError(message, who, why)
 
     async def delete_before(self, before: datetime, most: int) -> int:
         """Delete nothing: tests with this double do not check ages."""

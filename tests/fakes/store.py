@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from datetime import datetime
 
-from functions.pattern.errors import TransientError
+from functions.pattern.errors import TransientError, UnreadableError
 from functions.pattern.events import Event, RefusalReason, Refused
 from functions.pattern.folding import Follow, Told, fold
 from functions.pattern.identity import TaskId
@@ -22,6 +22,8 @@ class MemoryStateStore:
         self._tasks: dict[TaskId, Stored] = {}
         self.writes = 0
         self.failure: Exception | None = None
+        #: Tasks whose rows can't be read.
+        self.damaged: set[TaskId] = set()
         #: Until when each change was to be tried.
         self.limits: list[datetime | None] = []
 
@@ -37,6 +39,7 @@ class MemoryStateStore:
     async def load(self, task: TaskId) -> Stored | None:
         """Read one task."""
         self._fail_if_set()
+        self._fail_if_damaged(task)
         return self._tasks.get(task)
 
     async def known(self, task: TaskId) -> TaskRecord | None:
@@ -67,6 +70,7 @@ class MemoryStateStore:
         """Fold `event` and what follows into the current record: the effect of a compare-and-swap."""
         self.limits.append(until)
         self._fail_if_set()
+        self._fail_if_damaged(task)
         if task not in self._tasks:
             return Refused(RefusalReason.NO_SUCH_TASK)
         folded = fold(self.record(task), [Told(event, follow)], self._clock.now())
@@ -94,9 +98,17 @@ class MemoryStateStore:
         """Return a record. Raises `KeyError` if there is no such task."""
         return self._tasks[task].record
 
+    def remove(self, task: TaskId) -> None:
+        """Purge a task."""
+        del self._tasks[task]
+
     def records(self) -> list[TaskRecord]:
         """Return all records."""
         return [stored.record for stored in self._tasks.values()]
+
+    def _fail_if_damaged(self, task: TaskId) -> None:
+        if task in self.damaged:
+            raise UnreadableError(f"{task}|task", "ValueError: 'Parked' is not a valid ProcessState")
 
     def __len__(self) -> int:
         return len(self._tasks)

@@ -7,10 +7,13 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from functions.pattern.announcements import Announcement
-from functions.pattern.errors import TransientError
+from functions.pattern.errors import TransientError, UnreadableError
 from functions.pattern.identity import Epoch, StepName, TaskId
 from functions.pattern.records import Task
+from functions.pattern.shared_rows import Chore
+from functions.pattern.store_ports import OutboxPage
 from functions.pattern.supervision import SupervisionPolicy
+from functions.store.keys import beyond_queue, outbox_row
 
 #: Two immediate recoveries, one after a minute; clock skew of at most five seconds.
 POLICY = SupervisionPolicy(
@@ -22,15 +25,23 @@ POLICY = SupervisionPolicy(
 
 
 class MemoryOutbox:
-    """Announcements to be sent, all in shard 0."""
+    """Announcements to be sent, all in shard 0, and rows there that can't be read."""
 
     def __init__(self, *waiting: Announcement) -> None:
         self.waiting = list(waiting)
+        self.damaged: list[UnreadableError] = []
 
-    async def unsent(self, shard: int, before: datetime, most: int) -> Sequence[Announcement]:
-        """Read the oldest."""
-        waiting = self.waiting if shard == 0 else []
-        return sorted((each for each in waiting if each.at < before), key=lambda each: each.at)[:most]
+    async def unsent(
+        self, shard: int, before: datetime, most: int, *, after: str | None = None
+    ) -> OutboxPage:
+        """Read the oldest of some queues; the next page begins with another queue."""
+        waiting = sorted((each for each in self.waiting if each.at < before), key=outbox_row)
+        rest = [each for each in waiting if after is None or outbox_row(each) >= after]
+        if shard != 0 or not rest:
+            return OutboxPage((), tuple(self.damaged) if shard == 0 else ())
+        page = tuple(rest[:most])
+        following = beyond_queue(outbox_row(page[-1])) if len(rest) > most else None
+        return OutboxPage(page, tuple(self.damaged), following)
 
     async def give_up(self, announcement: Announcement) -> None:
         """Remove one."""
@@ -65,19 +76,41 @@ class RecordedRequests:
         self.asked.append((task.order_id, task.epoch))
 
 
-class RecordedHeartbeat:
-    """Records the heartbeats."""
+class RecordedHeartbeats:
+    """Records the heartbeats of all chores, and lists the sweeps'."""
 
     def __init__(self) -> None:
         self.beats: list[Mapping[str, Any]] = []
         self.failure: Exception | None = None
+        self._latest: dict[Chore, Mapping[str, Any]] = {}
 
-    async def beat(self, figures: Mapping[str, Any]) -> None:
+    async def beat(self, chore: Chore, figures: Mapping[str, Any]) -> None:
         """Record the heartbeat, or raise what the test has set."""
         if self.failure is not None:
             raise self.failure
-        self.beats.append(figures)
+        if chore is Chore.SWEEP:
+            self.beats.append(figures)
+        self._latest[chore] = figures
 
-    async def latest(self) -> Mapping[str, Any] | None:
-        """Return the last one."""
-        return self.beats[-1] if self.beats else None
+    async def latest(self, chore: Chore) -> Mapping[str, Any] | None:
+        """Return the last one of a chore."""
+        return self._latest.get(chore)
+
+    def pretend(self, figures: Mapping[str, Any]) -> None:
+        """Have a sweep left these figures."""
+        self._latest[Chore.SWEEP] = figures
+
+    def latest_of(self, chore: Chore) -> Mapping[str, Any]:
+        """Return the last one of a chore, which there must be."""
+        return self._latest[chore]
+
+
+class RecordedDamage:
+    """Records the alerts about rows that can't be read."""
+
+    def __init__(self) -> None:
+        self.alerts: list[tuple[int, Mapping[str, str]]] = []
+
+    async def alert(self, rows: int, named: Mapping[str, str]) -> None:
+        """Record the alert."""
+        self.alerts.append((rows, named))

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from functools import partial
 
+from functions.pattern.errors import UnreadableError
 from functions.pattern.identity import TaskId
 from functions.pattern.records import TaskRecord
 from functions.pattern.states import ProcessState
@@ -28,6 +29,8 @@ class MemoryTaskIndex:
         self.failure: Exception | None = None
         #: Entries of tasks that do not exist, or that differ from the index.
         self.wrong: dict[Index, list[IndexEntry]] = {index: [] for index in Index}
+        #: Rows of shard 0 that can't be read, with the first page of each index.
+        self.damaged: list[UnreadableError] = []
 
     @property
     def shards(self) -> int:
@@ -57,7 +60,8 @@ class MemoryTaskIndex:
         ]
         rest = [each for each in entries if after is None or _key(index, each) > after]
         page = tuple(rest[:most])
-        return IndexPage(page, _key(index, page[-1]) if len(rest) > most else None)
+        damaged = tuple(self.damaged) if shard == 0 and after is None else ()
+        return IndexPage(page, _key(index, page[-1]) if len(rest) > most else None, damaged)
 
     async def parked(
         self, workflow: str, version: int, shard: int, *, after: str | None, most: int

@@ -12,7 +12,7 @@ from functions.pattern.identity import TaskId
 from functions.pattern.records import TaskRecord
 from functions.pattern.request_figures import StoreFigures
 from functions.store.announcing import Announcer
-from functions.store.conditional_rows import ConditionalRows, TableHeartbeat
+from functions.store.conditional_rows import ConditionalRows, TableHeartbeats
 from functions.store.entity_groups import EntityGroups
 from functions.store.indexes import TableIndexRows, TableTaskIndex
 from functions.store.outbox import TableOutbox
@@ -20,11 +20,12 @@ from functions.store.row_reads import RowReads
 from functions.store.state_store import TableStateStore
 from functions.store.task_table import TaskTable
 from functions.store.task_writer import TaskWriter
+from functions.supervisor.damage import Damage
 from functions.supervisor.full_sweep import FullSweep
 from functions.supervisor.sweep import Sweep
 from tests.fakes.clock import FakeClock
 from tests.fakes.ports import fake_ports
-from tests.fakes.supervision import POLICY, Queues, RecordedRequests
+from tests.fakes.supervision import POLICY, Queues, RecordedDamage, RecordedRequests
 from tests.fakes.workflows import LINE
 
 
@@ -71,11 +72,13 @@ class Supervisor:
             index_rows=TableIndexRows(table, groups, shards=shards, figures=self.figures),
             outbox=TableOutbox(table, shards=shards, figures=self.figures),
             announcements=self.queues,
-            heartbeat=TableHeartbeat(ConditionalRows(table, new_id=_new_id, figures=self.figures)),
+            heartbeats=TableHeartbeats(ConditionalRows(table, new_id=_new_id, figures=self.figures)),
         )
         self.index_rows = ports.index_rows
-        self.full_sweep = FullSweep(ports)
-        self.sweep = Sweep(ports, POLICY, Registry((LINE,), {}), instance).run
+        self.damage = RecordedDamage()
+        damage = Damage(ports, self.damage.alert)
+        self.full_sweep = FullSweep(ports, damage)
+        self.sweep = Sweep(ports, POLICY, Registry((LINE,), {}), instance, damage).run
 
     async def record(self, task: TaskId) -> TaskRecord:
         """Read a task that must exist."""

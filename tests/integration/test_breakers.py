@@ -16,7 +16,7 @@ from azure.data.tables.aio import TableClient
 from functions.agents.breaker import Breaker, CircuitOpenError
 from functions.pattern.breaker import BreakerPolicy, BreakerRecord, BreakerState
 from functions.pattern.errors import TransientError
-from functions.pattern.store_ports import StoredBreaker
+from functions.pattern.shared_rows import StoredBreaker
 from functions.store.conditional_rows import ConditionalRows, TableBreakerRows
 from tests.fakes.clock import START, FakeClock
 from tests.fakes.ports import fake_ports

@@ -17,6 +17,7 @@ from functions.pattern.identity import TaskId
 from functions.pattern.records import MAX_ANSWER_BYTES, SentAnnouncement
 from functions.pattern.request_figures import StoreFigures
 from functions.pattern.states import AnnouncementKind
+from functions.pattern.store_ports import OutboxPage
 from functions.store.entity_groups import EntityGroups
 from functions.store.outbox import TableOutbox
 from functions.store.retention import TableTaskRetention
@@ -46,7 +47,7 @@ def retention(table: TableClient, groups: EntityGroups) -> TableTaskRetention:
 
 async def _mark_all(process: Process, outbox: TableOutbox) -> None:
     """Mark everything as sent, a minute after the task was recorded."""
-    for each in await outbox.unsent(0, after(600), 10):
+    for each in (await outbox.unsent(0, after(600), 10)).announcements:
         process.writer.note(each.task, AnnouncementSent(announcement=each, sent_at=after(60)))
     await process.writer.settle()
 
@@ -57,9 +58,9 @@ async def test_time_of_a_sent_announcement_is_recorded(
     """The record shows it, and a second process that also sent it changes nothing."""
     process, other = make_process(), make_process()
     await process.store.admit(ORDER)
-    [received] = await outbox.unsent(0, after(60), 10)
+    [received] = (await outbox.unsent(0, after(60), 10)).announcements
     await _mark_all(process, outbox)
-    assert await outbox.unsent(0, after(60), 10) == []
+    assert await outbox.unsent(0, after(60), 10) == OutboxPage(())
     rows = await process.rows()
     other.writer.note(TASK, AnnouncementSent(announcement=received, sent_at=after(61)))
     await other.writer.settle()
@@ -84,7 +85,8 @@ async def test_largest_answer_is_written_with_the_outcome_and_its_notice(
     assert json.loads(ended.record.task.answer or b"") == {"text": text}
     assert process.figures.transactions == transactions + 1
     assert process.figures.operations == operations + 5, "task, step, notice, and the index's two rows"
-    [notice] = [each for each in await outbox.unsent(0, after(60), 10) if each.answer is not None]
+    unsent = (await outbox.unsent(0, after(60), 10)).announcements
+    [notice] = [each for each in unsent if each.answer is not None]
     assert notice.answer == {"text": text}
 
 
@@ -94,7 +96,7 @@ async def test_announcement_that_is_given_up_records_no_time(process: Process, o
     [received] = announcements(None, ORDER)
     for _ in range(2):
         await outbox.give_up(received)
-    assert await outbox.unsent(0, after(60), 10) == []
+    assert await outbox.unsent(0, after(60), 10) == OutboxPage(())
     assert (await process.read(TASK)).record.task.sent == ()
 
 
@@ -105,7 +107,7 @@ async def test_announcement_of_a_purged_task_leaves_no_mark(
     await process.store.admit(ORDER)
     stored = await process.told(TASK, claimed(), *done("pick", "send"))
     assert await retention.delete(stored)
-    for each in await outbox.unsent(0, after(600), 10):
+    for each in (await outbox.unsent(0, after(600), 10)).announcements:
         marked = await process.store.change(TASK, AnnouncementSent(announcement=each, sent_at=after(60)))
         assert marked == Refused(RefusalReason.NO_SUCH_TASK)
         await outbox.give_up(each)

@@ -14,7 +14,7 @@ from functions.pattern.identity import TaskId
 from functions.pattern.ports import QueueDepth
 from functions.pattern.request_figures import StoreFigures
 from functions.pattern.store_ports import Index
-from functions.store.conditional_rows import ConditionalRows, TableBreakerRows, TableHeartbeat
+from functions.store.conditional_rows import ConditionalRows, TableBreakerRows, TableHeartbeats
 from functions.store.entity_groups import EntityGroups
 from functions.store.group_format import Row
 from functions.store.indexes import TableTaskIndex
@@ -59,19 +59,19 @@ def _rows(shard: int) -> list[Row]:
 
 
 async def test_overview_of_a_large_table_takes_few_reads(table: TableClient, groups: EntityGroups) -> None:
-    """Four requests for each shard and two more; the count says how far back it reaches."""
+    """Four requests for each shard and three more; the count says how far back it reaches."""
     await create_rows(groups, map(_rows, range(SHARDS)))
     figures, clock = StoreFigures(), FakeClock(NOW)
     rows = ConditionalRows(table, new_id=str, figures=figures)
     ports = fake_ports(
         index=TableTaskIndex(table, shards=SHARDS, figures=figures),
-        heartbeat=TableHeartbeat(rows),
+        heartbeats=TableHeartbeats(rows),
         breakers=TableBreakerRows(rows),
         queues=NoQueues(),
         clock=clock,
     )
     overview = await OverviewReader(ports, Registry((), {})).read()
-    assert figures.reads == 4 * SHARDS + 2
+    assert figures.reads == 4 * SHARDS + 3
     finished = overview.finished
     assert not finished.more
     assert timedelta(minutes=20) < NOW - finished.since < timedelta(minutes=40)

@@ -11,7 +11,8 @@ from functions.pattern.identity import TaskId
 from functions.pattern.request_figures import StoreFigures
 from functions.pattern.store_ports import Stored
 from functions.store.entity_groups import EntityGroups
-from functions.store.retention import TableRejectedMessages, TableTaskRetention
+from functions.store.rejected import TableRejectedMessages
+from functions.store.retention import TableTaskRetention
 from tests.fakes.clock import START, FakeClock
 from tests.fakes.interventions import done, resubmission
 from tests.fakes.tasks import FIRST, SECOND, claimed, failed, pending, started
@@ -90,7 +91,7 @@ async def test_task_with_a_long_history_is_deleted_too(
 async def test_rejected_messages_are_deleted_by_age(table: TableClient) -> None:
     """Old ones, up to a limit; each run deletes more of them."""
     clock = FakeClock()
-    rejected = TableRejectedMessages(table, clock=clock)
+    rejected = TableRejectedMessages(table, clock=clock, figures=StoreFigures())
     for number in range(3):
         await rejected.reject("submissions", f"m-{number}", b"{", "why")
     clock.advance(3600)

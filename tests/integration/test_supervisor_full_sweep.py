@@ -27,7 +27,8 @@ def supervisor(table: TableClient, groups: EntityGroups) -> Supervisor:
 
 
 async def _rows(table: TableClient) -> dict[str, dict[str, Any]]:
-    return {row["RowKey"]: dict(row) async for row in table.list_entities()}
+    rows = {row["RowKey"]: dict(row) async for row in table.list_entities()}
+    return {key: row for key, row in rows.items() if not key.endswith("-heartbeat")}
 
 
 async def _damage(table: TableClient, task: str, *, missing: bool = False, wrong: bool = False) -> None:

@@ -9,9 +9,10 @@ import pytest
 from functions.pattern.errors import TransientError
 from functions.pattern.events import Parked, Released
 from functions.pattern.identity import TaskId, scheduler_id
+from functions.pattern.shared_rows import Chore
 from functions.pattern.states import ProcessState
 from functions.pattern.store_ports import Index, IndexEntry
-from functions.store.conditional_rows import ConditionalRows, TableHeartbeat
+from functions.store.conditional_rows import ConditionalRows, TableHeartbeats
 from functions.store.indexes import TableTaskIndex
 from tests.fakes.clock import START
 from tests.fakes.tasks import FIRST, after, claimed, completed, failed, pending, started
@@ -111,11 +112,12 @@ async def test_forged_continuation_is_refused(process: Process, text: str) -> No
 async def test_heartbeat_is_that_of_the_last_sweep(process: Process) -> None:
     """With its figures by name; there is none before the first sweep."""
     heartbeat = _heartbeat(process)
-    assert await heartbeat.latest() is None
+    assert await heartbeat.latest(Chore.SWEEP) is None
     for recovered in (1, 2):
         beat = {"instance": "one", "finished_at": after(1), "recovered": recovered, "oldest_overdue": 1.5}
-        await heartbeat.beat(beat)
-    assert await heartbeat.latest() == beat
+        await heartbeat.beat(Chore.SWEEP, beat)
+    assert await heartbeat.latest(Chore.SWEEP) == beat
+    assert await heartbeat.latest(Chore.HOUSEKEEPING) is None
 
 
 async def test_failing_service_is_a_transient_fault(process: Process) -> None:
@@ -124,8 +126,8 @@ async def test_failing_service_is_a_transient_fault(process: Process) -> None:
     with pytest.raises(TransientError):
         await _index(process).page(Index.DUE, 0, most=2)
     with pytest.raises(TransientError):
-        await _heartbeat(process).beat({"instance": "one"})
+        await _heartbeat(process).beat(Chore.SWEEP, {"instance": "one"})
 
 
-def _heartbeat(process: Process) -> TableHeartbeat:
-    return TableHeartbeat(ConditionalRows(process.table, new_id=lambda: "", figures=process.figures))
+def _heartbeat(process: Process) -> TableHeartbeats:
+    return TableHeartbeats(ConditionalRows(process.table, new_id=lambda: "", figures=process.figures))

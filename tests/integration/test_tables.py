@@ -9,9 +9,10 @@ from azure.data.tables import TableServiceClient
 from azure.data.tables.aio import TableClient
 
 from functions.pattern.errors import SettingsError, TransientError
+from functions.pattern.request_figures import StoreFigures
 from functions.settings import Connection
 from functions.store.connect import connect_at_start
-from functions.store.retention import TableRejectedMessages
+from functions.store.rejected import TableRejectedMessages
 from functions.store.tables import REJECTED_TABLE, TASKS_TABLE, prepare_tables
 from tests.fakes.clock import START, FakeClock
 from tests.integration.processes import Process
@@ -87,17 +88,17 @@ async def test_store_is_checked_by_reading(process: Process) -> None:
 
 async def test_rejected_message_is_recorded_once(table: TableClient) -> None:
     """It can be redelivered before it is completed."""
-    rejected = TableRejectedMessages(table, clock=FakeClock())
+    rejected = TableRejectedMessages(table, clock=FakeClock(), figures=StoreFigures())
     for _ in range(2):
         await rejected.reject("submissions", "m-1", b"{", "message: Invalid JSON")
     [row] = [row async for row in table.list_entities()]
-    assert (row["PartitionKey"], row["MessageID"], row["Body"]) == ("submissions", "m-1", b"{")
+    assert (row["Queue"], row["MessageID"], row["Body0"]) == ("submissions", "m-1", b"{")
     assert (row["Reason"], row["BodyBytes"], row["RejectedAt"]) == ("message: Invalid JSON", 1, START)
 
 
 async def test_different_messages_are_recorded_separately(table: TableClient) -> None:
     """They differ by id, content or queue, whatever characters these contain."""
-    rejected = TableRejectedMessages(table, clock=FakeClock())
+    rejected = TableRejectedMessages(table, clock=FakeClock(), figures=StoreFigures())
     for queue, message_id, body in (
         ("submissions", "m-1", b"{"),
         ("submissions", "m-1", b"["),
@@ -106,12 +107,3 @@ async def test_different_messages_are_recorded_separately(table: TableClient) ->
     ):
         await rejected.reject(queue, message_id, body, "why")
     assert len([row async for row in table.list_entities()]) == 4
-
-
-async def test_message_of_any_size_is_recorded_up_to_the_limit_of_a_row(table: TableClient) -> None:
-    """Its beginning, and its size."""
-    rejected = TableRejectedMessages(table, clock=FakeClock())
-    await rejected.reject("submissions", "m" * 500, b"x" * 250_000, "r" * 100_000)
-    [row] = [row async for row in table.list_entities()]
-    assert (row["BodyBytes"], row["Body"]) == (250_000, b"x" * 32 * 1024)
-    assert (len(row["MessageID"]), len(row["Reason"])) == (128, 4_000)

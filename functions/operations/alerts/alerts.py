@@ -63,6 +63,12 @@ def lost_alert(queue: str, message_id: str, task: str | None, reason: str) -> Al
     return Alert("message lost", facts)
 
 
+def damage_alert(rows: int, named: Mapping[str, str]) -> Alert:
+    """Make the alert that so many rows can't be read; `named` are some of them, with the reasons."""
+    named_rows = "; ".join(f"{key} ({reason})" for key, reason in named.items())
+    return Alert("rows unreadable", {"rows": rows, "named": named_rows})
+
+
 def document(alert: Alert, alert_format: AlertFormat) -> dict[str, Any]:
     """Write an alert as the JSON that is posted."""
     match alert_format:
@@ -126,11 +132,17 @@ class Alerts:
         if self._post is not None:
             await self._post(alert)
 
-    async def alert_lost(self, loss: Alert) -> None:
-        """Post the alert of a lost message, which is recorded and logged already: posting may fail."""
+    async def post_recorded(self, alert: Alert) -> None:
+        """Post an alert of what is recorded and logged already: posting may fail."""
         if self._post is None:
             return
         try:
-            await self._post(loss)
+            await self._post(alert)
         except TransientError as fault:
-            _log.warning("%s not posted: %s", loss.line(), fault)
+            _log.warning("%s not posted: %s", alert.line(), fault)
+
+    async def alert_damage(self, rows: int, named: Mapping[str, str]) -> None:
+        """Log that rows can't be read, and post it; the heartbeat counts them for as long as it is so."""
+        alert = damage_alert(rows, named)
+        _log.error(alert.line())
+        await self.post_recorded(alert)

@@ -8,27 +8,22 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any
 
+import azure.functions as func
 from pydantic import AliasChoices, BaseModel, Field, ValidationError
 
+from functions.messages.queues import dead_letter_queue
+from functions.messages.reading import DEAD_LETTER_DESCRIPTION, DEAD_LETTER_REASON, content_of
 from functions.operations.alerts.alerts import Alerts, lost_alert
+from functions.pattern.errors import IllegalTransitionError, UnreadableError, UnwritableError
 from functions.pattern.events import MessageLost, Refused
 from functions.pattern.identity import TaskId
 from functions.pattern.messages import OPERATOR_ALERTS_QUEUE, TaskIdField
 from functions.pattern.ports import Ports
+from functions.pattern.rejected import Content
+from functions.pattern.texts import bounded
 
-#: The queues whose dead letters are read: all that `infra/queues.json` defines.
-QUEUES = (
-    "submissions",
-    "scheduler-requests",
-    "agent-payment-requests",
-    "agent-replies",
-    "operator-alerts",
-    "notices-demo",
-)
-
-#: Application properties in which Service Bus says why a message died.
-_REASON = "DeadLetterReason"
-_DESCRIPTION = "DeadLetterErrorDescription"
+#: Bytes of the reason that is noted on a task.
+_MOST_REASON_BYTES = 1024
 
 _log = logging.getLogger(__name__)
 
@@ -49,23 +44,37 @@ class DeadLetters:
     ports: Ports
     alerts: Alerts
 
-    async def take(self, queue: str, message_id: str, body: bytes, properties: Mapping[str, Any]) -> None:
-        """Record that a message of `queue` died: what it was, and on the task that it was about.
+    async def take(self, queue: str, message: func.ServiceBusMessage) -> None:
+        """Record that a message of `queue` died, with the reason that Service Bus gives."""
+        reason = _reason(message.application_properties or {})
+        await self.lose(queue, message.message_id or "", content_of(message), reason)
+
+    async def lose(self, queue: str, message_id: str, content: Content, reason: str) -> None:
+        """Record that a message of `queue` is lost: what it was, and on the task that it was about.
 
         A lost alert is only logged, since another alert could be lost too. Raises `TransientError` when the
         message can't be recorded, so that it stays where it is.
         """
-        reason = _reason(properties)
-        task = _task(body)
-        if task is not None:
-            lost = MessageLost(queue=queue, message_id=message_id, reason=reason)
-            if isinstance(await self.ports.store.change(task, lost), Refused):
-                task = None  # there is no such task
-        await self.ports.rejected.reject(dead_letter_queue(queue), message_id, body, reason)
+        reason = bounded(reason, _MOST_REASON_BYTES)
+        task = _task(content.body)
+        lost = MessageLost(queue=queue, message_id=message_id, reason=reason)
+        if task is not None and not await self._note_on(task, lost):
+            task = None  # there is no such task
+        await self.ports.rejected.reject(
+            dead_letter_queue(queue), message_id, content.body, reason, content.labels
+        )
         loss = lost_alert(queue, message_id, task, reason)
         _log.error(loss.line())
         if queue != OPERATOR_ALERTS_QUEUE:
-            await self.alerts.alert_lost(loss)
+            await self.alerts.post_recorded(loss)
+
+    async def _note_on(self, task: TaskId, lost: MessageLost) -> bool:
+        """Note the loss on its task, if that can be read; tell whether there is such a task."""
+        try:
+            return not isinstance(await self.ports.store.change(task, lost), Refused)
+        except (UnreadableError, UnwritableError, IllegalTransitionError) as error:
+            _log.warning("task %s: the loss of a message can't be noted: %s", task, error)
+            return True
 
 
 async def log_ages(ports: Ports) -> None:
@@ -81,11 +90,6 @@ async def log_ages(ports: Ports) -> None:
             _log.info("messages wait %s", json.dumps(facts))
 
 
-def dead_letter_queue(queue: str) -> str:
-    """Name the dead-letter queue of a queue, as Service Bus does."""
-    return f"{queue}/$DeadLetterQueue"
-
-
 def _task(body: bytes) -> TaskId | None:
     """Read the id of the task that a message was about, when it names one."""
     try:
@@ -95,5 +99,5 @@ def _task(body: bytes) -> TaskId | None:
 
 
 def _reason(properties: Mapping[str, Any]) -> str:
-    texts = (properties.get(_REASON), properties.get(_DESCRIPTION))
+    texts = (properties.get(DEAD_LETTER_REASON), properties.get(DEAD_LETTER_DESCRIPTION))
     return ": ".join(str(text) for text in texts if text) or "not said"

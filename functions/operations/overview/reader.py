@@ -24,6 +24,7 @@ from functions.operations.overview.last_hour import (
 from functions.pattern.breaker import BreakerRecord
 from functions.pattern.definition import Registry
 from functions.pattern.ports import Clock, Ports, QueueDepth
+from functions.pattern.shared_rows import Chore
 from functions.pattern.store_ports import Index, IndexPage, TaskIndex
 
 #: What Table Storage gives in one request at most.
@@ -61,7 +62,10 @@ class FinishedView(BaseModel):
 
 
 class Overview(BaseModel):
-    """How everything is, as of `at`; `supervisor` is its last sweep, null before the first one."""
+    """How everything is, as of `at`; `supervisor` is its last sweep, null before the first one.
+
+    `housekeeping` is the last deletion of what is past its retention; `unreadable` counts damaged index rows.
+    """
 
     at: datetime
     under_way: Count
@@ -73,12 +77,14 @@ class Overview(BaseModel):
     versions: list[VersionLine]
     minutes: list[Minute]
     supervisor: dict[str, Any] | None
+    housekeeping: dict[str, Any] | None
+    unreadable: int
     breakers: list[BreakerRecord]
     queues: list[QueueDepth]
 
 
 class OverviewReader:
-    """Reads the overview in four requests for each shard and two more, beside looking into the queues."""
+    """Reads the overview in four requests for each shard and three more, beside looking into the queues."""
 
     def __init__(self, ports: Ports, registry: Registry) -> None:
         self._ports = ports
@@ -92,14 +98,14 @@ class OverviewReader:
 
     async def _read(self) -> Overview:
         now, index = self._ports.clock.now(), self._ports.index
-        (due, parked, errors, done), heartbeat, breakers, queues = await asyncio.gather(
+        (due, parked, errors, done), (sweep, housekeeping), breakers, queues = await asyncio.gather(
             asyncio.gather(
                 _first_pages(index, Index.DUE),
                 _first_pages(index, Index.PARKED),
                 _first_pages(index, Index.ERROR),
                 _first_pages(index, Index.DONE, beginning_of_hour(now)),
             ),
-            self._ports.heartbeat.latest(),
+            self._heartbeats(),
             self._ports.breakers.every(),
             self._queues.get(),
         )
@@ -124,10 +130,17 @@ class OverviewReader:
             workflows=workflows,
             versions=by_version(entries, self._registry),
             minutes=minutes(entries, now, finished_since=finished.since),
-            supervisor=None if heartbeat is None else dict(heartbeat),
+            supervisor=sweep,
+            housekeeping=housekeeping,
+            unreadable=sum(len(page.unreadable) for page in (*due, *parked, *errors, *done)),
             breakers=list(breakers),
             queues=list(queues),
         )
+
+    async def _heartbeats(self) -> list[dict[str, Any] | None]:
+        latest = self._ports.heartbeats.latest
+        read = await asyncio.gather(latest(Chore.SWEEP), latest(Chore.HOUSEKEEPING))
+        return [None if figures is None else dict(figures) for figures in read]
 
 
 class Remembered[ValueT]:

@@ -11,6 +11,7 @@ from http import HTTPStatus
 from typing import Any
 
 from functions.operations.tasks.query import Cursor, ListQuery, Sorting
+from functions.pattern.errors import UnreadableError
 from functions.pattern.identity import TaskId
 from functions.pattern.ports import Ports
 from functions.pattern.records import TaskRecord
@@ -46,11 +47,15 @@ _INDEX = {
 
 @dataclass(frozen=True, slots=True)
 class Found[ItemT]:
-    """Some items in order, and where the list goes on (None: nowhere); `more` is what no cursor leads to."""
+    """Some items in order, and where the list goes on (None: nowhere); `more` is what no cursor leads to.
+
+    Rows that can't be read are passed over, and named.
+    """
 
     items: tuple[ItemT, ...]
     next: Cursor | None = None
     more: bool = False
+    unreadable: tuple[UnreadableError, ...] = ()
 
 
 class Listing:
@@ -79,18 +84,21 @@ class Listing:
 
     async def _merged(self, wanted: _Wanted) -> Found[IndexEntry]:
         entries: list[IndexEntry] = []
+        damaged: dict[str, UnreadableError] = {}
         for _ in range(_MOST_ROUNDS):
             pages = await self._pages(wanted.index, *wanted.bounds(), most=_MOST_TO_MERGE)
+            damaged |= {row.key: row for row in _damaged(pages)}
             read = [each for page in pages for each in page.entries]
             ends = [page.entries[-1] for page in pages if page.continuation is not None]
             if not ends:
-                return wanted.first(entries + wanted.of(read), None)
+                found = wanted.first(entries + wanted.of(read), None)
+                return replace(found, unreadable=tuple(damaged.values()))
             horizon = min(ends, key=wanted.rank)  # beyond it, some page does not show all that there is
             entries += wanted.of(each for each in read if wanted.rank(each) <= wanted.rank(horizon))
             wanted = replace(wanted, place=wanted.cursor(horizon))
             if len(entries) > _MOST_PER_PAGE:
                 break
-        return wanted.first(entries, wanted.place)
+        return replace(wanted.first(entries, wanted.place), unreadable=tuple(damaged.values()))
 
     async def _whole(self, wanted: _Wanted) -> Found[IndexEntry]:
         under_way = wanted.is_under_way
@@ -100,7 +108,8 @@ class Listing:
         if under_way:
             entries = (replace(each, at=each.submitted_at) for each in entries)
         found = wanted.first(wanted.of(entries), None)
-        return replace(found, more=any(page.continuation is not None for page in pages))
+        more = any(page.continuation is not None for page in pages)
+        return replace(found, more=more, unreadable=_damaged(pages))
 
     async def _pages(
         self, index: Index, since: datetime | None, until: datetime | None, *, most: int
@@ -128,8 +137,13 @@ class Tasks:
         self._listing = Listing(ports)
 
     async def find(self, task: TaskId) -> Stored:
-        """Read one task. Raises `ProblemError` 404 when there is none, and `TransientError`."""
-        stored = await self._store.load(task)
+        """Read one task. Raises `ProblemError` 404, or 500 for damaged rows, and `TransientError`."""
+        try:
+            stored = await self._store.load(task)
+        except UnreadableError as error:
+            raise ProblemError(
+                HTTPStatus.INTERNAL_SERVER_ERROR, f"The task can't be read: {error}."
+            ) from error
         if stored is None:
             raise ProblemError(HTTPStatus.NOT_FOUND, "No task is recorded under this id.")
         return stored
@@ -139,9 +153,9 @@ class Tasks:
         if query.prefix is not None:
             return await self._named(query.prefix, query)
         found = await self._listing.page(query)
-        records = await self._records(entry.task for entry in found.items)
+        records, damaged = await self._records(entry.task for entry in found.items)
         shown = tuple(each for each in records if each.task.process_state is query.listed_state)
-        return Found(shown, found.next, found.more)
+        return Found(shown, found.next, found.more, found.unreadable + damaged)
 
     async def _named(self, prefix: str, query: ListQuery) -> Found[TaskRecord]:
         """Read up to 50 tasks by their ids; `more` says that a longer prefix finds others."""
@@ -149,16 +163,25 @@ class Tasks:
         reads = (self._index.named(prefix, shard, most=_MOST_PER_PAGE + 1) for shard in shards)
         found = {task for ids in await asyncio.gather(*reads) for task in ids}
         ids = sorted({TaskId(prefix), *found})  # the task of just that name, too, however many follow
-        records = (await self._records(ids[: _MOST_PER_PAGE + 1]))[:_MOST_PER_PAGE]
-        shown = (each for each in records if query.workflow in {None, each.order.workflow})
+        records, damaged = await self._records(ids[: _MOST_PER_PAGE + 1])
+        shown = (each for each in records[:_MOST_PER_PAGE] if query.workflow in {None, each.order.workflow})
         shown = (each for each in shown if query.version in {None, each.order.workflow_version})
         shown = (each for each in shown if each.task.is_parked or not query.parked)
         in_state = (each for each in shown if query.state in {None, each.task.process_state})
-        return Found(tuple(in_state), more=len(found) > _MOST_PER_PAGE)
+        return Found(tuple(in_state), more=len(found) > _MOST_PER_PAGE, unreadable=damaged)
 
-    async def _records(self, tasks: Iterable[TaskId]) -> list[TaskRecord]:
-        read = await asyncio.gather(*map(self._store.load, tasks))
-        return [stored.record for stored in read if stored is not None]
+    async def _records(self, tasks: Iterable[TaskId]) -> tuple[list[TaskRecord], tuple[UnreadableError, ...]]:
+        """Read the tasks, and set those apart that can't be read."""
+        read = await asyncio.gather(*map(self._record, tasks))
+        records = [each for each in read if isinstance(each, TaskRecord)]
+        return records, tuple(each for each in read if isinstance(each, UnreadableError))
+
+    async def _record(self, task: TaskId) -> TaskRecord | UnreadableError | None:
+        try:
+            stored = await self._store.load(task)
+        except UnreadableError as error:
+            return error
+        return None if stored is None else stored.record
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,6 +242,10 @@ class _Wanted:
             and (query.min_age is None or age >= _seconds(query.min_age))
             and (self.place is None or self.rank(entry) > self.rank(self.place))
         )
+
+
+def _damaged(pages: Iterable[IndexPage]) -> tuple[UnreadableError, ...]:
+    return tuple(row for page in pages for row in page.unreadable)
 
 
 def _seconds(number: float) -> timedelta:

@@ -40,15 +40,26 @@ class TaskLine(BaseModel):
         return due_at if line.data["finished_at"] is None and not line.data["parked"] else None
 
 
+class UnreadableRow(BaseModel):
+    """A row that can't be read, by its key in the table, and why."""
+
+    model_config = ConfigDict(from_attributes=True)
+
+    key: str
+    reason: str
+
+
 class TaskPage(BaseModel):
     """Some tasks; `cursor` asks for the next page, null when there is none.
 
     `more` says that there are others to which no cursor leads: a longer prefix, or another age, finds them.
+    `unreadable` are rows that would belong to the page and are damaged: they hide no others.
     """
 
     tasks: list[TaskLine]
     cursor: str | None
     more: bool
+    unreadable: list[UnreadableRow]
 
 
 class StepDetails(StepView):

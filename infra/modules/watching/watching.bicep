@@ -40,6 +40,7 @@ var queries = {
   'task-counts': loadTextContent('../../queries/task-counts.kql')
   'task-durations': loadTextContent('../../queries/task-durations.kql')
   'tasks-in-error': loadTextContent('../../queries/tasks-in-error.kql')
+  'unreadable-rows': loadTextContent('../../queries/unreadable-rows.kql')
   'waiting-messages': loadTextContent('../../queries/waiting-messages.kql')
 }
 

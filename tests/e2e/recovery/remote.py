@@ -106,7 +106,7 @@ class RemoteService:
 
     def alerts_about(self, task: str) -> list[dict[str, Any]]:
         """Return the alerts about a task that reached the operator's webhook."""
-        return [alert for alert in self.alerts if alert["task"] == task]
+        return [alert for alert in self.alerts if alert.get("task") == task]
 
     def release(self, effect: str, call: int) -> None:
         """Answer the `call`-th waiting call (from 0) for an effect."""

@@ -18,6 +18,7 @@ from functions.pattern.states import AnnouncementKind, ProcessState, Remedy
 from functions.supervisor.blueprint import report_sweep
 from tests.fakes.clock import START, FakeClock
 from tests.fakes.interventions import giving_up, refused, supervised
+from tests.fakes.messages import received
 from tests.fakes.ports import fake_ports
 from tests.fakes.queues import RecordedRejections
 from tests.fakes.store import MemoryStateStore
@@ -78,11 +79,24 @@ async def test_lost_message_is_found(caplog: pytest.LogCaptureFixture) -> None:
     query = read_query("lost-messages")
     ports = fake_ports(store=MemoryStateStore(FakeClock()), rejected=RecordedRejections())
     reader = DeadLetters(ports, Alerts(None))
-    await reader.take("submissions", "m-1", b"{}", {"DeadLetterReason": "MaxDeliveryCountExceeded"})
+    message = received(properties={"DeadLetterReason": "MaxDeliveryCountExceeded"})
+    await reader.take("submissions", message)
     [line] = caplog.records
     assert query.head
     assert line.getMessage().startswith(query.head)
     assert query.facts <= _facts(line.getMessage()).keys()
+    assert line.levelno == logging.ERROR
+    assert _ERROR in query.text
+
+
+async def test_rows_that_cannot_be_read_are_found(caplog: pytest.LogCaptureFixture) -> None:
+    """How many, and some of them by name."""
+    query = read_query("unreadable-rows")
+    await Alerts(None).alert_damage(12, {"task-1|task": "ValueError: 'Parked' is not a valid ProcessState"})
+    [line] = caplog.records
+    assert query.head
+    assert line.getMessage().startswith(query.head)
+    assert query.facts == _facts(line.getMessage()).keys()
     assert line.levelno == logging.ERROR
     assert _ERROR in query.text
 
@@ -145,5 +159,5 @@ async def test_breaker_is_found_open_and_closed(caplog: pytest.LogCaptureFixture
 
 def test_every_query_of_lines_is_checked_against_the_code() -> None:
     """A new query needs a test here."""
-    held = {"tasks-in-error", "lost-messages", "sweeps", "breakers", "waiting-messages"}
+    held = {"tasks-in-error", "lost-messages", "sweeps", "breakers", "waiting-messages", "unreadable-rows"}
     assert {name for name in query_names() if "AppTraces" in read_query(name).text} == held

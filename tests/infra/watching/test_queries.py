@@ -25,6 +25,7 @@ _SHOWN = {
     "waiting": "waiting-messages",
     "dead-letters": None,
     "lost-messages": "lost-messages",
+    "unreadable-rows": "unreadable-rows",
     "failure-rate": "failed-requests",
 }
 

@@ -53,7 +53,7 @@ def test_queue_that_does_not_exist_is_named_with_the_files_to_edit() -> None:
     """Every request to it would fail, for as long as the task has recoveries."""
     assert _refusal(step("fly", via=Way.QUEUE), step("sleep", via=Way.QUEUE)) == (
         "workflow 'trips': step 'sleep': there is no queue 'agent-sleep-requests' for its requests:"
-        " add it to infra/queues.json, and to QUEUES in functions/operations/alerts/queues.py"
+        " add it to infra/queues.json, and to QUEUES in functions/messages/queues.py"
     )
 
 

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-from typing import cast
+import asyncio
+import json
+from pathlib import Path
 
-import azure.functions as func
 import pytest
 
 from functions.messages.blueprint import process
+from functions.messages.queues import QUEUES, dead_letter_queue, patience_of
 from functions.pattern.errors import PermanentError, TransientError
+from tests.fakes.messages import received
 
 #: A message outside any trace.
-MESSAGE = cast("func.ServiceBusMessage", SimpleNamespace(application_properties=None))
+MESSAGE = received()
 
 
 class Work:
@@ -33,7 +35,7 @@ class Work:
 async def test_transient_fault_is_tried_again() -> None:
     """A short outage costs a delay, and no delivery."""
     work = Work(2, TransientError("away"))
-    await process("queue", MESSAGE, work)
+    await process("submissions", MESSAGE, work)
     assert work.calls == 3
 
 
@@ -41,7 +43,7 @@ async def test_patience_ends() -> None:
     """After a while the message is given back, with the last fault."""
     work = Work(1_000, TransientError("away for long"))
     with pytest.raises(TransientError, match="away for long"):
-        await process("queue", MESSAGE, work, patience=0.3)
+        await process("submissions", MESSAGE, work, patience=0.3)
     assert work.calls > 1
 
 
@@ -49,7 +51,7 @@ async def test_without_patience_one_attempt_is_all() -> None:
     """For work with retries of its own."""
     work = Work(1, TransientError("away"))
     with pytest.raises(TransientError, match="away"):
-        await process("queue", MESSAGE, work, patience=0)
+        await process("submissions", MESSAGE, work, again=False)
     assert work.calls == 1
 
 
@@ -57,5 +59,50 @@ async def test_other_error_is_raised_at_once() -> None:
     """What no retry can help is not tried again."""
     work = Work(1, PermanentError("no"))
     with pytest.raises(PermanentError):
-        await process("queue", MESSAGE, work)
+        await process("submissions", MESSAGE, work)
     assert work.calls == 1
+
+
+async def test_work_that_hangs_is_given_up_in_time() -> None:
+    """A store that is silent must not outlast the message's lock: it would be processed twice at once."""
+    with pytest.raises(TransientError, match=r"not done within 0\.05 s"):
+        await process("submissions", MESSAGE, asyncio.Event().wait, patience=0.05)  # type: ignore[arg-type]
+
+
+async def test_interrupted_work_is_tried_again() -> None:
+    """What it waited for was cancelled by somebody else: that is no error, and nothing is done."""
+
+    class Interrupted(Work):
+        async def __call__(self) -> None:
+            self.calls += 1
+            if self.calls == 1:
+                awaited: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+                awaited.cancel()
+                await awaited
+
+    work = Interrupted(0, ValueError())
+    await process("submissions", MESSAGE, work)
+    assert work.calls == 2
+
+
+async def test_work_that_is_cancelled_from_outside_ends() -> None:
+    """The host stops the function: it must not go on, and not count as done."""
+    working = asyncio.create_task(process("submissions", MESSAGE, asyncio.Event().wait))  # type: ignore[arg-type]
+    await asyncio.sleep(0)
+    working.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await working
+
+
+def test_patience_ends_inside_the_lock_of_each_queue() -> None:
+    """With time to settle the message, or to put it back; dead letters have their queue's lock."""
+    defined = json.loads(Path("infra/queues.json").read_text(encoding="utf-8"))["queues"]
+    locks = {each["name"]: _seconds(each["properties"]["lockDuration"]) for each in defined}
+    assert locks == QUEUES
+    for queue, lock in locks.items():
+        assert 0 < patience_of(queue) == patience_of(dead_letter_queue(queue)) <= lock * 0.8
+
+
+def _seconds(duration: str) -> int:
+    number, unit = int(duration[2:-1]), duration[-1]
+    return number * {"M": 60, "S": 1}[unit]

@@ -13,13 +13,16 @@ from functions.pattern.identity import TaskId
 from functions.pattern.ports import Pile, QueueDepth
 from functions.pattern.records import TaskRecord
 from functions.pattern.request_figures import BusFigures, StoreFigures
+from functions.pattern.shared_rows import Chore
 from functions.web.callers import key_holder
 from functions.web.entrance import Guard
 from tests.fakes.asgi import AsgiClient, HttpAnswer
 from tests.fakes.breaker_rows import MemoryBreakerRows
 from tests.fakes.clock import START, FakeClock
 from tests.fakes.guards import WIDE
+from tests.fakes.messages import RecordedPostbox
 from tests.fakes.ports import fake_ports
+from tests.fakes.rejected import MemoryRejected
 from tests.fakes.store import MemoryStateStore
 from tests.fakes.task_index import MemoryTaskIndex
 from tests.fakes.tasks import claimed, completed, failed, pending, started, told
@@ -56,6 +59,8 @@ class Desk:
         self.store = MemoryStateStore(self.clock)
         self.index = MemoryTaskIndex(self.store)
         self.heartbeat: Mapping[str, Any] | None = None
+        self.housekeeping: Mapping[str, Any] | None = None
+        self.rejected, self.postbox = MemoryRejected(self.clock), RecordedPostbox()
         self.breaker_rows = MemoryBreakerRows()
         self.bus_figures = BusFigures()
         self.queues = SeenQueues()
@@ -63,9 +68,11 @@ class Desk:
             clock=self.clock,
             store=self.store,
             index=self.index,
-            heartbeat=self,
+            heartbeats=self,
             breakers=self.breaker_rows,
             queues=self.queues,
+            rejected=self.rejected,
+            postbox=self.postbox,
         )
         self.application = operators_application(
             self.ports,
@@ -78,9 +85,9 @@ class Desk:
         )
         self._client = AsgiClient(self.application, headers={"X-Requested-With": "test"})
 
-    async def latest(self) -> Mapping[str, Any] | None:
-        """Give the Supervisor's heartbeat, as the store would."""
-        return self.heartbeat
+    async def latest(self, chore: Chore) -> Mapping[str, Any] | None:
+        """Give a heartbeat, as the store would."""
+        return {Chore.SWEEP: self.heartbeat, Chore.HOUSEKEEPING: self.housekeeping}[chore]
 
     def holds(self, *records: TaskRecord) -> None:
         """Let the store hold these tasks."""
@@ -94,7 +101,11 @@ class Desk:
     async def act(self, action: str, task: str = TASK, *, body: object = None) -> HttpAnswer:
         """Resubmit or undo a task, for a good reason when the test names none."""
         content = {"reason": "the service is back"} if body is None else body
-        return await self._client.post(f"/api/ops/tasks/{task}/{action}", content)
+        return await self.post(f"/tasks/{task}/{action}", content)
+
+    async def post(self, path: str, body: object) -> HttpAnswer:
+        """Post something below `/api/ops`."""
+        return await self._client.post(f"/api/ops{path}", body)
 
 
 @pytest.fixture

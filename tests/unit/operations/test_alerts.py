@@ -96,10 +96,10 @@ async def test_message_that_is_no_alert_ends_as_a_dead_letter(body: bytes, field
 async def test_loss_is_posted_when_that_is_possible(caplog: pytest.LogCaptureFixture) -> None:
     """It is on record already: a channel that fails, or is not there, is no reason to read it again."""
     channel = Channel()
-    await Alerts(channel.post).alert_lost(LOSS)
+    await Alerts(channel.post).post_recorded(LOSS)
     assert channel.posted == [LOSS]
-    await Alerts(None).alert_lost(LOSS)
-    await Alerts(Channel(TransientError("alert webhook answered 500")).post).alert_lost(LOSS)
+    await Alerts(None).post_recorded(LOSS)
+    await Alerts(Channel(TransientError("alert webhook answered 500")).post).post_recorded(LOSS)
     assert "alert webhook answered 500" in caplog.text
 
 

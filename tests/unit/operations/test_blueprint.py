@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, cast
 
 import azure.durable_functions as df
 import pytest
 from fastapi import FastAPI
 
+from functions.messages.queues import QUEUES
 from functions.operations.alerts.alerts import Alerts
-from functions.operations.alerts.queues import QUEUES
 from functions.operations.blueprint import operations_blueprint
 from functions.operations.housekeeping import Housekeeping, purge_durable_instance
 from functions.pattern.identity import SchedulerId
+from functions.supervisor.damage import Damage
+from tests.fakes.messages import received
 from tests.fakes.ports import fake_ports
 from tests.fakes.queues import RecordedRejections, Rejection
 from tests.unit.operations.conftest import SeenQueues
@@ -29,7 +29,7 @@ class Operations:
         self.rejections, self.queues = RecordedRejections(), SeenQueues()
         ports = fake_ports(rejected=self.rejections, queues=self.queues)
         app = df.DFApp()
-        alerts, housekeeping = cast("Alerts", self), Housekeeping(ports, 30)
+        alerts, housekeeping = cast("Alerts", self), Housekeeping(ports, 30, cast("Damage", self))
         app.register_functions(operations_blueprint(FastAPI, alerts, ports, housekeeping))
         self.functions: dict[str, Any] = {each.get_function_name(): each for each in app.get_functions()}
 
@@ -37,7 +37,7 @@ class Operations:
         """Take an alert."""
         self.alerts.append(body)
 
-    async def alert_lost(self, _loss: object) -> None:
+    async def post_recorded(self, _loss: object) -> None:
         """Take a loss."""
 
 
@@ -47,24 +47,11 @@ def operations() -> Operations:
     return Operations()
 
 
-@dataclass(frozen=True, slots=True)
-class Message:
-    """One message, as far as the functions look at it."""
-
-    body: bytes
-    message_id: str | None = "m-1"
-    application_properties: Mapping[str, Any] | None = None
-
-    def get_body(self) -> bytes:
-        """Give the whole body."""
-        return self.body
-
-
 async def test_alert_is_taken_from_its_queue(operations: Operations) -> None:
     """The whole body, as it came."""
     function = operations.functions["operator_alert"]
     assert function.get_trigger().queue_name == "operator-alerts"
-    await function.get_user_function()(Message(b"{}"))
+    await function.get_user_function()(received())
     assert operations.alerts == [b"{}"]
 
 
@@ -74,8 +61,8 @@ async def test_each_queue_has_a_reader_of_its_dead_letters(operations: Operation
     assert len(readers) == len(QUEUES)
     reader = operations.functions["dead_letter_agent_replies"]
     assert reader.get_trigger().queue_name == "agent-replies/$DeadLetterQueue"
-    await reader.get_user_function()(Message(b"x", application_properties={"DeadLetterReason": "expired"}))
-    await reader.get_user_function()(Message(b"x", None))
+    await reader.get_user_function()(received(b"x", properties={"DeadLetterReason": "expired"}))
+    await reader.get_user_function()(received(b"x", None))
     assert operations.rejections.all == [
         Rejection("agent-replies/$DeadLetterQueue", "m-1", b"x", "expired"),
         Rejection("agent-replies/$DeadLetterQueue", "", b"x", "not said"),
@@ -94,9 +81,9 @@ async def test_ages_of_messages_are_logged_every_five_minutes(
     assert "submissions" in caplog.text
 
 
-def test_housekeeping_runs_every_night(operations: Operations) -> None:
-    """When few orders are under way."""
-    assert operations.functions["housekeeping"].get_trigger().schedule == "0 30 3 * * *"
+def test_housekeeping_runs_all_day_long(operations: Operations) -> None:
+    """What one night could delete would be a bound on what may arrive; and not together with a sweep."""
+    assert operations.functions["housekeeping"].get_trigger().schedule == "15 */10 * * * *"
 
 
 class Client:

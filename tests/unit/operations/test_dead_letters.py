@@ -9,11 +9,14 @@ from pathlib import Path
 
 import pytest
 
+from functions.messages.queues import QUEUES
 from functions.operations.alerts.alerts import Alert, Alerts, lost_alert
-from functions.operations.alerts.queues import QUEUES, DeadLetters
+from functions.operations.alerts.queues import DeadLetters
 from functions.pattern.errors import TransientError
 from functions.pattern.messages import SchedulerRequest
+from functions.pattern.rejected import Labels
 from tests.fakes.clock import FakeClock
+from tests.fakes.messages import received
 from tests.fakes.ports import fake_ports
 from tests.fakes.queues import RecordedRejections, Rejection
 from tests.fakes.store import MemoryStateStore
@@ -54,7 +57,7 @@ def _logged(caplog: pytest.LogCaptureFixture) -> dict[str, str | None]:
 async def test_loss_is_recorded_logged_and_told(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
     """With the queue, the reason, and the task that the message was about."""
     bench.store.put(pending())
-    await bench.reader.take("scheduler-requests", "task-1.1", REQUEST, PROPERTIES)
+    await bench.reader.take("scheduler-requests", received(REQUEST, "task-1.1", properties=PROPERTIES))
     assert bench.rejections.all == [
         Rejection("scheduler-requests/$DeadLetterQueue", "task-1.1", REQUEST, REASON)
     ]
@@ -71,7 +74,7 @@ async def test_loss_stands_on_the_task_once(bench: Bench) -> None:
     """Operators see it where they look; the reader may get the same dead letter again."""
     bench.store.put(pending())
     for _ in range(2):
-        await bench.reader.take("scheduler-requests", "task-1.1", REQUEST, PROPERTIES)
+        await bench.reader.take("scheduler-requests", received(REQUEST, "task-1.1", properties=PROPERTIES))
     stored = await bench.store.load(TASK)
     assert stored is not None
     [lost] = stored.record.lost
@@ -86,7 +89,7 @@ async def test_task_is_named_only_when_there_is_one(
     bench: Bench, caplog: pytest.LogCaptureFixture, body: bytes
 ) -> None:
     """Whatever the body says, or however it is broken."""
-    await bench.reader.take("submissions", "m-1", body, {})
+    await bench.reader.take("submissions", received(body))
     assert _logged(caplog)["task"] is None
     assert bench.rejections.all[0].reason == "not said"
 
@@ -94,7 +97,7 @@ async def test_task_is_named_only_when_there_is_one(
 async def test_lost_alert_is_only_logged(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
     """An alert about it could be lost as well, and so on."""
     bench.store.put(pending())
-    await bench.reader.take("operator-alerts", "a-1", b'{"id":"task-1"}', PROPERTIES)
+    await bench.reader.take("operator-alerts", received(b'{"id":"task-1"}', "a-1", properties=PROPERTIES))
     assert bench.alerts == []
     assert len(bench.rejections.all) == 1
     assert _logged(caplog)["task"] == TASK
@@ -104,8 +107,38 @@ async def test_loss_that_cannot_be_recorded_stays_where_it_is(bench: Bench) -> N
     """The message is not taken, and nothing is told yet."""
     bench.store.failure = TransientError("Table Storage: ServiceRequestError")
     with pytest.raises(TransientError):
-        await bench.reader.take("submissions", "m-1", REQUEST, PROPERTIES)
+        await bench.reader.take("submissions", received(REQUEST, properties=PROPERTIES))
     assert (bench.rejections.all, bench.alerts) == ([], [])
+
+
+async def test_what_is_lost_is_kept_with_what_is_needed_to_send_it_again(bench: Bench) -> None:
+    """A caller may sort its notices by their subjects; why it died is no part of the message."""
+    properties = {**PROPERTIES, "tenant": "blue", "weight": 2, "odd": [1]}
+    message = received(b"{}", properties=properties, subject="completed", correlation_id="c-7")
+    await bench.reader.take("notices-demo", message)
+    kept = Labels(subject="completed", correlation_id="c-7", properties={"tenant": "blue", "weight": 2})
+    assert bench.rejections.labels == [kept]
+
+
+@pytest.mark.parametrize("script", ["x", "語", "😀", '"'])
+async def test_reason_is_bounded_in_bytes(bench: Bench, script: str) -> None:
+    """It goes into rows, whoever wrote it."""
+    bench.store.put(pending())
+    properties = {"DeadLetterReason": script * 4096}
+    await bench.reader.take("scheduler-requests", received(REQUEST, properties=properties))
+    [lost] = bench.store.record(TASK).lost
+    assert len(json.dumps(lost.reason, ensure_ascii=False).encode()) <= 1024 + 2
+
+
+async def test_loss_about_a_task_that_cannot_be_read_is_recorded_all_the_same(
+    bench: Bench, caplog: pytest.LogCaptureFixture
+) -> None:
+    """And alerted, with its name; otherwise the dead letter would come again for ever."""
+    bench.store.put(pending())
+    bench.store.damaged = {TASK}
+    await bench.reader.take("scheduler-requests", received(REQUEST, "task-1.1", properties=PROPERTIES))
+    assert len(bench.rejections.all) == 1
+    assert _logged(caplog)["task"] == TASK
 
 
 def test_dead_letters_of_every_queue_are_read() -> None:

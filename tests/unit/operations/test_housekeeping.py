@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 
 import pytest
 
+from functions.operations import housekeeping
 from functions.operations.housekeeping import Housekeeping
-from functions.pattern.identity import SchedulerId
+from functions.pattern.identity import SchedulerId, TaskId
+from functions.pattern.shared_rows import Chore
 from functions.pattern.states import ProcessState
 from functions.pattern.store_ports import Index, IndexEntry, Stored
-from tests.fakes.agent_requests import MemoryAgentRequests
+from functions.supervisor.damage import Damage
 from tests.fakes.clock import START, FakeClock
 from tests.fakes.interventions import recovered
 from tests.fakes.ports import fake_ports
 from tests.fakes.store import MemoryStateStore
+from tests.fakes.supervision import RecordedDamage, RecordedHeartbeats
 from tests.fakes.task_index import MemoryTaskIndex
 from tests.fakes.tasks import SECOND, after, claimed, completed, pending, started, told
 from tests.fakes.workflows import LINE, TASK
@@ -24,19 +28,23 @@ from tests.unit.operations.conftest import in_error, processed
 _DAY = 24 * 3600
 
 
-class _AgentRequests(MemoryAgentRequests):
-    """Stands in for the Agents' table."""
+class OldRows:
+    """Rows of another table: gives how many it deletes each time, until there are none."""
 
-    deleted_before: tuple[datetime, int] | None = None
+    def __init__(self, *deletes: int) -> None:
+        self._deletes = list(deletes)
+        self.before: datetime | None = None
 
     async def delete_before(self, before: datetime, most: int) -> int:
-        """Keep what was asked."""
-        self.deleted_before = (before, most)
-        return 5
+        """Delete some."""
+        self.before = before
+        deleted = self._deletes.pop(0) if self._deletes else 0
+        assert deleted <= most
+        return deleted
 
 
 class Bench:
-    """Housekeeping with all that it works on; it stands in for what deletes."""
+    """Housekeeping with all that it works on; it stands in for what deletes tasks."""
 
     def __init__(self) -> None:
         self.clock = FakeClock()
@@ -45,45 +53,40 @@ class Bench:
         self.purged: list[SchedulerId] = []
         self.stuck: set[str] = set()
         self.broken: set[str] = set()
+        self.stuck_for_ever: str | None = None
         self.deleted: list[str] = []
-        self.rejected_before: tuple[datetime, int] | None = None
-        self.requests = _AgentRequests()
+        self.rejected, self.requests = OldRows(5_000, 3), OldRows(5_000, 5_000, 5)
+        self.heartbeats, self.damage = RecordedHeartbeats(), RecordedDamage()
         ports = fake_ports(
             clock=self.clock,
             store=self.store,
             index=self.index,
             retention=self,
-            rejected=self,
+            rejected=self.rejected,
             agent_requests=self.requests,
+            heartbeats=self.heartbeats,
         )
-        self.housekeeping = Housekeeping(ports, retention_days=30)
+        self.housekeeping = Housekeeping(ports, 30, Damage(ports, self.damage.alert))
 
     async def purge(self, scheduler: SchedulerId) -> bool:
         """Stand in for the Durable instances."""
+        if self.stuck_for_ever is not None and scheduler.startswith(self.stuck_for_ever):
+            await asyncio.sleep(60)
         if scheduler in self.broken:
             raise RuntimeError("the service answered 500")
         self.purged.append(scheduler)
         return scheduler not in self.stuck
 
     async def delete(self, stored: Stored) -> bool:
-        """Stand in for the table of the tasks."""
+        """Stand in for the table of the tasks, whose index follows."""
         self.deleted.append(stored.record.order.task)
+        self.store.remove(stored.record.order.task)
         return True
 
-    async def reject(self, queue: str, message_id: str, body: bytes, reason: str) -> None:
-        """Keep nothing: housekeeping rejects no message."""
-        raise NotImplementedError(queue, message_id, body, reason)
-
-    async def delete_before(self, before: datetime, most: int) -> int:
-        """Stand in for the table of rejected messages."""
-        self.rejected_before = (before, most)
-        return 3
-
-    async def run(self, *, days: float, most: int = 5_000) -> tuple[int, int]:
+    async def run(self, *, days: float) -> tuple[int, int]:
         """Keep house after so many days; give how many tasks were purged, and left."""
         self.clock.advance(days * _DAY)
-        purge = await self.housekeeping.run(self.purge, most=most)
-        assert (purge.rejected, purge.requests) == (3, 5)
+        purge = await self.housekeeping.run(self.purge)
         return purge.tasks, purge.left
 
 
@@ -131,37 +134,66 @@ async def test_one_failure_stops_no_other(bench: Bench, caplog: pytest.LogCaptur
     bench.broken = {"d-2.1"}
     assert await bench.run(days=31) == (2, 1)
     assert sorted(bench.deleted) == ["d-1", "d-3"]
-    assert "task d-2: not purged" in caplog.text
+    assert "task d-2: not purged: a defect, left to the next run" in caplog.text
 
 
-async def test_run_is_bounded(bench: Bench) -> None:
-    """Each shard gets its part of it, so that none waits for ever behind another."""
-    for number in range(200):
+async def test_task_that_cannot_be_read_is_alerted_once_and_hides_no_other(bench: Bench) -> None:
+    """Each run meets it again."""
+    for name in ("d-1", "d-2", "d-3"):
+        bench.store.put(processed(name))
+    bench.store.damaged = {TaskId("d-2")}
+    assert await bench.run(days=31) == (2, 1)
+    assert await bench.run(days=1) == (0, 1)
+    assert [rows for rows, _ in bench.damage.alerts] == [1]
+    assert sorted(bench.deleted) == ["d-1", "d-3"]
+
+
+async def test_run_deletes_all_that_there_is(bench: Bench) -> None:
+    """However much came in: a fixed number for each run would be a bound on what may arrive."""
+    for number in range(6_000):
         bench.store.put(processed(f"d-{number}"))
-    purged, _ = await bench.run(days=31, most=70)
-    assert purged == 70
-    assert bench.index.requests <= 8 * bench.index.shards
+    assert await bench.run(days=31) == (6_000, 0)
+    assert bench.heartbeats.latest_of(Chore.HOUSEKEEPING)["requests"] == 10_005
+    assert bench.heartbeats.latest_of(Chore.HOUSEKEEPING)["rejected"] == 5_003
 
 
-async def test_oldest_tasks_never_wait_behind_younger_ones(bench: Bench) -> None:
-    """A run that can't purge all of them begins with those that are longest past their retention."""
+async def test_run_without_anything_to_delete_costs_one_read_for_each_shard(bench: Bench) -> None:
+    """It comes every ten minutes."""
+    bench.store.put(processed())
+    await bench.run(days=29)
+    assert bench.index.requests == bench.index.shards
+
+
+async def test_run_says_how_far_behind_it_is(bench: Bench) -> None:
+    """How long past its retention the oldest task was that it could delete only now."""
+    bench.store.put(processed())
+    await bench.run(days=34)
+    figures = bench.heartbeats.latest_of(Chore.HOUSEKEEPING)
+    assert (figures["tasks"], figures["behind_seconds"], figures["unfinished"]) == (1, 4 * _DAY, False)
+    await bench.run(days=1)
+    assert bench.heartbeats.latest_of(Chore.HOUSEKEEPING)["behind_seconds"] == 0
+
+
+async def test_run_that_takes_too_long_goes_on_next_time(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """With the oldest tasks done, and the others from another shard on."""
     for number in range(20):
         bench.store.put(processed(f"old-{number}"))
     for number in range(200):
         record = processed(f"young-{number}")
-        finished = replace(record.task, finished_at=after(90 * _DAY))
-        bench.store.put(replace(record, task=finished))
-    assert await bench.run(days=121, most=40) == (40, 0)
-    assert sum(name.startswith("old") for name in bench.deleted) == 20
+        bench.store.put(replace(record, task=replace(record.task, finished_at=after(90 * _DAY))))
+    monkeypatch.setattr(housekeeping, "_LONGEST", 2)
+    bench.stuck_for_ever = "young"
+    assert await bench.run(days=121) == (20, 0)
+    figures = bench.heartbeats.latest_of(Chore.HOUSEKEEPING)
+    assert (figures["unfinished"], figures["behind_seconds"]) == (True, 91 * _DAY)
+    assert 'housekeeping {"unfinished": true' in caplog.text
+    bench.stuck_for_ever = None
+    assert (await bench.run(days=0))[0] == 200
 
 
-async def test_requests_to_agents_go_after_the_same_time(bench: Bench) -> None:
-    """Long after their complete-by; many at a time, as there is one for each step that is sent once."""
+async def test_rows_of_other_tables_go_after_the_same_time(bench: Bench) -> None:
+    """Agents' requests long after their complete-by, and rejected messages."""
     await bench.run(days=31)
-    assert bench.requests.deleted_before == (datetime.fromisoformat("2026-11-22T10:00:00.123456Z"), 50_000)
-
-
-async def test_rejected_messages_go_after_the_same_time(bench: Bench) -> None:
-    """A bounded number of them."""
-    await bench.run(days=31)
-    assert bench.rejected_before == (datetime.fromisoformat("2026-11-22T10:00:00.123456Z"), 1_000)
+    assert bench.requests.before == bench.rejected.before == START + timedelta(days=1)

@@ -14,6 +14,7 @@ from functions.pattern.states import Outcome, ProcessState
 from functions.scheduler.progress import RunInput
 from functions.scheduler.run_steps import RunSteps
 from functions.scheduler.takers import ReplyTaker
+from functions.supervisor.damage import Damage
 from functions.supervisor.sweep import Sweep
 from tests.fakes.agents import ScriptedAgent
 from tests.fakes.clock import FakeClock
@@ -21,7 +22,7 @@ from tests.fakes.ports import fake_ports
 from tests.fakes.queues import RecordedRejections, RecordedSchedulers
 from tests.fakes.runners import RecordedRequests, limits
 from tests.fakes.store import MemoryStateStore
-from tests.fakes.supervision import POLICY, MemoryOutbox, Queues, RecordedHeartbeat
+from tests.fakes.supervision import POLICY, MemoryOutbox, Queues, RecordedDamage, RecordedHeartbeats
 from tests.fakes.task_index import MemoryTaskIndex
 
 #: Longer than any step's limit, any Scheduler's start, and any wait of the Supervisor.
@@ -43,7 +44,7 @@ class Deployment:
             index=MemoryTaskIndex(self.store),
             outbox=MemoryOutbox(),
             announcements=Queues(),
-            heartbeat=RecordedHeartbeat(),
+            heartbeats=RecordedHeartbeats(),
             agent_messages=self._requests,
             rejected=RecordedRejections(),
             new_id=lambda: uuid.uuid4().hex,
@@ -57,7 +58,8 @@ class Deployment:
         agents = {step.agent: self.agents for of in workflows for step in of.steps}
         self._runs = RunSteps(self._ports, agents, registry, limits())
         self._replies = ReplyTaker(self._ports, limits())
-        self._supervisor = Sweep(self._ports, POLICY, registry, "supervisor")
+        damage = Damage(self._ports, RecordedDamage().alert)
+        self._supervisor = Sweep(self._ports, POLICY, registry, "supervisor", damage)
         self._requests.sent.clear()
 
     def those(self, chosen: Callable[[TaskRecord], bool]) -> list[TaskRecord]:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import json
 from inspect import unwrap
+from unittest.mock import AsyncMock
 
 import azure.functions as func
 
+from functions.messages.batch import Batches
 from functions.pattern.definition import Registry
 from functions.pattern.identity import TaskId
 from functions.pattern.records import TaskRecord
@@ -15,6 +17,7 @@ from functions.pattern.store_ports import Admitted
 from functions.submission.blueprint import submission_blueprint
 from functions.submission.intake import Intake
 from tests.fakes.clock import FakeClock
+from tests.fakes.messages import RecordedPostbox, received
 from tests.fakes.ports import fake_ports
 from tests.fakes.queues import RecordedRejections, RecordedSchedulers
 from tests.fakes.store import MemoryStateStore
@@ -37,25 +40,10 @@ class SlowForOne(MemoryStateStore):
         return await super().admit(record)
 
 
-class Message(func.ServiceBusMessage):
-    """A message of the batch, as the host hands it over."""
-
-    def __init__(self, task: TaskId) -> None:
-        self._task = task
-
-    @property
-    def message_id(self) -> str:
-        """Name the message."""
-        return f"m-{self._task}"
-
-    @property
-    def application_properties(self) -> dict[str, object]:
-        """Give nothing: the message carries no trace."""
-        return {}
-
-    def get_body(self) -> bytes:
-        """Give the order."""
-        return json.dumps(submission(task=self._task).model_dump(mode="json")).encode()
+def _message(task: TaskId) -> func.ServiceBusMessage:
+    """Make a message of the batch, as the host hands it over."""
+    order = submission(task=task).model_dump(mode="json")
+    return received(json.dumps(order).encode(), f"m-{task}")
 
 
 async def test_start_of_an_order_waits_for_no_other() -> None:
@@ -63,9 +51,10 @@ async def test_start_of_an_order_waits_for_no_other() -> None:
     store, schedulers = SlowForOne(), RecordedSchedulers()
     ports = fake_ports(store=store, rejected=RecordedRejections(), clock=FakeClock())
     intake = Intake(ports, Registry((DIAMOND,), {}), (), 30)
-    blueprint = submission_blueprint(intake, lambda _: schedulers)
+    batches = Batches("submissions", RecordedPostbox(), ports.clock, AsyncMock())
+    blueprint = submission_blueprint(intake, lambda _: schedulers, batches)
     [take] = [unwrap(each.build().get_user_function()) for each in blueprint._function_builders]
-    batch = asyncio.create_task(take([Message(SLOW), Message(QUICK)], None))
+    batch = asyncio.create_task(take([_message(SLOW), _message(QUICK)], None))
     while not (schedulers.started or batch.done()):
         await asyncio.sleep(0)
     assert schedulers.started == [(QUICK, 1)]

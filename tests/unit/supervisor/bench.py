@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from functions.pattern.definition import Registry, Workflow
+from functions.supervisor.damage import Damage
 from functions.supervisor.sweep import Sweep
 from functions.supervisor.sweeping import SweepReport
 from tests.fakes.clock import FakeClock
 from tests.fakes.ports import fake_ports
 from tests.fakes.store import MemoryStateStore
-from tests.fakes.supervision import POLICY, MemoryOutbox, Queues, RecordedHeartbeat
+from tests.fakes.supervision import POLICY, MemoryOutbox, Queues, RecordedDamage, RecordedHeartbeats
 from tests.fakes.task_index import MemoryTaskIndex
 from tests.fakes.workflows import LINE
 
@@ -23,20 +24,22 @@ class Bench:
         self.index = MemoryTaskIndex(self.store, shards=shards)
         self.outbox = MemoryOutbox()
         self.queues = Queues()
-        self.heartbeat = RecordedHeartbeat()
+        self.heartbeat = RecordedHeartbeats()
+        self.damage = RecordedDamage()
         self.ports = fake_ports(
             clock=self.clock,
             store=self.store,
             index=self.index,
             outbox=self.outbox,
             announcements=self.queues,
-            heartbeat=self.heartbeat,
+            heartbeats=self.heartbeat,
         )
         self.supervisor = self.rival("one")
 
     def rival(self, instance: str) -> Sweep:
         """Make a Supervisor."""
-        return Sweep(self.ports, POLICY, self.registry, instance)
+        damage = Damage(self.ports, self.damage.alert)
+        return Sweep(self.ports, POLICY, self.registry, instance, damage)
 
     async def sweep(self) -> SweepReport:
         """Sweep once."""

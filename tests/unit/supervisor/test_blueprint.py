@@ -10,6 +10,7 @@ import pytest
 
 from functions.pattern.errors import TransientError
 from functions.supervisor.blueprint import report_full_sweep, report_sweep, supervisor_blueprint
+from functions.supervisor.damage import Damage
 from functions.supervisor.full_sweep import FullSweep
 from functions.supervisor.sweeping import SweepReport
 from tests.fakes.task_index import MemoryTaskIndex
@@ -26,7 +27,8 @@ def _everything_logged(caplog: pytest.LogCaptureFixture) -> None:
 
 def _full_sweep(bench: Bench, rows: Rows) -> FullSweep:
     index = MemoryTaskIndex(bench.store, shards=rows.count)
-    return FullSweep(replace(bench.ports, index=index, index_rows=rows))
+    ports = replace(bench.ports, index=index, index_rows=rows)
+    return FullSweep(ports, Damage(ports, bench.damage.alert))
 
 
 async def test_timers_sweep_on_their_schedules(bench: Bench) -> None:
@@ -109,6 +111,7 @@ async def test_full_sweep_that_fails_is_an_error(
     bench: Bench, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The timer does not raise."""
-    monkeypatch.delattr(bench.clock.__class__, "now")
-    await report_full_sweep(_full_sweep(bench, Rows([])))
+    sweep = _full_sweep(bench, Rows([]))
+    monkeypatch.delattr(MemoryTaskIndex, "shards")
+    await report_full_sweep(sweep)
     assert (caplog.records[-1].levelno, caplog.messages[-1]) == (logging.ERROR, "full sweep failed")

@@ -83,6 +83,28 @@ async def test_queue_that_is_gone_holds_up_no_other(bench: Bench) -> None:
     assert bench.outbox.waiting == lost
 
 
+async def test_queue_that_takes_nothing_holds_up_no_other_however_much_it_is_owed(bench: Bench) -> None:
+    """Its notices are older, and more than a sweep reads: the others' are sent all the same."""
+    dead = [_announcement(task=TaskId(f"dead-{number}"), reply_to="gone") for number in range(250)]
+    others = [_announcement(seconds=1, reply_to=queue) for queue in ("a", "z")]
+    bench.outbox.waiting = [*dead, *others]
+    bench.queues.gone = {"gone"}
+    bench.clock.advance(60)
+    assert ((await bench.sweep()).sent, bench.queues.attempts) == (2, 3)
+    assert bench.queues.told == others
+
+
+async def test_announcement_of_a_task_that_cannot_be_read_is_sent_once(bench: Bench) -> None:
+    """It can't be marked on the task; its row goes, and the others of its queue are sent."""
+    bench.store.put(pending(LINE))
+    other = _announcement(task=TaskId("task-2"), seconds=1)
+    bench.outbox.waiting = [_announcement(), other]
+    bench.store.damaged = {TASK}
+    bench.clock.advance(60)
+    assert [(await bench.sweep()).sent for _ in range(2)] == [2, 0]
+    assert (bench.outbox.waiting, len(bench.damage.alerts)) == ([], 1)
+
+
 async def test_notice_is_dropped_after_a_day(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
     """Its reply queue has taken nothing for so long; younger ones stay."""
     young = _announcement(task=TaskId("young"), seconds=10)

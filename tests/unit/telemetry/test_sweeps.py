@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from opentelemetry.metrics import CallbackOptions, Observation
 
-from functions.telemetry.instruments import Overdue
+from functions.telemetry.instruments import LatestFigure
 from tests.fakes.tasks import pending
 from tests.fakes.workflows import LINE, TASK
 from tests.unit.supervisor.bench import Bench
@@ -26,7 +26,7 @@ async def test_sweep_is_measured(measured: Measured) -> None:
 def test_old_figure_is_not_exported() -> None:
     """Another instance sweeps now, and knows better."""
     seconds = 0.0
-    overdue = Overdue(lambda: seconds)
+    overdue = LatestFigure(120, lambda: seconds)
     assert overdue.read(CallbackOptions()) == []
     overdue.set(5)
     seconds = 120

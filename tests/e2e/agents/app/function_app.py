@@ -59,4 +59,6 @@ service = RemoteService(
 )
 
 app = df.DFApp()
-app.register_functions(queued_agents_blueprint([QueuedAgent("payment", RestAgent(service), ports)]))
+app.register_functions(
+    queued_agents_blueprint([QueuedAgent("payment", RestAgent(service), ports)], function_timeout=300)
+)

@@ -1,0 +1,79 @@
+"""Rejected and dead-lettered messages, as operators see them, and how one is sent again."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from http import HTTPStatus
+
+from pydantic import BaseModel, ConfigDict
+
+from functions.messages.queues import living_queue
+from functions.pattern.ports import Ports
+from functions.pattern.rejected import RejectedMessage
+from functions.web.problems import ProblemError
+
+_MOST_LISTED = 200
+#: A message id holds at most 128 characters (Service Bus).
+_MOST_ID_CHARACTERS = 116
+
+
+class RejectedLine(BaseModel):
+    """A message that was not processed: where it was, what it was called, its bytes, and why.
+
+    It can be sent again if it is kept `whole`. `resends` counts how often it was, last by `resent_by`.
+    """
+
+    model_config = ConfigDict(from_attributes=True)
+
+    id: str
+    queue: str
+    message_id: str
+    size: int
+    whole: bool
+    reason: str
+    rejected_at: datetime
+    resends: int
+    resent_by: str | None
+    resent_why: str | None
+    resent_at: datetime | None
+
+
+class RejectedList(BaseModel):
+    """Rejected messages, the latest first; `more` says that there are others, as of a single queue."""
+
+    messages: list[RejectedLine]
+    more: bool
+
+
+class Rejected:
+    """The messages that are kept."""
+
+    def __init__(self, ports: Ports) -> None:
+        self._rejected = ports.rejected
+        self._postbox = ports.postbox
+
+    async def listed(self, queue: str | None) -> RejectedList:
+        """List the latest, of one queue or of all. Raises `TransientError`."""
+        page = await self._rejected.listed(queue=queue, most=_MOST_LISTED)
+        return RejectedList(messages=[_line(each) for each in page.messages], more=page.more)
+
+    async def resend(self, message: str, *, who: str, why: str) -> RejectedLine:
+        """Send a message to its queue again, under a new id: its own may still be known as a duplicate's.
+
+        That is recorded first. Raises `ProblemError` 404 and 409, and `TransientError`: to repeat it does no
+        harm, as whoever takes a message has to expect it twice.
+        """
+        found = await self._rejected.resending(message, who, why)
+        if found is None:
+            raise ProblemError(HTTPStatus.NOT_FOUND, "No message is kept under this id.")
+        kept, content = found
+        if content is None:
+            text = f"Of its {kept.size} bytes only the beginning is kept: it can't be sent again."
+            raise ProblemError(HTTPStatus.CONFLICT, text)
+        message_id = f"{kept.message_id[:_MOST_ID_CHARACTERS]}.r{kept.resends}"
+        await self._postbox.put(living_queue(kept.queue), message_id, content)
+        return _line(kept)
+
+
+def _line(message: RejectedMessage) -> RejectedLine:
+    return RejectedLine.model_validate(message)

@@ -1,0 +1,177 @@
+"""Messages that were not processed: each kept whole in a row, so that it can be sent again."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from azure.core import MatchConditions
+from azure.core.exceptions import ResourceExistsError, ResourceModifiedError, ResourceNotFoundError
+from azure.data.tables import UpdateMode
+from azure.data.tables.aio import TableClient
+
+from functions.pattern.errors import TransientError
+from functions.pattern.ports import Clock
+from functions.pattern.rejected import Content, Labels, RejectedMessage, RejectedPage
+from functions.pattern.request_figures import StoreFigures
+from functions.pattern.texts import bounded
+from functions.store.connect import table_faults
+from functions.store.entities import readable
+from functions.store.pages import read_page
+from functions.store.retention import delete_old_rows
+
+#: One partition: they are few, and are found by their ids alone.
+_PARTITION = "rejected"
+
+#: A property holds at most 64 KiB, and a row 1 MiB; no message of a queue of ours is larger than 256 KiB.
+_PART_BYTES = 60 * 1024
+_MOST_BODY_BYTES = 10 * _PART_BYTES
+_MOST_REASON_BYTES = 4 * 1024
+_MOST_LABELS_BYTES = 60 * 1024
+_MOST_ID_CHARACTERS = 128
+
+#: Rows that a list reads, and their columns: not the body.
+_MOST_LISTED = 1_000
+_MOST_REQUESTS = 5
+_COLUMNS = [
+    *("RowKey", "Queue", "MessageID", "BodyBytes", "Whole", "Reason", "RejectedAt"),
+    *("Resends", "ResentBy", "ResentWhy", "ResentAt"),
+]
+
+
+class TableRejectedMessages:
+    """The table of rejected messages. Its methods raise `TransientError`."""
+
+    def __init__(self, table: TableClient, *, clock: Clock, figures: StoreFigures) -> None:
+        self._table = table
+        self._clock = clock
+        self._figures = figures
+
+    async def reject(
+        self, queue: str, message_id: str, body: bytes, reason: str, labels: Labels | None = None
+    ) -> None:
+        """Record the message; when it is delivered again, its row stays as it is."""
+        carried = _encoded(labels or Labels())
+        row = {
+            "PartitionKey": _PARTITION,
+            "RowKey": _id(queue, message_id, body),
+            "SchemaVersion": 2,
+            "Queue": queue,
+            "MessageID": message_id[:_MOST_ID_CHARACTERS],
+            "BodyBytes": len(body),
+            "Whole": len(body) <= _MOST_BODY_BYTES and len(carried) <= _MOST_LABELS_BYTES,
+            "Labels": carried[:_MOST_LABELS_BYTES],
+            "Reason": bounded(reason, _MOST_REASON_BYTES),
+            "RejectedAt": self._clock.now(),
+            "Resends": 0,
+            **_parts(body[:_MOST_BODY_BYTES]),
+        }
+        with table_faults():
+            try:
+                await self._table.create_entity(row)
+            except ResourceExistsError:
+                return
+
+    async def listed(self, *, queue: str | None, most: int) -> RejectedPage:
+        """Read up to a thousand, in a few requests, and give the latest of them."""
+        query = "PartitionKey eq @partition" + ("" if queue is None else " and Queue eq @queue")
+        keys = {"partition": _PARTITION} | ({} if queue is None else {"queue": queue})
+        found: list[RejectedMessage] = []
+        after: str | None = None
+        for _ in range(_MOST_REQUESTS):
+            page = await read_page(
+                self._table, self._figures, query, keys, after=after, most=_MOST_LISTED, select=_COLUMNS
+            )
+            found += readable(_message, page.rows)[0]
+            after = page.continuation
+            if after is None or len(found) >= _MOST_LISTED:
+                break
+        latest = sorted(found, key=lambda each: each.rejected_at, reverse=True)
+        return RejectedPage(tuple(latest[:most]), more=after is not None or len(latest) > most)
+
+    async def resending(
+        self, message: str, who: str, why: str
+    ) -> tuple[RejectedMessage, Content | None] | None:
+        """Record that a message is sent again, then give it: what is sent stands on the record before."""
+        with table_faults():
+            try:
+                row = await self._table.get_entity(_PARTITION, message)
+            except ResourceNotFoundError:
+                return None
+        known = _message(row)
+        if not known.whole:
+            return known, None
+        change = {
+            "PartitionKey": _PARTITION,
+            "RowKey": message,
+            "Resends": known.resends + 1,
+            "ResentBy": bounded(who, _MOST_REASON_BYTES),
+            "ResentWhy": bounded(why, _MOST_REASON_BYTES),
+            "ResentAt": self._clock.now(),
+        }
+        with table_faults():
+            try:
+                await self._table.update_entity(
+                    change,
+                    mode=UpdateMode.MERGE,
+                    etag=str(row.metadata["etag"]),
+                    match_condition=MatchConditions.IfNotModified,
+                )
+            except ResourceModifiedError as error:
+                raise TransientError("another operator sends it again at this moment") from error
+        return _message({**row, **change}), Content(_body(row), _labels(row["Labels"]))
+
+    async def delete_before(self, before: datetime, most: int) -> int:
+        """Delete up to `most` messages rejected before that time; give how many."""
+        return await delete_old_rows(self._table, "RejectedAt lt @before", before, most)
+
+
+def _id(queue: str, message_id: str, body: bytes) -> str:
+    """Name a message, so that its next delivery is known, whatever characters its own id has."""
+    digest = hashlib.sha256()
+    for part in (queue.encode(), message_id.encode(), body):
+        digest.update(len(part).to_bytes(8))
+        digest.update(part)
+    return digest.hexdigest()
+
+
+def _parts(body: bytes) -> dict[str, bytes]:
+    starts = range(0, max(len(body), 1), _PART_BYTES)
+    return {f"Body{number}": body[start : start + _PART_BYTES] for number, start in enumerate(starts)}
+
+
+def _body(row: Mapping[str, Any]) -> bytes:
+    names = (f"Body{number}" for number in range(_MOST_BODY_BYTES // _PART_BYTES))
+    return b"".join(row[name] for name in names if name in row)
+
+
+def _encoded(labels: Labels) -> bytes:
+    carried = {
+        "subject": labels.subject,
+        "correlation_id": labels.correlation_id,
+        "properties": dict(labels.properties),
+    }
+    return json.dumps(carried).encode()
+
+
+def _labels(encoded: bytes) -> Labels:
+    return Labels(**json.loads(encoded))
+
+
+def _message(row: Mapping[str, Any]) -> RejectedMessage:
+    return RejectedMessage(
+        id=row["RowKey"],
+        queue=row["Queue"],
+        message_id=row["MessageID"],
+        size=row["BodyBytes"],
+        whole=row["Whole"],
+        reason=row["Reason"],
+        rejected_at=row["RejectedAt"],
+        resends=row["Resends"],
+        resent_by=row.get("ResentBy"),
+        resent_why=row.get("ResentWhy"),
+        resent_at=row.get("ResentAt"),
+    )

@@ -1,0 +1,164 @@
+"""Bad messages, rows, queues and tasks, of each kind that there is, harm none of fifty healthy orders."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+import pytest_asyncio
+from azure.data.tables import TableClient, TableServiceClient
+from azure.servicebus import ServiceBusMessage
+from azure.servicebus.aio import ServiceBusClient
+
+from tests.e2e.caller import rows
+from tests.e2e.recovery.bench import Bench, running, until
+from tests.e2e.recovery.remote import Behaviour
+from tests.e2e.recovery.workflows import CARGO
+
+pytestmark = [pytest.mark.process, pytest.mark.asyncio(loop_scope="module")]
+
+HEALTHY = [f"healthy-{number}" for number in range(50)]
+#: Tasks whose rows are damaged while a step of theirs is running.
+DAMAGED = ("damaged-task", "damaged-step")
+
+#: The key of an index row that every sweep reads first.
+OVERDUE = "!due|20200101T000000.000000Z"
+#: What a rollback leaves, or damage.
+UNKNOWN = {"ProcessState": "Parked by a later version"}
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def bench(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Bench]:
+    """Run a platform of its own, whose Supervisor sweeps every second: its rows are damaged."""
+    settings = {
+        "SUPERVISOR_SCHEDULE": "* * * * * *",
+        "REPLY_QUEUES": "notices-demo,notices-gone",
+        "STEP_SECONDS": "undone.a=60,undone.b=60,undone.c=60",
+    }
+    async with running(tmp_path_factory.mktemp("neighbours"), settings) as bench:
+        yield bench
+
+
+async def test_bad_neighbours_harm_nobody(bench: Bench) -> None:
+    """All at once: the healthy ones are processed at the first attempt, with no alert of theirs."""
+    for task in DAMAGED:
+        bench.remote.script(f"{task}/b/do", Behaviour.WAITS)
+        await bench.submit(task)
+    for task in DAMAGED:
+        await bench.until_called(f"{task}/b/do")
+    with _tasks(bench) as table:
+        _damage(table)
+    await _send(bench, *_bad_messages())
+    for task in ("unheard", *HEALTHY):
+        queue = "notices-gone" if task == "unheard" else "notices-demo"
+        await bench.submit(task, content={**CARGO, "reply_to": queue})
+    for task in ("unheard", *HEALTHY):
+        found = await bench.until(task, lambda seen: len(seen["notices"]) == 2 or seen["id"] == "unheard")
+        assert found["id"] == "unheard" or found["state"] == "Processed"
+        found = await bench.until_state(task, "Processed")
+        assert (found["failure_count"], found["epoch"], found["lost_messages"]) == (0, 1, [])
+    assert [alert for task in HEALTHY for alert in bench.remote.alerts_about(task)] == []
+
+
+async def test_each_bad_one_is_named_once(bench: Bench) -> None:
+    """Rows by one alert or a few, however many sweeps meet them; messages are kept, each with its reason."""
+    await until(lambda: {"damaged-task|task", "damaged-step|step|00"} <= _named(bench))
+    told = len(_unreadable(bench))
+    heartbeat = await _overview(bench)
+    assert heartbeat["supervisor"]["unreadable"] >= 3
+    swept = heartbeat["supervisor"]["finished_at"]
+    while (await _overview(bench))["supervisor"]["finished_at"] <= swept:
+        await asyncio.sleep(0.1)
+    assert len(_unreadable(bench)) == told
+    reasons = [row["Reason"] for row in await asyncio.to_thread(rows, bench.platform, "Rejected")]
+    assert sum("submitted_at" in reason for reason in reasons) == 3
+    assert sum("JSON" in reason for reason in reasons) == 1
+
+
+async def test_lists_show_what_can_be_read(bench: Bench) -> None:
+    """And name the rest."""
+    async with bench.session.get("/api/ops/tasks", params={"prefix": "damaged"}) as answer:
+        assert answer.status == 200
+        page = await answer.json()
+    assert {row["key"] for row in page["unreadable"]} == {"damaged-task|task", "damaged-step|step|00"}
+    assert page["tasks"] == []
+    async with bench.session.get("/api/ops/tasks/damaged-task") as answer:
+        assert answer.status == 500
+        assert "damaged-task|task" in (await answer.json())["detail"]
+
+
+async def test_rejected_message_is_sent_again(bench: Bench) -> None:
+    """As it was: here it is rejected again, under its new id."""
+    async with bench.session.get("/api/ops/rejected", params={"queue": "submissions"}) as answer:
+        kept = next(each for each in (await answer.json())["messages"] if "JSON" in each["reason"])
+    body, headers = {"reason": "to see it again"}, {"X-Requested-With": "bench"}
+    address = f"/api/ops/rejected/{kept['id']}/resend"
+    async with bench.session.post(address, json=body, headers=headers) as answer:
+        assert answer.status == 202
+        assert (await answer.json())["resent_by"] == "operator"
+    wanted = f"{kept['message_id']}.r1"
+    await until(lambda: wanted in {row["MessageID"] for row in rows(bench.platform, "Rejected")})
+
+
+@contextmanager
+def _tasks(bench: Bench) -> Iterator[TableClient]:
+    with TableServiceClient.from_connection_string(bench.platform.addresses.storage_connection) as service:
+        yield service.get_table_client("Tasks")
+
+
+def _damage(table: TableClient) -> None:
+    """Damage a row of each kind, and add rows that nobody can read."""
+    every = {row["RowKey"]: row for row in table.list_entities()}
+    damaged = {"damaged-task|task": UNKNOWN, "damaged-step|step|00": {"State": "Sleeping"}}
+    for key, columns in damaged.items():
+        partition = every[key]["PartitionKey"]
+        table.update_entity({"PartitionKey": partition, "RowKey": key, **columns})
+        index = next(row for row in every if row.startswith("!due|") and row.endswith(key.split("|")[0]))
+        table.create_entity({**every[index], "RowKey": f"{OVERDUE}|{key.split('|')[0]}"})
+    for key in (f"{OVERDUE}|garbage", "!send|1notices-demo|20200101T000000.000000Z|garbage"):
+        for partition in ("000", "001"):
+            row = {"PartitionKey": partition, "RowKey": key, "OrderID": "garbage", "Announcement": "{"}
+            table.create_entity(row)
+
+
+def _bad_messages() -> list[ServiceBusMessage]:
+    """Make messages that can't be understood, and one of a task that can't be read."""
+    order: dict[str, Any] = {
+        "task_id": "damaged-task",
+        "workflow": "undone",
+        "payload": CARGO,
+        "submitter": "function-key",
+        "submitted_at": "2026-11-22T12:00:00Z",
+    }
+    times = ("0001-01-01T00:00:00+14:00", "2026-11-22T12:00:00", "1969-12-31T23:59:59Z")
+    bodies = [b"{", json.dumps(order).encode()]
+    bodies += [json.dumps({**order, "task_id": "timeless", "submitted_at": time}).encode() for time in times]
+    return [ServiceBusMessage(body, message_id=f"bad-{number}") for number, body in enumerate(bodies)]
+
+
+async def _send(bench: Bench, *messages: ServiceBusMessage) -> None:
+    connection = bench.platform.addresses.service_bus_connection
+    async with (
+        ServiceBusClient.from_connection_string(connection) as client,
+        client.get_queue_sender("submissions") as sender,
+    ):
+        await sender.send_messages(list(messages))
+
+
+def _unreadable(bench: Bench) -> list[dict[str, Any]]:
+    return [alert for alert in bench.remote.alerts if alert["event"] == "rows unreadable"]
+
+
+def _named(bench: Bench) -> set[str]:
+    return {part.partition(" ")[0] for alert in _unreadable(bench) for part in alert["named"].split("; ")}
+
+
+async def _overview(bench: Bench) -> dict[str, Any]:
+    async with bench.session.get("/api/ops/overview") as answer:
+        assert answer.status == 200
+        found: dict[str, Any] = await answer.json()
+        return found

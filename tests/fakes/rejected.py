@@ -1,0 +1,63 @@
+"""Rejected messages in memory, as the table keeps them."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import replace
+from datetime import datetime
+
+from functions.pattern.ports import Clock
+from functions.pattern.rejected import Content, Labels, RejectedMessage, RejectedPage
+
+
+class MemoryRejected:
+    """Keeps messages; a body of more than `most` bytes is not kept whole."""
+
+    def __init__(self, clock: Clock, *, most: int = 1_000_000) -> None:
+        self._clock = clock
+        self._most = most
+        self._kept: dict[str, tuple[RejectedMessage, Content]] = {}
+
+    async def reject(
+        self, queue: str, message_id: str, body: bytes, reason: str, labels: Labels | None = None
+    ) -> None:
+        """Keep a message, once."""
+        name = hashlib.sha256(repr((queue, message_id, body)).encode()).hexdigest()
+        kept = RejectedMessage(
+            id=name,
+            queue=queue,
+            message_id=message_id,
+            size=len(body),
+            whole=len(body) <= self._most,
+            reason=reason,
+            rejected_at=self._clock.now(),
+        )
+        self._kept.setdefault(name, (kept, Content(body, labels or Labels())))
+
+    async def listed(self, *, queue: str | None, most: int) -> RejectedPage:
+        """List the latest."""
+        of_queue = [kept for kept, _ in self._kept.values() if queue in {None, kept.queue}]
+        latest = sorted(of_queue, key=lambda each: each.rejected_at, reverse=True)
+        return RejectedPage(tuple(latest[:most]), more=len(latest) > most)
+
+    async def resending(
+        self, message: str, who: str, why: str
+    ) -> tuple[RejectedMessage, Content | None] | None:
+        """Record who sends it again."""
+        if message not in self._kept:
+            return None
+        kept, content = self._kept[message]
+        if not kept.whole:
+            return kept, None
+        resent = replace(
+            kept, resends=kept.resends + 1, resent_by=who, resent_why=why, resent_at=self._clock.now()
+        )
+        self._kept[message] = (resent, content)
+        return resent, content
+
+    async def delete_before(self, before: datetime, most: int) -> int:
+        """Delete some that are older."""
+        old = [name for name, (kept, _) in self._kept.items() if kept.rejected_at < before][:most]
+        for name in old:
+            del self._kept[name]
+        return len(old)

@@ -1,0 +1,103 @@
+"""Rejected messages on the real table: kept whole, listed, and handed out to be sent again."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from azure.data.tables.aio import TableClient
+
+from functions.pattern.rejected import Content, Labels
+from functions.pattern.request_figures import StoreFigures
+from functions.store.rejected import TableRejectedMessages
+from tests.fakes.clock import FakeClock
+from tests.fakes.tasks import after
+
+pytestmark = pytest.mark.process
+
+LABELS = Labels(subject="line", correlation_id="c-7", properties={"tenant": "blau ü", "weight": 2})
+
+
+@pytest.fixture
+def clock() -> FakeClock:
+    """Make a clock for the test to set."""
+    return FakeClock()
+
+
+@pytest.fixture
+def rejected(table: TableClient, clock: FakeClock) -> TableRejectedMessages:
+    """Keep messages in the test's table."""
+    return TableRejectedMessages(table, clock=clock, figures=StoreFigures())
+
+
+async def _only_id(rejected: TableRejectedMessages) -> str:
+    [kept] = (await rejected.listed(queue=None, most=10)).messages
+    return kept.id
+
+
+@pytest.mark.parametrize("size", [0, 1, 48 * 1024, 60 * 1024, 60 * 1024 + 1, 256 * 1024, 600 * 1024])
+async def test_message_is_kept_whole(rejected: TableRejectedMessages, size: int) -> None:
+    """Up to the largest that a queue of ours takes, and more; with all that is needed to send it again."""
+    body = bytes(number % 251 for number in range(size))
+    await rejected.reject("submissions/$DeadLetterQueue", "m-1", body, "why", LABELS)
+    found = await rejected.resending(await _only_id(rejected), "olga", "fixed")
+    assert found is not None
+    kept, content = found
+    assert content == Content(body, LABELS)
+    assert (kept.queue, kept.size, kept.whole) == ("submissions/$DeadLetterQueue", size, True)
+
+
+async def test_what_no_row_can_hold_is_kept_in_part(rejected: TableRejectedMessages) -> None:
+    """It is recorded all the same, says so, and is never sent again."""
+    await rejected.reject("submissions", "m" * 500, b"x" * 700 * 1024, "\u8a9e" * 100_000)
+    found = await rejected.resending(await _only_id(rejected), "olga", "fixed")
+    assert found is not None
+    kept, content = found
+    assert (kept.size, kept.whole, content, kept.resends) == (700 * 1024, False, None, 0)
+    assert (len(kept.message_id), len(kept.reason.encode()) <= 4096) == (128, True)
+
+
+async def test_who_sends_again_and_when_is_recorded_each_time(
+    rejected: TableRejectedMessages, clock: FakeClock
+) -> None:
+    """A redelivery of the rejected message does not wipe that out."""
+    await rejected.reject("submissions", "m-1", b"{}", "why")
+    name = await _only_id(rejected)
+    for number in (1, 2):
+        clock.advance(1)
+        await rejected.resending(name, f"operator-{number}", "fixed")
+    await rejected.reject("submissions", "m-1", b"{}", "why")
+    [kept] = (await rejected.listed(queue="submissions", most=10)).messages
+    assert (kept.resends, kept.resent_by, kept.resent_why) == (2, "operator-2", "fixed")
+    assert (kept.rejected_at, kept.resent_at) == (after(0), after(2))
+
+
+async def test_unknown_message_is_none(rejected: TableRejectedMessages) -> None:
+    """Housekeeping deleted it."""
+    assert await rejected.resending("0" * 64, "olga", "fixed") is None
+
+
+async def test_list_has_the_latest_of_one_queue_or_of_all(
+    rejected: TableRejectedMessages, clock: FakeClock, table: TableClient
+) -> None:
+    """A row that can't be read hides no other."""
+    for number in range(6):
+        clock.advance(1)
+        await rejected.reject("submissions" if number % 2 else "agent-replies", f"m-{number}", b"{", "why")
+    await table.create_entity({"PartitionKey": "rejected", "RowKey": "0", "Queue": "submissions"})
+    page = await rejected.listed(queue=None, most=4)
+    assert ([each.message_id for each in page.messages], page.more) == (["m-5", "m-4", "m-3", "m-2"], True)
+    page = await rejected.listed(queue="submissions", most=4)
+    assert ([each.message_id for each in page.messages], page.more) == (["m-5", "m-3", "m-1"], False)
+
+
+async def test_two_operators_at_once_send_under_two_ids(rejected: TableRejectedMessages) -> None:
+    """Or one of them is told to try again; never is one number given twice."""
+    await rejected.reject("submissions", "m-1", b"{}", "why")
+    name = await _only_id(rejected)
+    found = await asyncio.gather(
+        *(rejected.resending(name, "olga", "fixed") for _ in range(5)), return_exceptions=True
+    )
+    numbers = [each[0].resends for each in found if isinstance(each, tuple)]
+    assert numbers
+    assert len(numbers) == len(set(numbers))

@@ -1,0 +1,90 @@
+"""Operators see what was rejected, and have it sent again."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from functions.pattern.rejected import Content, Labels
+from tests.unit.operations.conftest import Desk
+
+REASON = {"reason": "the workflow is deployed now"}
+
+
+async def _listed(desk: Desk, query: str = "") -> list[dict[str, Any]]:
+    answer = await desk.get(f"/rejected{query}")
+    assert answer.status == 200
+    messages: list[dict[str, Any]] = answer.json["messages"]
+    return messages
+
+
+async def test_rejected_messages_are_listed_latest_first(desk: Desk) -> None:
+    """Of all queues, or of one, with all that a page shows of them."""
+    await desk.rejected.reject("submissions", "m-1", b"{", "not JSON")
+    desk.clock.advance(1)
+    await desk.rejected.reject("agent-replies/$DeadLetterQueue", "m-2", b"{}", "expired")
+    assert [each["message_id"] for each in await _listed(desk)] == ["m-2", "m-1"]
+    [line] = await _listed(desk, "?queue=submissions")
+    assert line.pop("id")
+    assert line.pop("rejected_at")
+    assert line == {
+        "queue": "submissions",
+        "message_id": "m-1",
+        "size": 1,
+        "whole": True,
+        "reason": "not JSON",
+        "resends": 0,
+        "resent_by": None,
+        "resent_why": None,
+        "resent_at": None,
+    }
+
+
+@pytest.mark.parametrize("queue", ["submissions", "submissions/$DeadLetterQueue"])
+async def test_message_is_sent_again_whole(desk: Desk, queue: str) -> None:
+    """To the queue from which it came, under a new id each time; who did it, and why, is kept."""
+    labels = Labels(subject="line", correlation_id="c-7", properties={"tenant": "blue"})
+    await desk.rejected.reject(queue, "m-1", b"body", "why", labels)
+    [line] = await _listed(desk)
+    for _ in range(2):
+        answer = await desk.post(f"/rejected/{line['id']}/resend", REASON)
+        assert answer.status == 202
+    content = Content(b"body", labels)
+    assert desk.postbox.sent == [
+        ("submissions", "m-1.r1", content, None),
+        ("submissions", "m-1.r2", content, None),
+    ]
+    [line] = await _listed(desk)
+    assert (line["resends"], line["resent_by"], line["resent_why"]) == (2, "operator", REASON["reason"])
+
+
+async def test_message_of_which_only_the_beginning_is_kept_is_not_sent(desk: Desk) -> None:
+    """Half a message is another message."""
+    desk.rejected._most = 10
+    await desk.rejected.reject("submissions", "m-1", b"x" * 11, "why")
+    [line] = await _listed(desk)
+    assert (await desk.post(f"/rejected/{line['id']}/resend", REASON)).status == 409
+    assert desk.postbox.sent == []
+
+
+async def test_unknown_message_is_not_found(desk: Desk) -> None:
+    """Housekeeping has deleted it, or it never was."""
+    assert (await desk.post(f"/rejected/{'0' * 64}/resend", REASON)).status == 404
+
+
+async def test_resend_without_a_reason_is_refused(desk: Desk) -> None:
+    """As every action of an operator."""
+    assert (await desk.post(f"/rejected/{'0' * 64}/resend", {})).status == 422
+    assert (await desk.post("/rejected/x/resend", REASON)).status == 422
+
+
+async def test_resend_while_service_bus_is_away_can_be_repeated(desk: Desk) -> None:
+    """It is recorded before it is sent; the second attempt has an id of its own."""
+    await desk.rejected.reject("submissions", "m-1", b"body", "why")
+    [line] = await _listed(desk)
+    desk.postbox.failing = True
+    assert (await desk.post(f"/rejected/{line['id']}/resend", REASON)).status == 503
+    desk.postbox.failing = False
+    assert (await desk.post(f"/rejected/{line['id']}/resend", REASON)).status == 202
+    assert [message_id for _, message_id, _, _ in desk.postbox.sent] == ["m-1.r2"]
