@@ -5,10 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from azure.servicebus import ServiceBusMessage
+from azure.servicebus.aio import ServiceBusClient
 from playwright.async_api import Route, expect
 
 from tests.e2e.console.bench import Console
 from tests.e2e.console.test_untrusted_texts import EVIL
+from tests.e2e.recovery.bench import Bench
 
 pytestmark = [pytest.mark.process, pytest.mark.asyncio(loop_scope="session")]
 
@@ -32,6 +35,27 @@ def _message(number: int, **more: Any) -> dict[str, Any]:
 
 def _list(*messages: dict[str, Any], more: bool = False) -> dict[str, Any]:
     return {"messages": messages, "more": more}
+
+
+async def test_rejected_message_goes_to_its_queue_again(bench: Bench, console: Console) -> None:
+    """By the application itself; as nobody mended it, it is rejected again, under its new id."""
+    connection = bench.platform.addresses.service_bus_connection
+    async with (
+        ServiceBusClient.from_connection_string(connection) as client,
+        client.get_queue_sender("submissions") as sender,
+    ):
+        await sender.send_messages(ServiceBusMessage(b"{", message_id="poison"))
+    await console.open("#/rejected")
+    page = console.page
+    await page.get_by_role("button", name="Resend poison…").click()
+    await page.get_by_role("dialog").get_by_label("Reason").fill("try again")
+    await page.get_by_role("dialog").get_by_role("button", name="Resend").click()
+    first, second = (page.get_by_role("rowheader", name=name, exact=True) for name in ("poison", "poison.r1"))
+    await expect(second).to_be_visible()
+    await expect(page.get_by_role("row").filter(has=first)).to_contain_text("by operator: try again")
+    await page.get_by_role("link", name="submissions").first.click()
+    await expect(page.get_by_role("heading", name="submissions")).to_be_visible()
+    await expect(second).to_be_visible()
 
 
 async def test_operator_sends_a_rejected_message_again(phone: Console) -> None:
