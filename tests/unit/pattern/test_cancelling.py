@@ -8,9 +8,9 @@ import pytest
 
 from functions.pattern.announcements import announcements, starts_scheduler
 from functions.pattern.errors import DefinitionError
-from functions.pattern.events import RefusalReason, Refused
+from functions.pattern.events import Parked, RefusalReason, Refused
 from functions.pattern.folding import Told, fold
-from functions.pattern.identity import StepName
+from functions.pattern.identity import StepName, scheduler_id
 from functions.pattern.planning import ready_steps
 from functions.pattern.records import TaskRecord
 from functions.pattern.shape import read_shape
@@ -20,7 +20,7 @@ from functions.pattern.transitions import apply
 from tests.fakes.clock import START
 from tests.fakes.interventions import cancellation, done, giving_up, recovered, refused, supervised
 from tests.fakes.tasks import FIRST, SECOND, after, claimed, completed, failed, pending, started, told
-from tests.fakes.workflows import DIAMOND, step, workflow
+from tests.fakes.workflows import DIAMOND, TASK, step, workflow
 
 CAR = StepName("car")
 HOUR = 3600
@@ -184,6 +184,16 @@ def test_outcome_that_is_never_known_is_undone_as_unknown() -> None:
     turned = supervised(waiting, giving_up())
     assert turned.history[-1].ended_by is EpochEnd.CANCELLED
     assert undo_order(turned) == ("pay",)
+
+
+def test_parked_task_is_cancelled_too() -> None:
+    """It waits for no deployment any more, unless its undo needs one."""
+    parking = Parked(epoch=FIRST, scheduler=scheduler_id(TASK, FIRST), reason="not deployed here")
+    parked = told(BORN, claimed(), *done("flight"), parking)
+    assert parked.task.is_parked
+    cancelled = told(parked, cancellation())
+    assert not cancelled.task.is_parked
+    assert (cancelled.task.due_at, undo_order(cancelled)) == (after(300), ("flight",))
 
 
 def test_end_and_cancel_that_come_together_are_both_taken() -> None:
