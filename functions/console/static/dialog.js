@@ -42,7 +42,7 @@ export function ask({ title, verb, content, input = null, act, done, acted }) {
       el("h2", { id: "dialog-title" }, title),
       el("div", { class: "prospect" }, content),
       input === null ? null : [el("label", { for: input.field.id }, input.label), input.field],
-      el("label", { for: "reason" }, "Reason, kept in the history"),
+      el("label", { for: "reason" }, "Reason, which is kept"),
       reason,
       answer,
       el("p", { class: "buttons" }, go, close),

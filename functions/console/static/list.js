@@ -6,6 +6,7 @@ import { el, replace } from "./elements.js";
 import { filters } from "./filters.js";
 import { ago, count, NOTHING } from "./format.js";
 import { badge } from "./states.js";
+import { table } from "./tables.js";
 
 const PAUSE = 5_000;
 // A task under way is in one of two states, and the overview counts both.
@@ -32,7 +33,12 @@ function results(page, asked) {
     ? el("ol", { class: "lines", "aria-label": "Tasks" }, el("li", { class: "line head", "aria-hidden": "true" }, head()), rows)
     : el("p", { class: "none" }, nothing(page, asked));
   const more = page.more && page.tasks.length ? el("p", { class: "none" }, `There are more; ${closer(asked)} finds them.`) : null;
-  return [shown, more, pager(page, asked)];
+  return [shown, more, unreadable(page), pager(page, asked)];
+}
+
+function unreadable(page) {
+  if (page.unreadable.length === 0) return null;
+  return table("Rows that can’t be read", ["Row", "Why"], page.unreadable.map((row) => [row.key, row.reason]));
 }
 
 function nothing(page, asked) {

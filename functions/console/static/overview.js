@@ -25,7 +25,7 @@ export function overviewView() {
         place,
         strip(data),
         hour(data),
-        el("div", { class: "sides" }, el("div", {}, workflows(data), versions(data), queues(data)), el("div", {}, supervisor(data), breakers(data))),
+        el("div", { class: "sides" }, el("div", {}, workflows(data), versions(data), queues(data)), el("div", {}, supervisor(data), breakers(data), housekeeping(data))),
       );
       return PAUSE;
     },
@@ -108,6 +108,18 @@ function supervisor(data) {
       ["Failures", flagged(beat.failures, "bad")],
       ["Oldest overdue", beat.oldest_overdue ? seconds(beat.oldest_overdue) : NOTHING],
       ["Finished its work", beat.unfinished ? el("strong", { class: "late" }, "no") : "yes"],
+    ]),
+  );
+}
+
+function housekeeping({ housekeeping: beat, unreadable }) {
+  return section(
+    "Housekeeping",
+    facts([
+      ["Last run", ago(beat?.finished_at)],
+      ["Tasks deleted", beat ? count(beat.tasks) : NOTHING],
+      ["Behind", beat?.behind_seconds ? el("strong", { class: "late" }, seconds(beat.behind_seconds)) : NOTHING],
+      ["Unreadable rows", flagged(unreadable, "bad")],
     ]),
   );
 }

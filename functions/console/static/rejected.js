@@ -5,11 +5,10 @@ import * as api from "./api.js";
 import { ask } from "./dialog.js";
 import { el, replace } from "./elements.js";
 import { announce } from "./freshness.js";
-import { ago, count, NOTHING } from "./format.js";
-import { table } from "./tables.js";
+import { ago, count } from "./format.js";
+import { section } from "./tables.js";
 
 const PAUSE = 5_000;
-const COLUMNS = ["Message", "Queue", "Why", "#Bytes", "Rejected", "Sent again", "Action"];
 
 export function rejectedView(query) {
   const asked = Object.fromEntries(query);
@@ -32,31 +31,39 @@ export function rejectedView(query) {
 }
 
 function content({ messages, more }, { queue }, again) {
-  const rows = messages.map((message) => row(message, again));
+  const lines = messages.map((message) => line(message, again));
   return [
-    el("p", { class: "note" }, "Each is kept whole, up to the time of retention. Mend what was wrong before you send one again."),
-    table(queue ?? "All queues", COLUMNS, rows, "No message was rejected."),
+    el("p", { class: "note" }, "Mend what was wrong before you send one again. They are kept as long as finished tasks are."),
+    section(
+      queue ?? "All queues",
+      lines.length ? el("ol", { class: "lines", "aria-label": "Rejected messages" }, lines) : el("p", { class: "none" }, "No message was rejected."),
+    ),
+    more ? el("p", { class: "none" }, "There are more; follow the name of a queue to see those of that queue only.") : null,
     queue ? el("p", { class: "pager" }, el("a", { href: addressOfRejected({}) }, "All queues")) : null,
-    more ? el("p", { class: "none" }, "There are more; those of a single queue are found by its name above.") : null,
   ];
 }
 
-function row(message, again) {
-  const label = `Resend ${message.message_id}…`;
-  return [
-    message.message_id,
-    el("a", { href: addressOfRejected({ queue: message.queue }) }, message.queue),
-    el("span", { class: "step-error" }, message.reason),
-    count(message.size),
-    ago(message.rejected_at),
+function line(message, again) {
+  const { message_id: name, queue, reason, rejected_at: at, size, whole } = message;
+  const button = el("button", { "aria-label": `Resend ${name}…`, click: () => open(message, again) }, "Resend…");
+  return el(
+    "li",
+    { class: "message" },
+    el("strong", {}, name),
+    whole ? button : el("span", { class: "note" }, "Only its beginning is kept"),
+    el("p", { class: "text" }, reason),
+    el("p", { class: "note" }, el("a", { href: addressOfRejected({ queue }) }, queue), ` · ${count(size)} bytes · rejected `, ago(at)),
     resent(message),
-    message.whole ? el("button", { "aria-label": label, click: () => open(message, again) }, "Resend…") : "Only its beginning is kept",
-  ];
+  );
 }
 
 function resent({ resends, resent_at: at, resent_by: who, resent_why: why }) {
-  if (resends === 0) return NOTHING;
-  return el("span", { class: "step-error" }, `${count(resends)} ×, last `, ago(at), ` by ${who}: ${why}`);
+  if (resends === 0) return null;
+  return el("p", { class: "note" }, `Sent again ${times(resends)}, last `, ago(at), ` by ${who}: ${why}`);
+}
+
+function times(number) {
+  return number === 1 ? "once" : `${count(number)} times`;
 }
 
 function open(message, again) {
@@ -65,8 +72,8 @@ function open(message, again) {
     title: `Resend ${name}?`,
     verb: "Resend",
     content: [
-      el("p", {}, `It goes to the queue from which it came (${queue}), under a new id, and is processed as any other. The same order is one task; only a notice would arrive twice.`),
-      resends ? el("p", { class: "warning" }, `It was sent again ${count(resends)} × before.`) : null,
+      el("p", {}, `It goes to ${queue.split("/$")[0]} again, under a new id, and is processed as any other. The same order is one task; only a notice would arrive twice.`),
+      resends ? el("p", { class: "warning" }, `It was sent again ${times(resends)} before.`) : null,
     ],
     act: (reason) => api.resend(id, reason),
     done() {

@@ -6,8 +6,8 @@ import { flagged, table } from "./tables.js";
 
 export function versions(data) {
   const newest = new Map(data.versions.filter((line) => line.deployed).map((line) => [line.workflow, line.version]));
-  // What was not counted to its end may be of any version.
-  const whole = [data.under_way, data.parked, data.in_error].every((counted) => !counted.more);
+  // What was not counted to its end, or can't be read, may be of any version.
+  const whole = data.unreadable === 0 && [data.under_way, data.parked, data.in_error].every((counted) => !counted.more);
   const rows = data.versions.map((line) => {
     const { workflow, version } = line;
     return [

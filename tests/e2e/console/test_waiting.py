@@ -125,6 +125,21 @@ async def test_cancelling_waits_for_what_must_not_be_repeated(bench: Bench, cons
     assert bench.remote.effects("charged") == ["drone/do", "account/do", "drone/undo"]
 
 
+async def test_rows_that_cannot_be_read_are_named(bench: Bench, console: Console) -> None:
+    """They hide no task, and are not taken for none: then no version is said to be needed by none."""
+    async with bench.session.get("/api/ops/overview") as answer:
+        overview = await answer.json() | {"unreadable": 2}
+    await console.answer("overview", overview)
+    await console.open()
+    page = console.page
+    await expect(page.get_by_text("Unreadable rows")).to_be_visible()
+    await expect(_cells(page, "delivery v2").first).to_have_text("yes")
+    damaged = [{"key": "lost|task", "reason": "ProcessState: Vanished is not one of its values"}]
+    await console.answer("tasks?*", {"tasks": [], "cursor": None, "more": False, "unreadable": damaged})
+    await console.open("#/tasks?prefix=lost")
+    await expect(page.get_by_role("row").filter(has_text="lost|task")).to_contain_text("Vanished")
+
+
 async def test_failed_calls_of_a_running_step_are_shown(bench: Bench, console: Console) -> None:
     """Their count, the last of their faults, and what else is noted of the step."""
     await submit(bench, "tried")
