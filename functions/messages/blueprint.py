@@ -7,9 +7,8 @@ from functools import partial
 
 import azure.durable_functions as df
 import azure.functions as func
-from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_delay, wait_random_exponential
 
-from functions.pattern.errors import TransientError
+from functions.messages.patience import again_for
 from functions.telemetry.messages import message_span
 
 #: The setting, or the prefix of the settings, that says where Service Bus is.
@@ -17,9 +16,6 @@ CONNECTION = "ServiceBusConnection"
 
 #: Seconds for which one delivery is retried; ten of them outlast an outage of several minutes.
 PATIENCE_SECONDS = 45.0
-
-_FIRST_WAIT = 0.2
-_LONGEST_WAIT = 10.0
 
 
 def queue_function(
@@ -51,11 +47,5 @@ async def process(
     once, ten times at most, and then dead-lettered: without retries in here, an outage of a few seconds
     would dead-letter every message in it (Service Bus trigger: no retry policy, immediate redelivery).
     """
-    retrying = AsyncRetrying(
-        retry=retry_if_exception_type(TransientError),
-        stop=stop_after_delay(patience),
-        wait=wait_random_exponential(multiplier=_FIRST_WAIT, max=_LONGEST_WAIT),
-        reraise=True,
-    )
     with message_span(queue, message):
-        await retrying(work)
+        await again_for(patience, work)

@@ -13,6 +13,7 @@ from functools import partial
 from typing import assert_never
 
 from functions.agents.steps import carry_out
+from functions.messages.patience import again_until
 from functions.pattern.definition import Workflow
 from functions.pattern.errors import PermanentError, TransientError, UnusableAnswerError, UnwritableError
 from functions.pattern.events import (
@@ -32,7 +33,6 @@ from functions.pattern.records import TaskRecord
 from functions.pattern.states import Outcome, Way
 from functions.pattern.store_ports import Changed
 from functions.scheduler.outcomes import StepAttempt
-from functions.scheduler.patience import again_until
 from functions.scheduler.progress import Progress, ended, progress_of
 from functions.telemetry.fields import Field
 from functions.telemetry.tasks import step_span
