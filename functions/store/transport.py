@@ -10,7 +10,7 @@ import asyncio
 import ssl
 from contextlib import suppress
 from types import TracebackType
-from typing import Self
+from typing import Self, cast
 from urllib.parse import urlsplit
 
 from azure.core.exceptions import ServiceRequestError, ServiceResponseError
@@ -132,8 +132,7 @@ class _Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Keep what to write to."""
-        assert isinstance(transport, asyncio.Transport)  # noqa: S101 - a stream of bytes
-        self._transport = transport
+        self._transport = cast("asyncio.Transport", transport)  # a stream of bytes
 
     def data_received(self, data: bytes) -> None:
         """Read the answer, as soon as it is whole."""
