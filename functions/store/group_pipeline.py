@@ -5,6 +5,8 @@ from __future__ import annotations
 import hmac
 from base64 import b64decode, b64encode
 from email.utils import formatdate
+from functools import lru_cache
+from time import time
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -60,7 +62,12 @@ class DatePolicy(SansIOHTTPPolicy[HttpRequest, TableAnswer]):
 
     def on_request(self, request: PipelineRequest[HttpRequest]) -> None:
         """Add the header."""
-        request.http_request.headers[_DATE] = formatdate(usegmt=True)
+        request.http_request.headers[_DATE] = _date_of(int(time()))
+
+
+@lru_cache(maxsize=1)
+def _date_of(second: int) -> str:
+    return formatdate(second, usegmt=True)
 
 
 class SharedKeyPolicy(SansIOHTTPPolicy[HttpRequest, TableAnswer]):

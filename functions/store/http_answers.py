@@ -11,8 +11,7 @@ from azure.core.pipeline.transport import HttpRequest
 from azure.core.utils import case_insensitive_dict
 
 _NO_CONTENT = frozenset({HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED})
-_STATUS = re.compile(r"HTTP/1\.[01] ([2-5]\d\d)(?: |$)")
-_HEADER = re.compile(r"([^\s:]+):[ \t]*(.*?)[ \t]*")
+_HEAD = re.compile(r"HTTP/1\.[01] ([2-5]\d\d)(?: [^\r\n]*)?((?:\r\n[^\s:]+:[^\r\n]*)*)")
 _DIGITS = re.compile(r"\d{1,9}")
 _CHUNK = re.compile(rb"([0-9A-Fa-f]{1,7})[ \t]*(?:;[^\r\n]*)?\r\n")
 
@@ -27,8 +26,14 @@ class TableAnswer:
 
     request: HttpRequest
     status_code: int
-    headers: Mapping[str, str]
+    #: Headers by their names in lower case.
+    fields: Mapping[str, str]
     content: bytes
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        """Give the headers by their names in any case."""
+        return case_insensitive_dict(self.fields)
 
     @property
     def reason(self) -> str:
@@ -49,14 +54,13 @@ def read_answer(request: HttpRequest, received: bytes) -> tuple[TableAnswer, int
     head, end, _ = received.partition(b"\r\n\r\n")
     if not end:
         return None
-    first, *lines = head.decode("latin-1").split("\r\n")
-    status = _STATUS.match(first)
-    found = [_HEADER.fullmatch(line) for line in lines]
-    if status is None or not all(found):
+    known = _HEAD.fullmatch(head.decode("latin-1"))
+    if known is None:
         raise NoAnswerError("no HTTP/1.1")
-    headers = case_insensitive_dict({each[1]: each[2] for each in found if each})
+    lines = [line.partition(":") for line in known[2].split("\r\n")[1:]]
+    headers = {name.lower(): value.strip(" \t") for name, _, value in lines}
     start = len(head) + len(end)
-    code = int(status[1])
+    code = int(known[1])
     content = (b"", start) if code in _NO_CONTENT else _content(headers, received, start)
     if content is None:
         return None
@@ -65,9 +69,9 @@ def read_answer(request: HttpRequest, received: bytes) -> tuple[TableAnswer, int
 
 
 def _content(headers: Mapping[str, str], received: bytes, start: int) -> tuple[bytes, int] | None:
-    if headers.get("Transfer-Encoding", "").lower() == "chunked":
+    if headers.get("transfer-encoding", "").lower() == "chunked":
         return _joined_chunks(received, start)
-    length = headers.get("Content-Length", "")
+    length = headers.get("content-length", "")
     if not _DIGITS.fullmatch(length):
         raise NoAnswerError("its length is not known")
     end = start + int(length)

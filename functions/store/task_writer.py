@@ -27,8 +27,6 @@ _log = logging.getLogger(__name__)
 #: Seconds for which an event without a deadline is tried, and which every event is granted beyond it.
 _PATIENCE = 10
 _GRACE = 1
-#: Seconds for which a write may stay on its way beyond that, by the client's own limits.
-_LONGEST_DOUBT = 90
 #: Seconds for which a note waits for an event that takes it along, where one may come.
 _NOTE_WAITS = 2
 #: Seconds between the moments at which notes that waited are written, those of all tasks together.
@@ -38,7 +36,7 @@ _FIRST_WAIT = 0.005
 _LONGEST_WAIT = 1
 _MOST_DOUBLINGS = 8
 #: Turns of the event loop before a fold, in which what comes at the same moment joins it.
-_TURNS = 2
+_TURNS = 1
 #: Characters of a write's id: only few writes of one task are told apart.
 _ID_CHARACTERS = 8
 
@@ -124,10 +122,9 @@ class TaskWriter:
             self._lines[task] = EventLine(task, newest(self._remembered.find(task), read))
         event = self._lines[task].join(told, can_wait=can_wait)
         error = TransientError(f"task {task}: {type(told.event).__name__} could not be recorded in time")
-        loop, line = asyncio.get_running_loop(), self._lines[task]
-        for after, end in ((0, partial(line.expire, event)), (_LONGEST_DOUBT, event.fail)):
-            timer = loop.call_later(seconds + _GRACE + after, end, error)
-            event.result.add_done_callback(partial(_cancel, timer))
+        expire = self._lines[task].expire
+        timer = asyncio.get_running_loop().call_later(seconds + _GRACE, expire, event, error)
+        event.result.add_done_callback(partial(_cancel, timer))
         return event
 
     def _hurry(self, task: TaskId) -> None:

@@ -148,7 +148,7 @@ class _Connection(asyncio.Protocol):
         if read is None:
             return
         answer, length = read
-        is_last = answer.headers.get("Connection", "").lower() == "close"
+        is_last = answer.fields.get("connection", "").lower() == "close"
         if is_last or length != len(self._received):
             self.close()
         waiting, self._request, self._answer, self._received = self._answer, None, None, b""
