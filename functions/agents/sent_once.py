@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable
+from functools import partial
 
-from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_delay, wait_random_exponential
-
+from functions.messages.patience import again_for
 from functions.pattern.errors import TransientError
 from functions.pattern.messages import AgentReply, AgentRequest
 from functions.pattern.ports import Ports
 
 #: Seconds for which a store, or Service Bus, that fails is asked again.
 _PATIENCE = 30.0
-_FIRST_WAIT, _LONGEST_WAIT = 0.2, 5.0
 
 _log = logging.getLogger(__name__)
 
@@ -37,9 +36,9 @@ class SentOnce:
         """
         delivery = self._new_id()
         if self._clock.now() >= request.complete_by:
-            begun = await _patiently(self._rows.find, request)
+            begun = await again_for(_PATIENCE, partial(self._rows.find, request))
         else:
-            begun = await _patiently(self._rows.begin, request, delivery)
+            begun = await again_for(_PATIENCE, partial(self._rows.begin, request, delivery))
             if begun.by_us and self._clock.now() >= request.complete_by:
                 begun = None  # too late to call, while the store was slow
         where = f"task {request.task_id} step {request.step}"
@@ -56,19 +55,9 @@ class SentOnce:
 
     async def _record_and_send(self, request: AgentRequest, reply: AgentReply) -> None:
         try:
-            await _patiently(self._rows.replied, request, reply)
+            await again_for(_PATIENCE, partial(self._rows.replied, request, reply))
         except TransientError as fault:
             _log.warning("task %s step %s: reply not recorded (%s)", request.task_id, request.step, fault)
-            await _patiently(self._messages.reply, reply)  # nobody else could send it
+            await again_for(_PATIENCE, partial(self._messages.reply, reply))  # nobody else could send it
         else:
             await self._messages.reply(reply)
-
-
-async def _patiently[*Given, Answer](ask: Callable[[*Given], Awaitable[Answer]], *given: *Given) -> Answer:
-    retrying = AsyncRetrying(
-        retry=retry_if_exception_type(TransientError),
-        stop=stop_after_delay(_PATIENCE),
-        wait=wait_random_exponential(multiplier=_FIRST_WAIT, max=_LONGEST_WAIT),
-        reraise=True,
-    )
-    return await retrying(ask, *given)

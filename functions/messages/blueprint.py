@@ -7,24 +7,14 @@ from functools import partial
 
 import azure.durable_functions as df
 import azure.functions as func
-from tenacity import (
-    AsyncRetrying,
-    retry_if_exception_type,
-    stop_after_attempt,
-    stop_before_delay,
-    wait_random_exponential,
-)
 
+from functions.messages.patience import again_for
 from functions.messages.queues import patience_of
-from functions.pattern.errors import TransientError
 from functions.pattern.waiting import within
 from functions.telemetry.messages import message_span
 
 #: The setting, or the prefix of the settings, that says where Service Bus is.
 CONNECTION = "ServiceBusConnection"
-
-_FIRST_WAIT = 0.2
-_LONGEST_WAIT = 10.0
 
 
 def queue_function(
@@ -60,15 +50,9 @@ async def process(
     dead-letter every message in it (Service Bus trigger: no retry policy, immediate redelivery).
     """
     seconds = patience_of(queue) if patience is None else patience
-    retrying = AsyncRetrying(
-        retry=retry_if_exception_type(TransientError),
-        stop=stop_before_delay(seconds) if again else stop_after_attempt(1),
-        wait=wait_random_exponential(multiplier=_FIRST_WAIT, max=_LONGEST_WAIT),
-        reraise=True,
-    )
 
     async def attempt() -> None:
         await within(seconds, work())  # here, too: work that was interrupted is tried again
 
     with message_span(queue, message):
-        await within(seconds, retrying(attempt))
+        await within(seconds, again_for(seconds if again else 0, attempt))

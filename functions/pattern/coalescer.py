@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 #: Turns of the event loop before a flush, in which what is ready at the same moment joins it.
-_TURNS = 3
+_TURNS = 1
 
 
 class Batchable(Protocol):

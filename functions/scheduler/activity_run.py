@@ -14,6 +14,7 @@ from functools import partial
 from typing import assert_never
 
 from functions.agents.steps import carry_out
+from functions.messages.patience import again_until
 from functions.pattern.definition import Registry
 from functions.pattern.errors import PermanentError, TransientError, UnusableAnswerError, UnwritableError
 from functions.pattern.events import (
@@ -36,7 +37,6 @@ from functions.pattern.states import Outcome, Way
 from functions.pattern.store_ports import Changed
 from functions.scheduler.calls import agent_call, agent_request
 from functions.scheduler.outcomes import StepAttempt
-from functions.scheduler.patience import again_until
 from functions.scheduler.progress import Progress, ended, progress_of
 from functions.scheduler.tries import Tries
 from functions.telemetry.fields import Field

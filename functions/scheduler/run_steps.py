@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
 
+from functions.messages.patience import again_until
 from functions.pattern.definition import Registry
 from functions.pattern.errors import TransientError
 from functions.pattern.events import RefusalReason
@@ -15,7 +16,6 @@ from functions.pattern.identity import Epoch, TaskId, scheduler_id
 from functions.pattern.planning import Runner
 from functions.pattern.ports import Agent, Ports
 from functions.scheduler.activity_run import ActivityRun
-from functions.scheduler.patience import again_until
 from functions.scheduler.progress import UNKNOWN, Progress, RunInput, ended
 from functions.telemetry.tasks import run_steps_span
 

@@ -18,6 +18,7 @@ from functions.settings import Connection, connection_string_of
 from functions.store.entity_groups import EntityGroups
 from functions.store.group_pipeline import group_pipeline
 from functions.store.row_reads import RowReads
+from functions.store.transport import TableTransport
 
 #: Seconds; a table request that takes longer is ended and repeated by the SDK's own policy.
 _LIMITS: dict[str, Any] = {"connection_timeout": 5, "read_timeout": 20}
@@ -27,8 +28,9 @@ _RETRIES = 3
 class TableStorage:
     """An account's tables as the application works with them: by azure-data-tables, but for entity groups."""
 
-    def __init__(self, service: AsyncTableServiceClient, transport: AioHttpTransport) -> None:
+    def __init__(self, service: AsyncTableServiceClient) -> None:
         self.service = service
+        transport = TableTransport(service.url, **_LIMITS)
         self._pipeline = group_pipeline(transport, service.credential, retries=_RETRIES)
 
     def table(self, name: str) -> TableClient:
@@ -50,11 +52,12 @@ class TableStorage:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        await self._pipeline.__aexit__(kind, error, trace)
         await self.service.__aexit__(kind, error, trace)
 
 
 def connect(connection: Connection) -> TableStorage:
-    """Make the client that the application works with; all that it does shares one HTTP session."""
+    """Make the client that the application works with."""
     # The environment's proxy and .netrc would be looked up for every request.
     transport = AioHttpTransport(use_env_settings=False, **_LIMITS)
     options: dict[str, Any] = {"retry_total": _RETRIES, "transport": transport}
@@ -66,7 +69,7 @@ def connect(connection: Connection) -> TableStorage:
 
         credential = DefaultAzureCredential(managed_identity_client_id=connection.client_id)
         service = AsyncTableServiceClient(connection.address or "", credential=credential, **options)
-    return TableStorage(service, transport)
+    return TableStorage(service)
 
 
 def connect_at_start(connection: Connection) -> TableServiceClient:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from azure.core.exceptions import HttpResponseError
-from azure.core.rest import HttpRequest
+from azure.core.pipeline.transport import HttpRequest
 
 from functions.store.group_format import (
     REQUEST_HEADERS,
@@ -50,7 +50,10 @@ class EntityGroups:
             body = group_body(self._table, partition, operations)
         except UnwritableValueError as error:
             return GroupRefused(400, str(error))
-        request = HttpRequest("POST", self._address, headers=REQUEST_HEADERS, content=body)
+        request = HttpRequest("POST", self._address, data=body)
+        request.headers = {
+            **REQUEST_HEADERS
+        }  # azure-core's own kind of mapping takes as long as the rest of it
         response = (await self._pipeline.run(request, retry_on_methods=_REPEATED)).http_response
         accepted = response.status_code == _ACCEPTED
         if accepted:

@@ -12,6 +12,9 @@ from functions.pattern.identity import TaskId
 from functions.pattern.records import TaskRecord
 from functions.pattern.store_ports import Stored
 
+#: Seconds for which a write may stay on its way when an event's time is over, by the client's own limits.
+_LONGEST_DOUBT = 90
+
 
 @dataclass(eq=False, slots=True)
 class Waiting:
@@ -120,6 +123,7 @@ class EventLine:
         """
         if event.told.follow is not None and any(event in attempt.events for attempt in self._in_doubt):
             event.overdue = error
+            asyncio.get_running_loop().call_later(_LONGEST_DOUBT, event.fail, error)
         else:
             event.fail(error)
 

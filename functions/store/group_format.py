@@ -105,8 +105,14 @@ def _condition(operation: Operation) -> str:
     return "" if operation.kind in _UNCONDITIONAL else f"If-Match: {operation.etag}\r\n"
 
 
+#: How ASCII stands in an address: an apostrophe, which ends a key, twice.
+_QUOTED = {code: quote(chr(code).replace("'", "''"), safe="") for code in range(128)}
+
+
 def quoted(key: str) -> str:
     """Write a key as it stands in a row's address. Raises `UnwritableValueError`."""
+    if key.isascii():
+        return key.translate(_QUOTED)
     try:
         return quote(key.replace("'", "''"), safe="")
     except UnicodeEncodeError:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import hmac
 from base64 import b64decode, b64encode
 from email.utils import formatdate
+from functools import lru_cache
+from time import time
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -19,19 +21,20 @@ from azure.core.pipeline.policies import (
     SansIOHTTPPolicy,
     UserAgentPolicy,
 )
-from azure.core.pipeline.transport import AsyncHttpTransport
-from azure.core.rest import AsyncHttpResponse, HttpRequest
+from azure.core.pipeline.transport import AsyncHttpTransport, HttpRequest
+
+from functions.store.http_answers import TableAnswer
 
 type Credential = AzureNamedKeyCredential | AzureSasCredential | AsyncTokenCredential
-type GroupPipeline = AsyncPipeline[HttpRequest, AsyncHttpResponse]
-type _Policy = AsyncHTTPPolicy[HttpRequest, AsyncHttpResponse] | SansIOHTTPPolicy[HttpRequest, Any]
+type GroupPipeline = AsyncPipeline[HttpRequest, TableAnswer]
+type _Policy = AsyncHTTPPolicy[HttpRequest, TableAnswer] | SansIOHTTPPolicy[HttpRequest, Any]
 
 _SCOPE = "https://storage.azure.com/.default"
 _DATE = "x-ms-date"
 
 
 def group_pipeline(
-    transport: AsyncHttpTransport[HttpRequest, AsyncHttpResponse], credential: Credential, *, retries: int
+    transport: AsyncHttpTransport[HttpRequest, TableAnswer], credential: Credential, *, retries: int
 ) -> GroupPipeline:
     """Make a pipeline; each retry is dated and signed again."""
     policies: list[Any] = [  # azure-core types the user agent's for both kinds of pipelines
@@ -50,18 +53,24 @@ def _signing(credential: Credential) -> _Policy:
         case AzureSasCredential():
             return AzureSasCredentialPolicy(credential)
         case _:
-            return AsyncBearerTokenCredentialPolicy(credential, _SCOPE)
+            policy: Any = AsyncBearerTokenCredentialPolicy(credential, _SCOPE)  # typed for its own answers
+            return policy  # type: ignore[no-any-return]
 
 
-class DatePolicy(SansIOHTTPPolicy[HttpRequest, AsyncHttpResponse]):
+class DatePolicy(SansIOHTTPPolicy[HttpRequest, TableAnswer]):
     """Adds the time, which Table Storage demands of every signed request."""
 
     def on_request(self, request: PipelineRequest[HttpRequest]) -> None:
         """Add the header."""
-        request.http_request.headers[_DATE] = formatdate(usegmt=True)
+        request.http_request.headers[_DATE] = _date_of(int(time()))
 
 
-class SharedKeyPolicy(SansIOHTTPPolicy[HttpRequest, AsyncHttpResponse]):
+@lru_cache(maxsize=1)
+def _date_of(second: int) -> str:
+    return formatdate(second, usegmt=True)
+
+
+class SharedKeyPolicy(SansIOHTTPPolicy[HttpRequest, TableAnswer]):
     """Signs with the account's key, as Table Storage wants it: not as blobs and queues are signed."""
 
     def __init__(self, credential: AzureNamedKeyCredential) -> None:

@@ -141,4 +141,5 @@ def _latest_first(time: datetime) -> str:
 
 def sortable(time: datetime) -> str:
     """Write a time (UTC) so that texts sort as times do."""
-    return time.astimezone(UTC).strftime("%Y%m%dT%H%M%S.%fZ")
+    text = (time if time.tzinfo is UTC else time.astimezone(UTC)).isoformat(timespec="microseconds")
+    return f"{text[:19].replace('-', '').replace(':', '')}{text[19:26]}Z"

@@ -7,7 +7,7 @@ from http import HTTPStatus
 from typing import Any
 
 from azure.core.exceptions import DecodeError, HttpResponseError
-from azure.core.rest import HttpRequest
+from azure.core.pipeline.transport import HttpRequest
 from pydantic_core import from_json
 
 from functions.store.group_format import parse_refusal, quoted

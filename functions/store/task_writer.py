@@ -27,16 +27,16 @@ _log = logging.getLogger(__name__)
 #: Seconds for which an event without a deadline is tried, and which every event is granted beyond it.
 _PATIENCE = 10
 _GRACE = 1
-#: Seconds for which a write may stay on its way beyond that, by the client's own limits.
-_LONGEST_DOUBT = 90
-#: Seconds for which a note waits for an event that takes it along.
+#: Seconds for which a note waits for an event that takes it along, where one may come.
 _NOTE_WAITS = 2
+#: Seconds between the moments at which notes that waited are written, those of all tasks together.
+_NOTES_EVERY = 0.5
 #: Seconds before another try after a conflict or fault: at random, up to a bound that grows.
 _FIRST_WAIT = 0.005
 _LONGEST_WAIT = 1
 _MOST_DOUBLINGS = 8
 #: Turns of the event loop before a fold, in which what comes at the same moment joins it.
-_TURNS = 2
+_TURNS = 1
 #: Characters of a write's id: only few writes of one task are told apart.
 _ID_CHARACTERS = 8
 
@@ -106,13 +106,14 @@ class TaskWriter:
     def note(self, task: TaskId, event: Event) -> None:
         """Have a task take an event along with its next one, or after a moment; it may be lost."""
         remembered = self.remembered(task)
-        can_wait = remembered is not None and remembered.record.task.finished_at is None
-        noted = self._join(task, Told(event), _NOTE_WAITS + _PATIENCE, can_wait=can_wait)
+        noted = self._join(task, Told(event), _NOTE_WAITS + _PATIENCE, can_wait=remembered is not None)
         noted.result.add_done_callback(lambda result: _log_lost(task, event, result))
-        if can_wait:
-            asyncio.get_running_loop().call_later(_NOTE_WAITS, self._hurry, task)
-        else:
+        if remembered is None:
             self._work(task)
+            return
+        loop = asyncio.get_running_loop()
+        until = loop.time() + (_NOTE_WAITS if remembered.record.task.finished_at is None else 0)
+        loop.call_at(until - until % _NOTES_EVERY + _NOTES_EVERY, self._hurry, task)
 
     async def settle(self) -> None:
         """Have all notes written, and wait until nothing is left to write."""
@@ -128,10 +129,9 @@ class TaskWriter:
             self._lines[task] = EventLine(task, newest(self._remembered.find(task), read))
         event = self._lines[task].join(told, can_wait=can_wait)
         error = TransientError(f"task {task}: {type(told.event).__name__} could not be recorded in time")
-        loop, line = asyncio.get_running_loop(), self._lines[task]
-        for after, end in ((0, partial(line.expire, event)), (_LONGEST_DOUBT, event.fail)):
-            timer = loop.call_later(seconds + _GRACE + after, end, error)
-            event.result.add_done_callback(partial(_cancel, timer))
+        expire = self._lines[task].expire
+        timer = asyncio.get_running_loop().call_later(seconds + _GRACE, expire, event, error)
+        event.result.add_done_callback(partial(_cancel, timer))
         return event
 
     def _hurry(self, task: TaskId) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from functions.agents import sent_once
+from functions.messages import patience
 from functions.pattern.agent_requests import Begun
 from functions.pattern.messages import AgentRequest
 from tests.unit.agents.test_queued import Bench
@@ -14,7 +14,7 @@ async def test_request_whose_begin_outlasts_complete_by_is_not_carried_out(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The store takes up to 30 s; meanwhile the epoch ends, and an operator says "not done"."""
-    monkeypatch.setattr(sent_once, "_FIRST_WAIT", 0)
+    monkeypatch.setattr(patience, "_FIRST_WAIT", 0)
     bench = Bench()
     begin = bench.requests.begin
 

@@ -35,11 +35,11 @@ class BusClient:
         self.queues.append(queue)
         return self
 
-    async def send_messages(self, messages: Sequence[ServiceBusMessage]) -> None:
-        """Send a batch."""
+    async def send_messages(self, messages: ServiceBusMessage | Sequence[ServiceBusMessage]) -> None:
+        """Send a batch, or one message."""
         if self.failure is not None:
             raise self.failure
-        self.batches.append(list(messages))
+        self.batches.append([messages] if isinstance(messages, ServiceBusMessage) else list(messages))
         await asyncio.sleep(0)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
+from unittest.mock import create_autospec
 
 import pytest
 
@@ -50,6 +51,7 @@ async def test_note_goes_with_the_next_change() -> None:
 async def test_note_waits_for_a_moment_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
     """Then it is written by itself."""
     monkeypatch.setattr(task_writer, "_NOTE_WAITS", 0.01)
+    monkeypatch.setattr(task_writer, "_NOTES_EVERY", 0.01)
     rows = MemoryRows(ORDER)
     writer = Writer(rows)
     await writer.knows(claimed())
@@ -63,11 +65,12 @@ async def test_note_waits_for_a_moment_at_most(monkeypatch: pytest.MonkeyPatch) 
 
 
 @pytest.mark.parametrize("is_known", [True, False], ids=["finished", "unknown"])
-async def test_note_of_a_task_that_does_not_go_on_is_written_at_once(
+async def test_note_of_a_task_that_does_not_go_on_is_written_soon(
     monkeypatch: pytest.MonkeyPatch, *, is_known: bool
 ) -> None:
     """There is no change that could take it along; a task that this process has finished is not read."""
     monkeypatch.setattr(task_writer, "_NOTE_WAITS", 3600)
+    monkeypatch.setattr(task_writer, "_NOTES_EVERY", 0.01 if is_known else 3600)
     rows = MemoryRows(ORDER)
     writer = Writer(rows)
     await writer.knows(claimed(), *done("pick", "send"))
@@ -76,9 +79,25 @@ async def test_note_of_a_task_that_does_not_go_on_is_written_at_once(
     noting.writer.note(TASK, _sent())
     async with asyncio.timeout(10):
         while not noting.is_idle:
-            await asyncio.sleep(0)
+            await asyncio.sleep(0.001)
     assert _kinds(rows) == [AnnouncementKind.RECEIVED]
     assert rows.reads == reads + (not is_known)
+
+
+async def test_notes_of_finished_tasks_are_written_at_the_same_moments(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """So that those of many tasks share transactions, whenever each of them came."""
+    loop = asyncio.get_running_loop()
+    moments: list[float] = []
+    monkeypatch.setattr(loop, "call_at", lambda at, *_, **__: moments.append(at))
+    monkeypatch.setattr(loop, "call_later", create_autospec(loop.call_later))
+    for now in (100.01, 100.3, 100.5, 100.9):
+        writer = Writer(MemoryRows(ORDER))
+        await writer.knows(claimed(), *done("pick", "send"))
+        monkeypatch.setattr(loop, "time", lambda now=now: now)
+        writer.writer.note(TASK, _sent())
+    assert moments == [100.5, 100.5, 101, 101]
 
 
 async def test_note_that_is_lost_is_logged(caplog: pytest.LogCaptureFixture) -> None:

@@ -10,7 +10,7 @@ import functools
 import importlib
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Mapping
 from datetime import datetime
 from types import SimpleNamespace
 from typing import Any
@@ -21,6 +21,9 @@ _DURABLE_MODELS = "azure.durable_functions.models"
 _ZONE = re.compile(r"(Z|[+-]\d\d:\d\d)$")
 
 type _Parsed = tuple[datetime | None, str | None, Exception | None]
+#: Starts an orchestration by its function's name, with its id and the client's text; gives what a client is
+#: answered, or None when that is not certain.
+type Start = Callable[[str, str, str | None], Awaitable[Mapping[str, str] | None]]
 type _Parse = Callable[[str, list[str]], _Parsed]
 
 
@@ -29,6 +32,28 @@ def make_libraries_cheaper() -> None:
     if _DURABLE_MODELS in sys.modules:  # version 2 has none
         _make_replays_cheaper()
     _make_message_batches_cheaper()
+
+
+def make_starts_cheaper(rpc_url: str, start: Start) -> None:
+    """Spare a client's start its way over HTTP to this very process, a third of what it costs.
+
+    What `start` does not do, such as refuse, takes that way, and is answered there.
+    """
+    original = importlib.import_module(f"{_DURABLE_MODELS}.utils.http_utils").post_async_request
+    plain = re.compile(re.escape(rpc_url) + r"orchestrators/([\w.~-]+)/([\w.~-]+)", re.ASCII)
+
+    @functools.wraps(original)
+    async def post(url: str, data: Any = None, *more: Any, **named: Any) -> list[Any]:
+        found = plain.fullmatch(url)
+        if found is not None and (data is None or isinstance(data, str)):
+            answer = await start(found[1], found[2], data)
+            if answer is not None:
+                return [202, answer]
+        result: list[Any] = await original(url, data, *more, **named)
+        return result
+
+    client = importlib.import_module(f"{_DURABLE_MODELS}.DurableOrchestrationClient")
+    client.post_async_request = post  # type: ignore[attr-defined]  # a name the SDK imported
 
 
 def _make_replays_cheaper() -> None:

@@ -173,6 +173,7 @@ class Host:
             self._options.data / "durable",
         )
         self.invocations.durable_client = self._engine.client_binding(self._server.url)
+        self._engine.make_starts_cheaper(self._server.url)
         await start_engine(self._engine)
 
     async def _serve(self, functions: Sequence[Function], routes: RouteTable) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 
@@ -19,9 +20,18 @@ from tests.durable.workflows import result, until_status
 _LONG_AGO = datetime(2020, 1, 1, tzinfo=UTC)
 
 
-@pytest.fixture
-async def client(engine: DurableEngine, http: ApiClient) -> AsyncIterator[df.DurableOrchestrationClient]:
-    """Return the SDK's client, made from the engine's binding."""
+@pytest.fixture(params=["by request", "in the process"])
+async def client(
+    engine: DurableEngine, http: ApiClient, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[df.DurableOrchestrationClient]:
+    """Return the SDK's client, made from the engine's binding; its starts go both ways."""
+    monkeypatch.setattr(
+        sys.modules[df.DurableOrchestrationClient.__module__],
+        "post_async_request",
+        http_utils.post_async_request,
+    )
+    if request.param == "in the process":
+        engine.make_starts_cheaper(str(http.make_url("/")).rstrip("/"))
     yield df.DurableOrchestrationClient(engine.client_binding(str(http.make_url("/"))), "invocation")
     await http_utils._close_session()
 
@@ -39,6 +49,22 @@ async def test_start_and_status(client: df.DurableOrchestrationClient, engine: D
     assert status.historyEvents[1]["FunctionName"] == "add_one"
     assert status.historyEvents[1]["Result"] == 1
     assert "ScheduledTime" in status.historyEvents[1]
+
+
+async def test_start_in_the_process_makes_no_request(
+    engine: DurableEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same instance with the same input, whatever characters are in it."""
+    sdk = sys.modules[df.DurableOrchestrationClient.__module__]
+    monkeypatch.setattr(sdk, "post_async_request", None)
+    monkeypatch.setattr(http_utils, "_get_session", None)
+    engine.make_starts_cheaper("http://127.0.0.1:1")
+    client = df.DurableOrchestrationClient(engine.client_binding("http://127.0.0.1:1"), "invocation")
+    assert await client.start_new("chain", "order-1.1", 3) == "order-1.1"
+    assert (await result(engine, "order-1.1")).output == "3"
+    assert await client.start_new("event", "order-2", {"größe": '"1"'}) == "order-2"
+    row = engine.client.find("order-2")
+    assert json.loads(json.loads(row.input or "")) == {"größe": '"1"'}
 
 
 async def test_refused_starts_have_clear_errors(client: df.DurableOrchestrationClient) -> None:

@@ -5,7 +5,7 @@ Paths, statuses and bodies are the extension's; operation names are not case-sen
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from functools import wraps
 from typing import Any
 
@@ -53,6 +53,18 @@ class ManagementApi:
         """Stop serving."""
         self._open_client = None
 
+    async def started(
+        self, origin: str, name: str, instance: str, given: str | None
+    ) -> Mapping[str, str] | None:
+        """Start an instance as a request to `origin` with that text; None when it would be refused."""
+        if self._open_client is None:
+            return None
+        try:
+            await self._open_client.start_new(name, instance, None if given is None else to_json(given))
+        except RefusedError:
+            return None
+        return self._urls(origin, instance)
+
     @property
     def _client(self) -> DurableClient:
         if self._open_client is None:
@@ -93,10 +105,14 @@ class ManagementApi:
         return _result(row) if row.status.is_terminal else self._accepted(request, instance)
 
     def _accepted(self, request: web.Request, instance: str) -> web.Response:
-        urls = ManagementUrls(f"{request.scheme}://{request.host}", self._hub).of_instance(instance)
-        del urls["rewindPostUri"]
+        urls = self._urls(f"{request.scheme}://{request.host}", instance)
         headers = {"Location": urls["statusQueryGetUri"], "Retry-After": "10"}
         return _json(urls, 202, headers)
+
+    def _urls(self, origin: str, instance: str) -> dict[str, str]:
+        urls = ManagementUrls(origin, self._hub).of_instance(instance)
+        del urls["rewindPostUri"]
+        return urls
 
     async def _status(self, request: web.Request) -> web.Response:
         row = self._client.find(request.match_info["id"])

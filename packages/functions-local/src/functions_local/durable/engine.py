@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 from aiohttp import web
 
+from functions_local.cheaper_libraries import make_starts_cheaper
 from functions_local.durable.activities import ActivityRunner
-from functions_local.durable.answers import ManagementUrls
+from functions_local.durable.answers import RPC_PREFIX, ManagementUrls
 from functions_local.durable.api import ManagementApi
 from functions_local.durable.client import DurableClient
 from functions_local.durable.contract import DurableFunction, EngineOptions, FunctionTable, Invoke
@@ -78,6 +80,10 @@ class DurableEngine:
     def client_binding(self, base_url: str) -> str:
         """Return the JSON of a durableClient binding; `base_url` is like http://127.0.0.1:7071."""
         return ManagementUrls(base_url, self._hub_name).client_binding()
+
+    def make_starts_cheaper(self, base_url: str) -> None:
+        """Have the SDK's clients in this process start instances without a request; `base_url` as above."""
+        make_starts_cheaper(f"{base_url}{RPC_PREFIX}/", partial(self._api.started, base_url))
 
     def figures(self) -> Mapping[str, int]:
         """Return counters since the start, and the number of live instances."""
