@@ -20,25 +20,30 @@ _random = SystemRandom()
 async def again_until[ResultT](
     until: datetime, work: Callable[[], Awaitable[ResultT]], clock: Clock
 ) -> ResultT:
-    """Do `work`, and again while it raises `TransientError`; past `until` (UTC) raise the last of them."""
-    return await _again(work, lambda: clock.now() >= until)
+    """Do `work`, and again until then (UTC) while it raises `TransientError`; raise the last of them."""
+
+    def left() -> float:
+        return (until - clock.now()).total_seconds()
+
+    return await _again(work, left)
 
 
 async def again_for[ResultT](seconds: float, work: Callable[[], Awaitable[ResultT]]) -> ResultT:
-    """Do `work`, and again while it raises `TransientError`; after some seconds raise the last of them."""
+    """Do `work`, and again for so many seconds while it raises `TransientError`; raise the last of them."""
     time = asyncio.get_running_loop().time
     end = time() + seconds
-    return await _again(work, lambda: time() >= end)
+    return await _again(work, lambda: end - time())
 
 
-async def _again[ResultT](work: Callable[[], Awaitable[ResultT]], is_over: Callable[[], bool]) -> ResultT:
+async def _again[ResultT](work: Callable[[], Awaitable[ResultT]], left: Callable[[], float]) -> ResultT:
+    """Try for as long as time is `left` after a wait, in seconds: the fault is told before that ends."""
     tries = 0
     while True:
+        wait = min(_LONGEST_WAIT, _FIRST_WAIT * 2 ** min(tries, _MOST_DOUBLINGS)) * _random.random()
         try:
             return await work()
         except TransientError:
-            if is_over():
+            if wait >= left():
                 raise
-        bound = min(_LONGEST_WAIT, _FIRST_WAIT * 2 ** min(tries, _MOST_DOUBLINGS))
         tries += 1
-        await asyncio.sleep(bound * _random.random())
+        await asyncio.sleep(wait)
