@@ -47,7 +47,9 @@ async def test_five_bad_orders_do_not_affect_the_others(tmp_path: Path) -> None:
         assert named == {index: [field] for index, (_, field) in _BAD.items()}
 
         await until_all_processed(platform, set(good.values()), within=_PATIENCE)
-        assert sorted(row["RowKey"] for row in rows(platform, "Payments")) == sorted(good.values())
+        assert sorted(row["RowKey"].partition(".")[0] for row in rows(platform, "Payments")) == sorted(
+            good.values()
+        )
         assert await _submit(caller, batch) == results  # the same request gets the same response
 
 

@@ -21,4 +21,4 @@ async def test_thousand_orders_submitted_twice_are_processed_once(tmp_path: Path
         assert set(statuses) == {HTTPStatus.ACCEPTED}
         await until_all_processed(platform, set(ids))
         payments = rows(platform, "Payments")
-        assert sorted(row["RowKey"] for row in payments) == sorted(ids)
+        assert sorted(row["RowKey"].partition(".")[0] for row in payments) == sorted(ids)

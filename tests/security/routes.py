@@ -13,7 +13,12 @@ from tests.fakes.asgi import AsgiClient, HttpAnswer
 from tests.fakes.workflows import TASK
 from tests.unit.api.samples import ORDER
 
-_BODIES: Mapping[str, Any] = {"order": ORDER, "batch": {"orders": [ORDER]}, "action": {"reason": "a test"}}
+_BODIES: Mapping[str, Any] = {
+    "order": ORDER,
+    "batch": {"orders": [ORDER]},
+    "done": {"reason": "a test", "result": {}},
+    "action": {"reason": "a test"},
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +36,8 @@ class Route:
     @property
     def body(self) -> Any:
         """Return the body; empty where none is read."""
-        kind = "batch" if self.path.endswith("/batch") else "action" if "/ops/" in self.path else "order"
+        last = self.path.rpartition("/")[2]
+        kind = last if last in _BODIES else "action" if "/ops/" in self.path else "order"
         return _BODIES[kind] if self.has_body else b""
 
     async def ask(self, app: FastAPI, headers: Mapping[str, str]) -> HttpAnswer:
@@ -47,6 +53,11 @@ def routes_of(app: FastAPI) -> Iterator[Route]:
     """Yield every route except the open one."""
     for context in iter_route_contexts(app.routes):
         for method in context.methods or ():
-            path = (context.path or "").replace("{id}", TASK).replace("{task_id}", TASK)
+            path = (
+                (context.path or "")
+                .replace("{id}", TASK)
+                .replace("{task_id}", TASK)
+                .replace("{step}", "payment")
+            )
             if path != "/api/health":
                 yield Route(method, path)

@@ -33,7 +33,10 @@ async def test_undo_goes_in_reverse(bench: Bench) -> None:
 
 @pytest.mark.parametrize(
     ("behaviour", "reason"),
-    [(Behaviour.REFUSES, "{} answered 422"), (Behaviour.IS_DOWN, "still overdue after 2 recoveries")],
+    [
+        (Behaviour.REFUSES, "{} answered 422"),
+        (Behaviour.IS_DOWN, "still overdue after 2 recoveries ({} answered 503)"),
+    ],
 )
 async def test_undo_that_fails_permanently_is_an_error_that_names_the_step(
     bench: Bench, behaviour: Behaviour, reason: str
