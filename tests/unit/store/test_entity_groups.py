@@ -10,8 +10,7 @@ from azure.core.credentials import AccessToken, AzureNamedKeyCredential, AzureSa
 from azure.core.credentials_async import AsyncTokenCredential
 from azure.core.exceptions import HttpResponseError, ServiceRequestError, ServiceResponseError
 from azure.core.pipeline import PipelineContext, PipelineRequest
-from azure.core.pipeline.transport import AsyncHttpTransport
-from azure.core.pipeline.transport import HttpRequest
+from azure.core.pipeline.transport import AsyncHttpTransport, HttpRequest
 from azure.data.tables.aio import TableServiceClient
 
 from functions.store.entity_groups import EntityGroups
