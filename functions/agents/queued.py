@@ -8,9 +8,12 @@ from functools import partial
 from functions.agents.sent_once import SentOnce
 from functions.agents.steps import carry_out
 from functions.messages.reading import MessageReader
+from functions.pattern.definition import Json
 from functions.pattern.errors import PermanentError, TransientError, UnusableAnswerError
 from functions.pattern.messages import AgentReply, AgentRequest, reply_to, requests_queue
 from functions.pattern.ports import Agent, AgentCall, Ports
+from functions.pattern.records import MAX_RESULT_BYTES
+from functions.pattern.requests import json_bytes
 from functions.pattern.states import Outcome
 
 _log = logging.getLogger(__name__)
@@ -60,7 +63,7 @@ class QueuedAgent:
             result=request.result,
         )
         try:
-            result = await carry_out(self._agent, request.direction, call)
+            result = _usable(await carry_out(self._agent, request.direction, call))
         except PermanentError as refusal:
             if isinstance(refusal, UnusableAnswerError) and not request.idempotent:
                 text = "task %s step %s: done, but its result is unknown (%s)"
@@ -72,3 +75,12 @@ class QueuedAgent:
             _log.warning("task %s step %s: %s (%s)", request.task_id, request.step, outcome, fault)
             return None
         return reply_to(request, Outcome.COMPLETED, result=dict(result))
+
+
+def _usable(result: Json) -> Json:
+    """Give a result that a reply can carry. Raises `UnusableAnswerError`: the step is done all the same."""
+    try:
+        json_bytes("result", dict(result), MAX_RESULT_BYTES)
+    except PermanentError as fault:
+        raise UnusableAnswerError(str(fault)) from None
+    return result

@@ -35,7 +35,7 @@ def supervised(record: TaskRecord, event: Judgement, now: datetime) -> TaskRecor
     """Apply what the Supervisor decided; a task that has gone on since then stays with its Scheduler."""
     if isinstance(event, Postponed):
         return _postponed(record, event, now)
-    if now < due_by(record, now):
+    if now < due_by(record, now) or _is_known_by_now(record, event):
         return Refused(RefusalReason.NOT_OVERDUE)
     if record.task.decision is not None:
         return carried_out(record, now, event.start_by)
@@ -66,6 +66,12 @@ def supervised(record: TaskRecord, event: Judgement, now: datetime) -> TaskRecor
             return Refused(RefusalReason.NOT_OVERDUE)  # it was carried out before
         case _:
             assert_never(event)
+
+
+def _is_known_by_now(record: TaskRecord, event: Judgement) -> bool:
+    """Tell whether what the Supervisor held the task for became known after it looked."""
+    held = isinstance(event, GivenUp) and event.hold
+    return held and record.task.direction is Direction.DO and in_question(record) is None
 
 
 def _postponed(record: TaskRecord, event: Postponed, now: datetime) -> TaskRecord:

@@ -41,7 +41,7 @@ def _is_older_start(record: TaskRecord, event: StepOutcome) -> bool:
 
 def _of_latest_start(step: StepRecord, event: StepOutcome) -> StepRecord | None:
     """Complete or fail the step; one that an operator took for not done is not run once more."""
-    is_open = step.state in {StepState.RUNNING, StepState.NOT_STARTED}
+    is_open = step.state in {StepState.RUNNING, StepState.NOT_STARTED, StepState.FAILED}
     match event:
         case StepCompleted() if is_open:
             return replace(step, state=StepState.COMPLETED, result=event.result, error=None)

@@ -109,4 +109,4 @@ def can_go_on(registry: Registry, record: TaskRecord) -> bool:
     claimed = replace(record, task=replace(record.task, process_state=ProcessState.PROCESSING))
     here = Definitions(registry, claimed)
     looks = [here.look_at(name) for name in ready_steps(claimed)]
-    return not looks or not all(isinstance(look, CannotStart) for look in looks)
+    return not looks or not all(isinstance(look, CannotStart) and look.parks for look in looks)

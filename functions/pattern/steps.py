@@ -50,7 +50,18 @@ def step_changed(record: TaskRecord, event: StepEvent, now: datetime) -> TaskRec
         return Refused(RefusalReason.WRONG_TOKEN)
     if step.state is DONE[record.task.direction] and not isinstance(event, StepFailed):
         return record  # it came before
+    if isinstance(event, StepOutcome) and _is_known(record, step, event):
+        return record
     return _changed(record, event, now)
+
+
+def _is_known(record: TaskRecord, step: StepRecord, event: StepOutcome) -> bool:
+    """Tell whether an outcome of this very start stands already: it was told again."""
+    if record.task.direction is Direction.UNDO or step.start_id != event.start_id:
+        return False
+    return (step.state is StepState.FAILED and isinstance(event, StepFailed)) or (
+        step.state is StepState.UNRECORDED and isinstance(event, StepUnrecorded)
+    )
 
 
 def _changed(record: TaskRecord, event: StepEvent, now: datetime) -> TaskRecord | Refused:
@@ -143,6 +154,8 @@ def _too_late(record: TaskRecord, event: StepOutcome, now: datetime) -> Refused 
     """Refuse what comes late. Raises `IllegalTransitionError` for a step that is not under way."""
     step = record.step(event.step)
     under_way = step.state is UNDER_WAY[record.task.direction] and step.epoch == event.epoch
+    if step.state is StepState.FAILED and step.start_id == event.start_id and not step.shape.idempotent:
+        return Refused(RefusalReason.LATE)
     if not under_way or step.complete_by is None:
         raise illegal(record, event)
     return Refused(RefusalReason.LATE) if now > step.complete_by else None

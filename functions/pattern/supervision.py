@@ -39,6 +39,8 @@ def judge(record: TaskRecord, now: datetime, policy: SupervisionPolicy) -> Judge
     if question is not None:
         return _give_up(record, now, policy, question)
     waits = task.failure_count - policy.threshold
+    if task.direction is Direction.DO and all(step.settled for step in record.steps):
+        waits = -1  # a late outcome was the last: its recovery ends it
     if waits >= len(policy.extended_waits):
         return _give_up(record, now, policy, _overdue(record))
     not_before = None if waits < 0 else now + policy.extended_waits[waits]

@@ -35,6 +35,7 @@ from functions.pattern.readiness import Definitions, NotDeployedError
 from functions.pattern.records import TaskRecord
 from functions.pattern.states import Outcome, Way
 from functions.pattern.store_ports import Changed
+from functions.pattern.texts import cause_of
 from functions.scheduler.calls import agent_call, agent_request
 from functions.scheduler.outcomes import StepAttempt
 from functions.scheduler.progress import Progress, ended, progress_of
@@ -81,6 +82,9 @@ class ActivityRun:
         #: became of the answer to the write.
         self._planned = set[StartId]()
         self._begun = set[StepName]()
+        #: Ids of starts that an earlier run of this number may have sent: that they can't be sent again does
+        #: not say that they were not done.
+        self._asked_before = set[StartId | None]()
         #: Ready steps that can't be started; each is told of once.
         self._unstartable = set[StepName]()
         self._steps = asyncio.TaskGroup()
@@ -94,8 +98,9 @@ class ActivityRun:
             return ended(claimed.reason)
         async with self._steps:
             self._begin(claimed.record)
-            behind = taken_up(claimed.record, self._runner)
-            self._begin_steps(claimed.record, [each.name for each in behind if each.name not in self._begun])
+            behind = [each for each in taken_up(claimed.record, self._runner) if each.name not in self._begun]
+            self._asked_before = {each.start_id for each in behind}
+            self._begin_steps(claimed.record, [each.name for each in behind])
         return self._progress()
 
     def _begin(self, record: TaskRecord) -> None:
@@ -168,13 +173,20 @@ class ActivityRun:
         try:
             await again_until(min(request.complete_by, self._runner.ends_at), ask, self._ports.clock)
         except PermanentError as refusal:
+            self._leave_if_asked_before(attempt, refusal)
             return await self._record(attempt.failed(str(refusal), self._start_by()), request.complete_by)
         return Outcome.REQUESTED, None
+
+    def _leave_if_asked_before(self, attempt: StepAttempt, fault: Exception) -> None:
+        """Raise `TransientError` for a step that may be done by now: its outcome is still to come."""
+        if attempt.start_id in self._asked_before:
+            raise TransientError(f"begun before, and can't be asked for again: {cause_of(fault)}")
 
     async def _stop(
         self, attempt: StepAttempt, record: TaskRecord, defect: Exception
     ) -> tuple[Outcome, TaskRecord | None]:
         """Record what a defect in the step's definition does: its task is held."""
+        self._leave_if_asked_before(attempt, defect)
         text = "task %s step %s: its definition has a defect, so the task is held"
         _log.error(text, attempt.task, attempt.step, exc_info=defect)
         until = record.step(attempt.step).complete_by or self._start_by()

@@ -199,3 +199,17 @@ class _HangingAgent:
         self.called.set()
         await asyncio.Event().wait()
         return call.request
+
+
+@pytest.mark.parametrize(
+    "result",
+    [{"at": object()}, {"text": "x" * 300_000}, {"x": float("nan")}],
+    ids=["no JSON", "large", "NaN"],
+)
+async def test_result_that_no_reply_can_carry_is_told_as_done_without_one(bench: Bench, result: Json) -> None:
+    """The operator gives the result; nobody takes the step for not done, or for unknown."""
+    bench.script.behaviour = lambda: result
+    await _deliver(bench)
+    [reply] = bench.replies.sent
+    assert (reply.outcome, reply.result) == ("completed", {})
+    assert "result" in reply.error

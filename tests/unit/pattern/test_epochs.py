@@ -35,7 +35,7 @@ from tests.fakes.interventions import (
     undo_request,
 )
 from tests.fakes.tasks import FIRST, SECOND, after, claimed, completed, pending, started, told
-from tests.fakes.workflows import TASK, TRIP, trip
+from tests.fakes.workflows import TASK, TRIP, step, trip, workflow
 
 THIRD = Epoch(3)
 FLIGHT, HOTEL, CAR = StepName("flight"), StepName("hotel"), StepName("car")
@@ -119,7 +119,8 @@ def test_given_up_task_is_held_where_its_workflow_says_so() -> None:
 
 def test_given_up_task_is_held_where_undo_would_not_be_safe() -> None:
     """Whatever its workflow says."""
-    assert supervised(BOOKING, giving_up(hold=True)).task.process_state is ProcessState.ERROR
+    paying = told(pending(workflow(step("pay", idempotent=False))), claimed(), started("pay"))
+    assert supervised(paying, giving_up(hold=True)).task.process_state is ProcessState.ERROR
 
 
 def test_given_up_task_is_turned_back() -> None:
