@@ -8,13 +8,13 @@ from functools import partial
 from functions.agents.sent_once import SentOnce
 from functions.agents.steps import carry_out
 from functions.messages.reading import MessageReader
+from functions.pattern.agent_messages import AgentReply, AgentRequest, done, done_without_result, refused
 from functions.pattern.definition import Json
 from functions.pattern.errors import PermanentError, TransientError, UnusableAnswerError
-from functions.pattern.messages import AgentReply, AgentRequest, reply_to, requests_queue
+from functions.pattern.messages import requests_queue
 from functions.pattern.ports import Agent, AgentCall, Ports
 from functions.pattern.records import MAX_RESULT_BYTES
 from functions.pattern.requests import json_bytes
-from functions.pattern.states import Outcome
 
 _log = logging.getLogger(__name__)
 
@@ -27,9 +27,7 @@ class QueuedAgent:
         self.name = name
         self._agent = agent
         self._messages = ports.agent_messages
-        self._reader = MessageReader(
-            AgentRequest, requests_queue(name), ports.rejected, reason="not a request"
-        )
+        self._reader = MessageReader(AgentRequest, requests_queue(name), ports.rejected, agent=name)
         self._clock = ports.clock
         self._once = SentOnce(ports)
 
@@ -64,17 +62,17 @@ class QueuedAgent:
         )
         try:
             result = _usable(await carry_out(self._agent, request.direction, call))
+        except UnusableAnswerError as unusable:
+            text = "task %s step %s: done, but its result is unknown (%s)"
+            _log.error(text, request.task_id, request.step, unusable)
+            return done_without_result(request, str(unusable))
         except PermanentError as refusal:
-            if isinstance(refusal, UnusableAnswerError) and not request.idempotent:
-                text = "task %s step %s: done, but its result is unknown (%s)"
-                _log.error(text, request.task_id, request.step, refusal)
-                return reply_to(request, Outcome.COMPLETED, error=str(refusal))
-            return reply_to(request, Outcome.FAILED, error=str(refusal))
+            return refused(request, str(refusal))
         except TransientError as fault:
             outcome = "expired" if request.idempotent else "outcome unknown"
             _log.warning("task %s step %s: %s (%s)", request.task_id, request.step, outcome, fault)
             return None
-        return reply_to(request, Outcome.COMPLETED, result=dict(result))
+        return done(request, result)
 
 
 def _usable(result: Json) -> Json:

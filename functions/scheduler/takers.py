@@ -7,15 +7,11 @@ from datetime import datetime, timedelta
 from functools import partial
 
 from functions.messages.reading import MessageReader
+from functions.pattern.agent_messages import AgentReply
 from functions.pattern.errors import UnwritableError
 from functions.pattern.events import Refused, StepOutcome
 from functions.pattern.identity import start_of
-from functions.pattern.messages import (
-    AGENT_REPLIES_QUEUE,
-    SCHEDULER_REQUESTS_QUEUE,
-    AgentReply,
-    SchedulerRequest,
-)
+from functions.pattern.messages import AGENT_REPLIES_QUEUE, SCHEDULER_REQUESTS_QUEUE, SchedulerRequest
 from functions.pattern.planning import ready_steps
 from functions.pattern.ports import Ports, Schedulers
 from functions.pattern.records import TaskRecord
@@ -33,7 +29,7 @@ class RequestTaker:
     def __init__(self, ports: Ports) -> None:
         queue = SCHEDULER_REQUESTS_QUEUE
         self._store = ports.store
-        self._reader = MessageReader(SchedulerRequest, queue, ports.rejected, reason="not a request")
+        self._reader = MessageReader(SchedulerRequest, queue, ports.rejected)
 
     async def take(self, message_id: str, body: bytes, schedulers: Schedulers) -> None:
         """Start the Scheduler; a message that can't be understood is recorded as rejected."""
@@ -56,7 +52,7 @@ class ReplyTaker:
     def __init__(self, ports: Ports, limits: RunLimits) -> None:
         self._ports = ports
         self._limits = limits
-        self._reader = MessageReader(AgentReply, AGENT_REPLIES_QUEUE, ports.rejected, reason="not a reply")
+        self._reader = MessageReader(AgentReply, AGENT_REPLIES_QUEUE, ports.rejected)
 
     async def take(self, message_id: str, body: bytes, schedulers: Schedulers) -> None:
         """Take one message; one that can't be understood is recorded as rejected. Raises `TransientError`."""
@@ -113,6 +109,7 @@ def _attempt(reply: AgentReply, record: TaskRecord) -> StepAttempt:
         step=reply.step,
         start_id=start_of(reply.token),
         is_repeatable=step.shape.idempotent or is_undo,
+        is_undo=is_undo,
         token=reply.token,
     )
 
@@ -120,6 +117,6 @@ def _attempt(reply: AgentReply, record: TaskRecord) -> StepAttempt:
 def _outcome(reply: AgentReply, attempt: StepAttempt, start_by: datetime) -> StepOutcome:
     if reply.outcome is Outcome.FAILED:
         return attempt.failed(reply.error or "refused without a reason", start_by)
-    if reply.error:
-        return attempt.unusable(reply.error, start_by)
+    if reply.no_result:
+        return attempt.unusable(reply.no_result, start_by)
     return attempt.completed(reply.result, start_by)

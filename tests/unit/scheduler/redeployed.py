@@ -6,11 +6,11 @@ import uuid
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from functions.pattern.agent_messages import done
 from functions.pattern.definition import Registry, Workflow
 from functions.pattern.epochs import FINAL
-from functions.pattern.messages import reply_to
 from functions.pattern.records import TaskRecord
-from functions.pattern.states import Outcome, ProcessState
+from functions.pattern.states import ProcessState
 from functions.scheduler.progress import RunInput
 from functions.scheduler.run_steps import RunSteps
 from functions.scheduler.takers import ReplyTaker
@@ -91,7 +91,7 @@ class Deployment:
             if not self._requests.sent:
                 return
             _, request = self._requests.sent.pop()
-            reply = reply_to(request, Outcome.COMPLETED).model_dump_json().encode()
+            reply = done(request, {}).model_dump_json().encode()
             await self._replies.take("m-1", reply, RecordedSchedulers())
 
 

@@ -7,10 +7,10 @@ from typing import Any, cast
 
 import pytest
 
+from functions.pattern.agent_messages import AgentReply
 from functions.pattern.errors import TransientError
 from functions.pattern.events import Postponed
 from functions.pattern.identity import StepName
-from functions.pattern.messages import AgentReply
 from functions.pattern.states import Outcome, Way
 from functions.pattern.supervision import judge
 from functions.scheduler.takers import ReplyTaker
@@ -39,7 +39,12 @@ async def test_reply_that_is_recorded_after_an_outage_leaves_time_for_what_follo
     taker = ReplyTaker(ports, limits())
     await store.known(TASK)
     reply = AgentReply(
-        task_id=TASK, step=StepName("pick"), epoch=FIRST, token=TOKEN, outcome=Outcome.COMPLETED
+        schema_version=2,
+        task_id=TASK,
+        step=StepName("pick"),
+        epoch=FIRST,
+        token=TOKEN,
+        outcome=Outcome.COMPLETED,
     )
     rows.error = TransientError("503")
     schedulers = RecordedSchedulers()
