@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
+from itertools import takewhile
 
 from functions.pattern.epochs import is_busy, next_epoch, resumed
 from functions.pattern.events import Parked, RefusalReason, Refused, Released
 from functions.pattern.records import TaskRecord
 from functions.pattern.states import EpochEnd, ProcessState
 from functions.pattern.texts import MAX_ERROR_BYTES, bounded
+
+#: How long a task rests that was released in vain, after the first time and at most.
+_FIRST_REST = timedelta(seconds=10)
+_LONGEST_REST = timedelta(minutes=5)
+_MOST_DOUBLINGS = 5
 
 
 def parked(record: TaskRecord, event: Parked, now: datetime) -> TaskRecord | Refused:
@@ -55,3 +61,14 @@ def released(record: TaskRecord, event: Released, now: datetime) -> TaskRecord |
         failure_count=record.task.failure_count,
     )
     return resumed(opened, now)
+
+
+def rests_until(record: TaskRecord) -> datetime | None:
+    """Tell until when a parked task rests that was released in vain, longer each time; None if it was not.
+
+    While hosts that lack its version run beside others that have it, it would open an epoch in every sweep.
+    """
+    vain = list(takewhile(lambda closed: closed.ended_by is EpochEnd.RELEASED, reversed(record.history)))
+    if not vain:
+        return None
+    return vain[0].ended_at + min(_LONGEST_REST, _FIRST_REST * (1 << min(len(vain) - 1, _MOST_DOUBLINGS)))

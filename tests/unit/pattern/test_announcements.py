@@ -10,6 +10,7 @@ from functions.pattern.announcements import announcements, starts_scheduler
 from functions.pattern.completion import complete
 from functions.pattern.definition import Registry
 from functions.pattern.events import AnnouncementSent
+from functions.pattern.identity import StepName
 from functions.pattern.records import TaskRecord
 from functions.pattern.states import AlertCause, AnnouncementKind, ProcessState, Remedy
 from tests.fakes.interventions import (
@@ -88,7 +89,9 @@ def test_each_entry_into_error_has_its_own_alert() -> None:
 
 def test_causes_for_alarm_in_one_epoch_are_messages_of_their_own() -> None:
     """`Error`, the operator's answer, and then no answer for the caller: no queue drops the second alert."""
-    once = replace(workflow(step("pay", idempotent=False)), answer=lambda _, results: results["nothing"])
+    once = replace(
+        workflow(step("pay", idempotent=False)), answer=lambda _, results: results[StepName("nothing")]
+    )
     paying = told(pending(once), claimed(), started("pay", complete_by=5))
     held = supervised(paying, giving_up(hold=True))
     found = told(held, found_done("pay"), now=after(12))
