@@ -29,8 +29,8 @@ from functions.operations.alerts.alerts import Alerts
 from functions.operations.alerts.queues import DeadLetters
 from functions.operations.blueprint import operations_blueprint
 from functions.operations.housekeeping import Housekeeping
-from functions.pattern.answering import answered
 from functions.pattern.breaker import BreakerPolicy
+from functions.pattern.completion import complete
 from functions.pattern.definition import Registry
 from functions.pattern.messages import SUBMISSIONS_QUEUE
 from functions.pattern.ports import Agent, Ports
@@ -167,8 +167,8 @@ class Wiring:
         shared = ConditionalRows(tasks, new_id=new_id, figures=figures)
         messages = QueuedMessages(self._sender, clock)
         rows = TaskTable(tasks, groups, self._tables.rows(TASKS_TABLE), shards=shards, figures=figures)
-        complete = partial(answered, self._registry)
-        writer = TaskWriter(rows, clock=clock, new_id=new_id, complete=complete)
+        complete_here = partial(complete, self._registry)
+        writer = TaskWriter(rows, clock=clock, new_id=new_id, complete=complete_here)
         announcer = Announcer(writer, announcements=messages, requests=messages, clock=clock)
         store = TableStateStore(rows, writer, CountedChanges(announcer))
         return Ports(
