@@ -150,9 +150,7 @@ class Wiring:
             pages_blueprint(self._make_pages),
             submission_blueprint(intake, DurableSchedulers, self._batches(SUBMISSIONS_QUEUE)),
             self._scheduler(),
-            queued_agents_blueprint(
-                self._queued_agents(), function_timeout=settings.function_timeout_seconds
-            ),
+            queued_agents_blueprint(self._queued_agents()),
             supervisor_blueprint(
                 self._sweep(), FullSweep(ports, self._damage), schedule=settings.supervisor_schedule
             ),
@@ -273,7 +271,11 @@ class Wiring:
     def _queued_agents(self) -> list[QueuedAgent]:
         """Serve the Agents behind queues whose remote service is known; others are served elsewhere."""
         served = self._agents.keys() & self._registry.queued_agents
-        return [QueuedAgent(name, self._agents[name], self._ports) for name in sorted(served)]
+        limit = self._settings.function_timeout_seconds
+        return [
+            QueuedAgent(name, self._agents[name], self._ports, function_timeout=limit)
+            for name in sorted(served)
+        ]
 
     def _sweep(self) -> Sweep:
         settings = self._settings
