@@ -28,7 +28,7 @@ from functions.messages.queues import QUEUES
 from functions.operations.alerts.alerts import Alerts
 from functions.operations.alerts.queues import DeadLetters
 from functions.operations.blueprint import operations_blueprint
-from functions.operations.housekeeping import Housekeeping
+from functions.operations.housekeeping import Housekeeping, check_retention
 from functions.pattern.answering import answered
 from functions.pattern.breaker import BreakerPolicy
 from functions.pattern.definition import Registry
@@ -126,6 +126,7 @@ class Wiring:
         check_agents(
             self._registry, self._agents, queues=QUEUES, function_timeout=settings.function_timeout_seconds
         )
+        check_retention(self._registry, settings.retention_days)
         self._services = sample_services(registrations) if settings.sample_services else ()
         webhook = self._webhook()
         self._alerts = Alerts(None if webhook is None else webhook.post)
