@@ -12,8 +12,8 @@ from functions.pattern.requests import json_bytes
 from functions.pattern.states import ProcessState
 from functions.pattern.texts import MAX_ERROR_BYTES, bounded, cause_of
 
-#: All that a caller is told of an answer that could not be made; the rest may hold what is not for callers.
-_NO_ANSWER = "its answer can't be given"
+#: How the error of a processed task begins: its answer could not be made.
+NO_ANSWER = "its answer can't be given"
 
 
 def answered(registry: Registry, record: TaskRecord) -> TaskRecord:
@@ -25,7 +25,7 @@ def answered(registry: Registry, record: TaskRecord) -> TaskRecord:
     except Exception as defect:  # noqa: BLE001 - whatever a definition's function raises
         answer, error = None, cause_of(defect)
     if error is not None:
-        error = bounded(f"{_NO_ANSWER}: {error}", MAX_ERROR_BYTES)
+        error = bounded(f"{NO_ANSWER}: {error}", MAX_ERROR_BYTES)
     return replace(record, task=replace(record.task, answer=answer, last_error=error))
 
 
@@ -45,8 +45,3 @@ def _answer(registry: Registry, record: TaskRecord) -> bytes | None:
 def lacks_answer(task: Task) -> bool:
     """Tell whether a task was processed, and its answer could not be made."""
     return task.process_state is ProcessState.PROCESSED and task.last_error is not None
-
-
-def error_for_caller(task: Task) -> str | None:
-    """Give the last error as a caller is told it."""
-    return _NO_ANSWER if lacks_answer(task) else task.last_error
