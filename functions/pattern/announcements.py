@@ -7,9 +7,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from functions.pattern.answering import error_for_caller, lacks_answer
+from functions.pattern.answering import lacks_answer
 from functions.pattern.definition import Json
 from functions.pattern.identity import Epoch, StepName, TaskId
+from functions.pattern.plain_reasons import plain_reason
 from functions.pattern.records import TaskRecord
 from functions.pattern.states import AlertCause, AnnouncementKind, EpochEnd, ProcessState
 
@@ -117,6 +118,6 @@ def _announcement(kind: AnnouncementKind, record: TaskRecord, epoch: Epoch) -> A
         state=task.process_state,
         reply_to=record.order.reply_to,
         correlation_id=record.order.correlation_id,
-        reason=task.last_error if is_alert else error_for_caller(task),
+        reason=task.last_error if is_alert else plain_reason(task.last_error),
         answer=None if is_alert or task.answer is None else json.loads(task.answer),
     )
