@@ -71,11 +71,18 @@ def test_resubmission_never_repeats_what_is_known_done() -> None:
     assert again.task.process_state is ProcessState.PROCESSED
 
 
+def test_step_that_was_done_after_all_is_no_refused_one() -> None:
+    """Its Agent tells both of one start: an effect that may stand counts for more."""
+    refused = _told(PAYING, REFUSED)
+    assert _told(refused, PAID).step(PAY).state is StepState.COMPLETED
+
+
 def test_undo_gets_the_result_that_came_late() -> None:
     """While the step is being undone, and when it is."""
     undoing = told(TURNED, started("pay", SECOND, start_id="undo"), now=LATER)
     known = _told(undoing, PAID)
     assert (known.step(PAY).state, known.step(PAY).result) == (StepState.UNDOING, b'{"receipt":1}')
+    assert _told(known, PAID) is known, "told again"
     undone = told(undoing, completed("pay", SECOND), now=LATER)
     kept = _told(undone, PAID)
     assert (kept.step(PAY).state, kept.step(PAY).result) == (StepState.UNDONE, b'{"receipt":1}')
