@@ -15,7 +15,7 @@ from servicebus_local.codec.values import Encodable, Symbol
 from servicebus_local.content import Section
 from servicebus_local.testing import RunningBroker
 from tests.clients import Links
-from tests.wire import WireClient, attach_receiver, credit, read_sections, verdict
+from tests.wire import WireClient, attach_receiver, credit, detach, performative, read_sections, verdict
 
 pytestmark = pytest.mark.process
 
@@ -40,6 +40,20 @@ def test_deferred_message_carries_its_token_inside(broker: RunningBroker, links:
         settled = {"disposition-status": "completed", "lock-tokens": [token, token]}
         assert wire.request("solo", "update-disposition", settled)[0] == 200
     assert broker.figures("solo")["deferred"] == 0
+
+
+@pytest.mark.parametrize("ending", [Performative.DETACH, Performative.END])
+def test_deleted_deferred_message_is_answered_or_stays(
+    broker: RunningBroker, links: Links, ending: Performative
+) -> None:
+    """The link for answers, or its session, ends in the same write as the request that deletes."""
+    number = _deferred(links, "solo", ServiceBusMessage("deferred"))
+    with WireClient(broker.endpoints.port) as wire:
+        asked = wire.question("solo", "receive-by-sequence-number", _numbers(number, mode=0))
+        wire.send(asked, detach(9) if ending is Performative.DETACH else performative(ending))
+        received = wire.transfers_until(ending)
+    left = broker.figures("solo")
+    assert len(received) + left["deferred"] == 1
 
 
 def _numbers(*numbers: int, mode: int = 1) -> dict[str, Encodable]:

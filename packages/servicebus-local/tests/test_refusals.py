@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -10,8 +11,8 @@ from azure.servicebus.exceptions import ServiceBusError, ServiceBusQuotaExceeded
 
 from servicebus_local.amqp import idleness
 from servicebus_local.amqp.performatives import Performative
-from servicebus_local.codec.encoding import composite, encode_list, timestamp, uint, ulong
-from servicebus_local.codec.values import Described, Encodable, Symbol
+from servicebus_local.codec.encoding import composite, encode_list, long, timestamp, uint, ulong, ushort
+from servicebus_local.codec.values import Described, Encodable, Encoded, Symbol
 from servicebus_local.content import Section
 from servicebus_local.testing import RunningBroker
 from tests.clients import Links
@@ -127,6 +128,22 @@ def test_other_protocols_are_named_in_the_log(
     ):
         wire.next()
     assert logged in caplog.text
+
+
+@pytest.mark.parametrize("idle", [uint(1), long(-1)])
+def test_keep_alives_keep_nobody_busy(broker: RunningBroker, idle: Encoded) -> None:
+    """A client that wants thousands of them a second, or opens twice, gets no more than others."""
+    opening: list[Encodable] = ["again", None, uint(1 << 20), ushort(100), idle]
+    with WireClient(broker.endpoints.port) as wire:
+        for _ in range(20):
+            wire.send(performative(Performative.OPEN, *opening, channel=0))
+        wire.until(Performative.BEGIN)
+        since = time.monotonic()
+        while wire.keep_alives < 4:
+            wire.send(attach_receiver("solo"))
+            wire.until(Performative.ATTACH)
+        passed = time.monotonic() - since
+    assert wire.keep_alives < 5 + 11 * passed
 
 
 def test_unused_link_is_detached(broker: RunningBroker, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -35,6 +35,8 @@ _EXPECT_SETTLED = ("azsdk-python", "MSJSClient")
 _PROPERTIES_FIELD = 9
 #: Keep-alives are sent twice in the client's idle time-out (AMQP 1.0 §2.4.5); it is in milliseconds.
 _KEEP_ALIVES_PER_MILLISECOND = 2 * 1000
+#: Between two keep-alives, in seconds: they cost the other clients time.
+_SHORTEST_PAUSE = 0.1
 
 
 class ClientConnection(asyncio.Protocol):
@@ -208,8 +210,8 @@ class ClientConnection(asyncio.Protocol):
         self.send(0, replies.open_connection(_CONTAINER_ID))
         self.expects_settled = _product(fields).startswith(_EXPECT_SETTLED)
         idle_ms = fields.number(4, 0)
-        if idle_ms:
-            self._keep_alive_every(idle_ms / _KEEP_ALIVES_PER_MILLISECOND)
+        if idle_ms and self._keep_alive is None:
+            self._keep_alive_every(max(_SHORTEST_PAUSE, idle_ms / _KEEP_ALIVES_PER_MILLISECOND))
 
     def _keep_alive_every(self, seconds: float) -> None:
         self._write(EMPTY_FRAME)

@@ -69,6 +69,11 @@ class Entity(ABC):
             self._receivers.append(receiver)
         self._deliver_ready()
 
+    def remove_receiver(self, receiver: Receiver) -> None:
+        """Forget a receiver that has gone."""
+        if receiver in self._receivers:
+            self._receivers.remove(receiver)
+
     def make_available(self, message: StoredMessage) -> None:
         """Offer an active message, which must be committed, to the receivers."""
         delay_ms = self._faults.delivery_delay_ms(self.queue_key)
@@ -125,8 +130,11 @@ class Entity(ABC):
         if not receiver.closed:
             receiver.deliver(message, None)
             return
-        # Its receiver has gone since: the message returns.
         self.counters["completed"] -= 1
+        self.put_back(message)
+
+    def put_back(self, message: StoredMessage) -> None:
+        """Keep a deleted message after all: its receiver has gone before it was sent."""
         self.hold(message)
         self._journal.insert(message)
         self._journal.then(self.make_available, message)
