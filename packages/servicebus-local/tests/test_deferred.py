@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -73,6 +74,19 @@ def test_number_that_stands_twice_counts_once(links: Links) -> None:
     sender.schedule_messages(ServiceBusMessage(b"z" * 500), due)
     with pytest.raises(ServiceBusQuotaExceededError):
         sender.schedule_messages(ServiceBusMessage(b"z" * 500), due)
+
+
+@pytest.mark.parametrize("token", ["no token", ["nested"], uuid.uuid4()])
+def test_unknown_token_settles_nothing(broker: RunningBroker, links: Links, token: Encodable) -> None:
+    """A request is carried out for all of its tokens, or refused."""
+    links.sender("solo").send_messages(ServiceBusMessage("locked"))
+    with WireClient(broker.endpoints.port) as wire:
+        wire.send(attach_receiver("solo"), credit(1))
+        delivery = read_sections(wire.until(Performative.TRANSFER).payload)
+        known = delivery[Section.DELIVERY_ANNOTATIONS]["x-opt-lock-token"]
+        asked: dict[str, Encodable] = {"disposition-status": "completed", "lock-tokens": [known, token]}
+        assert wire.request("solo", "update-disposition", asked)[0] == 410
+    assert broker.figures("solo")["locked"] == 1
 
 
 _CHANGED: dict[str, Encodable] = {"changed": int32(7), "added": "yes"}

@@ -116,6 +116,13 @@ async def test_patterns_create_queues(log: MessageLog, name: str) -> None:
     assert Namespace({}, [rule], _machinery(log)).entity(name)[0].name == name
 
 
+@pytest.mark.parametrize("name", ["", "$management", "-", "a b", "a" * 261])
+async def test_patterns_create_no_queue_that_could_not_be_deployed(log: MessageLog, name: str) -> None:
+    """A link without an address, or a node of another kind, is no queue."""
+    with pytest.raises(EntityNotFoundError):
+        Namespace({}, [AutoCreateRule("*", QueueSettings())], _machinery(log)).entity(name)
+
+
 @pytest.mark.parametrize("name", ["agent/a/b/replies", "agent/replies", "agent/a/replies/more"])
 async def test_wildcard_stands_for_no_slash(log: MessageLog, name: str) -> None:
     """A pattern for one level of names takes no other: a topic's subscriptions, for example."""

@@ -50,6 +50,9 @@ _BAD = {
     "schedule after all time": data_message(b"bad", _scheduled(timestamp(2**62))),
     "properties in a list": data_message(b"bad", b"\x00\x53\x74" + encode_list(["key", "value"])),
     "property without value": data_message(b"bad", b"\x00\x53\x74\xc1\x04\x01\xa1\x01k"),
+    "properties that end early": data_message(b"bad", b"\x00\x53\x73\xc0\x03\x05\xa1\x00"),
+    "properties with a rest": data_message(b"bad", b"\x00\x53\x73\xc0\x05\x01\xa1\x01i\x40"),
+    "annotations that end early": data_message(b"bad", b"\x00\x53\x72\xc1\x03\x02\xa3\x00"),
     "long id": data_message(b"bad", section(Section.PROPERTIES, ["i" * 129])),
     "64 KB of properties": data_message(b"bad", section(Section.APPLICATION_PROPERTIES, {"k": "v" * 65_536})),
     "footer in a list": data_message(b"bad", after=section(Section.FOOTER, ["key", "value"])),
@@ -106,6 +109,18 @@ def test_transactions_are_refused_with_a_sentence(broker: RunningBroker) -> None
         error = wire.until(Performative.DETACH).fields[2]
     assert isinstance(error, Described)
     assert error.fields()[:2] == ["amqp:not-implemented", "The local broker has no transactions."]
+
+
+def test_refused_attach_ends_what_had_its_number(broker: RunningBroker, links: Links) -> None:
+    """The client knows only its last link of a number: nothing is delivered to one before it."""
+    with WireClient(broker.endpoints.port) as wire:
+        wire.send(attach_receiver("solo"), credit(5))
+        wire.until(Performative.ATTACH)
+        wire.send(attach_receiver("nowhere"))
+        wire.until(Performative.DETACH)
+        links.sender("solo").send_messages(ServiceBusMessage("for others"))
+        (message,) = links.receiver("solo").receive_messages(1, 3)
+        links.receiver("solo").complete_message(message)
 
 
 @pytest.mark.parametrize(

@@ -26,6 +26,8 @@ _log = logging.getLogger(__name__)
 
 _CONTAINER_ID = "local-servicebus"
 _MIN_MAX_FRAME_BYTES = 512
+#: Longest write, in bytes, but for its last frame.
+_MAX_OUTGOING_BYTES = 256 * 1024
 #: First bytes of a client that speaks something else.
 _TLS_HANDSHAKE = b"\x16\x03"
 _HTTP_REQUESTS = (b"GET ", b"PUT ", b"POST ", b"DELETE ")
@@ -51,6 +53,7 @@ class ClientConnection(asyncio.Protocol):
         self._channels: dict[int, Channel] = {}
         self._transport: asyncio.Transport | None = None
         self._outgoing: list[bytes] = []
+        self._outgoing_bytes = 0
         self._flush_scheduled = False
         self._greeted = False
         self._keep_alive: asyncio.TimerHandle | None = None
@@ -137,13 +140,17 @@ class ClientConnection(asyncio.Protocol):
 
     def _write(self, data: bytes) -> None:
         self._outgoing.append(data)
-        if not self._flush_scheduled:
+        self._outgoing_bytes += len(data)
+        if self._outgoing_bytes > _MAX_OUTGOING_BYTES:  # only the socket can say whether it has room
+            self._flush()
+        elif not self._flush_scheduled:
             self._flush_scheduled = True
             self._loop.call_soon(self._flush)
 
     def _flush(self) -> None:
         self._flush_scheduled = False
         outgoing, self._outgoing = self._outgoing, []
+        self._outgoing_bytes = 0
         if self._transport is not None and outgoing:
             self._transport.write(b"".join(outgoing))
 

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import cast
-from uuid import UUID
 
 from servicebus_local.amqp.requests import Request
 from servicebus_local.amqp.wire_message import wire_message
@@ -81,10 +80,6 @@ class _Arguments:
             raise ArgumentError(f"The argument '{name}' must be a list of whole numbers.")
         return list(dict.fromkeys(cast("list[int]", items)))
 
-    def tokens(self, name: str) -> list[UUID]:
-        """One that stands twice counts once."""
-        return list(dict.fromkeys(item for item in self.items(name) if isinstance(item, UUID)))
-
     def properties(self, name: str) -> dict[bytes, bytes]:
         if not self._values.get(name):
             return {}
@@ -150,7 +145,8 @@ def _update_disposition(entity: Entity, arguments: _Arguments) -> Answer:
         arguments.text("deadletter-description"),
         arguments.properties("properties-to-modify"),
     )
-    for lock in [entity.locks.held(token) for token in arguments.tokens("lock-tokens")]:
+    # A token that stands twice counts once.
+    for lock in dict.fromkeys([entity.locks.held(token) for token in arguments.items("lock-tokens")]):
         entity.settle(lock, verdict)
     return _done()
 

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import heapq
 from abc import ABC, abstractmethod
+from bisect import bisect_left
 from collections import Counter, deque
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, assert_never
 
 from servicebus_local.broker.faults import FaultBoard
@@ -225,12 +227,11 @@ class Entity(ABC):
     def peek(self, first_number: int, count: int) -> list[StoredMessage]:
         """Return messages in any state from a sequence number on, without locking them."""
         now = now_ms()
-        numbers = [
-            number
-            for number, message in self.messages.items()
-            if number >= first_number and not (self._is_available(message) and message.expired(now))
-        ]
-        return [self.messages[number] for number in heapq.nsmallest(count, numbers)]
+        # Nearly in order already, and then sorting is as quick as copying.
+        numbers = sorted(self.messages)
+        later = (self.messages[number] for number in numbers[bisect_left(numbers, first_number) :])
+        present = (m for m in later if not (m.expired(now) and self._is_available(m)))
+        return list(islice(present, max(0, min(count, len(numbers)))))
 
     def find_deferred(self, sequence_numbers: list[int]) -> list[StoredMessage]:
         """Return unlocked deferred messages. Raises MessageNotFoundError if one is missing or has expired."""
