@@ -28,9 +28,9 @@ from functions.messages.queues import QUEUES
 from functions.operations.alerts.alerts import Alerts
 from functions.operations.alerts.queues import DeadLetters
 from functions.operations.blueprint import operations_blueprint
-from functions.operations.housekeeping import Housekeeping
-from functions.pattern.answering import answered
+from functions.operations.housekeeping import Housekeeping, check_retention
 from functions.pattern.breaker import BreakerPolicy
+from functions.pattern.completion import complete
 from functions.pattern.definition import Registry
 from functions.pattern.messages import SUBMISSIONS_QUEUE
 from functions.pattern.ports import Agent, Ports
@@ -126,6 +126,7 @@ class Wiring:
         check_agents(
             self._registry, self._agents, queues=QUEUES, function_timeout=settings.function_timeout_seconds
         )
+        check_retention(self._registry, settings.retention_days)
         self._services = sample_services(registrations) if settings.sample_services else ()
         webhook = self._webhook()
         self._alerts = Alerts(None if webhook is None else webhook.post)
@@ -150,9 +151,7 @@ class Wiring:
             pages_blueprint(self._make_pages),
             submission_blueprint(intake, DurableSchedulers, self._batches(SUBMISSIONS_QUEUE)),
             self._scheduler(),
-            queued_agents_blueprint(
-                self._queued_agents(), function_timeout=settings.function_timeout_seconds
-            ),
+            queued_agents_blueprint(self._queued_agents()),
             supervisor_blueprint(
                 self._sweep(), FullSweep(ports, self._damage), schedule=settings.supervisor_schedule
             ),
@@ -167,8 +166,8 @@ class Wiring:
         shared = ConditionalRows(tasks, new_id=new_id, figures=figures)
         messages = QueuedMessages(self._sender, clock)
         rows = TaskTable(tasks, groups, self._tables.rows(TASKS_TABLE), shards=shards, figures=figures)
-        complete = partial(answered, self._registry)
-        writer = TaskWriter(rows, clock=clock, new_id=new_id, complete=complete)
+        complete_here = partial(complete, self._registry)
+        writer = TaskWriter(rows, clock=clock, new_id=new_id, complete=complete_here)
         announcer = Announcer(writer, announcements=messages, requests=messages, clock=clock)
         store = TableStateStore(rows, writer, CountedChanges(announcer))
         return Ports(
@@ -273,7 +272,11 @@ class Wiring:
     def _queued_agents(self) -> list[QueuedAgent]:
         """Serve the Agents behind queues whose remote service is known; others are served elsewhere."""
         served = self._agents.keys() & self._registry.queued_agents
-        return [QueuedAgent(name, self._agents[name], self._ports) for name in sorted(served)]
+        limit = self._settings.function_timeout_seconds
+        return [
+            QueuedAgent(name, self._agents[name], self._ports, function_timeout=limit)
+            for name in sorted(served)
+        ]
 
     def _sweep(self) -> Sweep:
         settings = self._settings

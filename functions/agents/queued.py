@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import logging
+from datetime import timedelta
 from functools import partial
 
 from functions.agents.sent_once import SentOnce
-from functions.agents.steps import carry_out
+from functions.agents.steps import SPARE_SECONDS, carry_out
 from functions.messages.reading import MessageReader
 from functions.pattern.agent_messages import AgentReply, AgentRequest, done, done_without_result, refused
 from functions.pattern.definition import Json
@@ -20,9 +21,12 @@ _log = logging.getLogger(__name__)
 
 
 class QueuedAgent:
-    """Puts an Agent behind its queue. It may run anywhere: all it knows of the task is the request."""
+    """Puts an Agent behind its queue. It may run anywhere: all it knows of the task is the request.
 
-    def __init__(self, name: str, agent: Agent, ports: Ports) -> None:
+    Its function has `function_timeout` seconds, after which the host ends it, in the middle of a call too.
+    """
+
+    def __init__(self, name: str, agent: Agent, ports: Ports, *, function_timeout: float) -> None:
         #: As the workflows' steps give it.
         self.name = name
         self._agent = agent
@@ -30,13 +34,18 @@ class QueuedAgent:
         self._reader = MessageReader(AgentRequest, requests_queue(name), ports.rejected, agent=name)
         self._clock = ports.clock
         self._once = SentOnce(ports)
+        spare = min(SPARE_SECONDS, function_timeout / 2)
+        self._call_within = timedelta(seconds=function_timeout - spare)
+        #: Seconds for which its function may try a request: of what a call leaves, half is for its outcome.
+        self.patience = function_timeout - spare / 2
 
     async def take(self, message_id: str, body: bytes) -> None:
         """Carry out one request and reply. A late request or a transient fault gets no reply.
 
         A message that can't be read is recorded as rejected. Raises `TransientError` when the reply can't be
-        sent: the request is then redelivered, and its effect key prevents a second effect. One that is not
-        idempotent is not carried out a second time: its reply was recorded, and is sent again.
+        sent, or this function's time was too short: the request is then redelivered, and its effect key
+        prevents a second effect. One that is not idempotent is not carried out a second time: its reply was
+        recorded, and is sent again.
         """
         request = await self._reader.read(message_id, body)
         if request is None:
@@ -56,7 +65,7 @@ class QueuedAgent:
             task=request.task_id,
             effect_key=request.effect_key,
             request=request.request,
-            complete_by=request.complete_by,
+            complete_by=min(request.complete_by, self._clock.now() + self._call_within),
             idempotent=request.idempotent,
             result=request.result,
         )
@@ -69,6 +78,8 @@ class QueuedAgent:
         except PermanentError as refusal:
             return refused(request, str(refusal))
         except TransientError as fault:
+            if request.idempotent and call.complete_by <= self._clock.now() < request.complete_by:
+                raise
             outcome = "expired" if request.idempotent else "outcome unknown"
             _log.warning("task %s step %s: %s (%s)", request.task_id, request.step, outcome, fault)
             return None

@@ -9,10 +9,10 @@ from typing import Annotated, Any, cast
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SkipValidation, create_model
 from pydantic.config import JsonDict
 
-from functions.pattern.answering import error_for_caller
 from functions.pattern.definition import Workflow
 from functions.pattern.identity import TASK_ID_PATTERN, TaskId
 from functions.pattern.messages import CorrelationId
+from functions.pattern.plain_reasons import plain_reason
 from functions.pattern.states import ProcessState
 from functions.web.problems import Problem
 from functions.web.views import StepView, read_from
@@ -74,6 +74,16 @@ def _read_answer(recorded: bytes | None) -> Any:
     return None if recorded is None else json.loads(recorded)
 
 
+#: Says what went wrong, as far as that is for callers.
+PlainReason = Annotated[str | None, BeforeValidator(plain_reason)]
+
+
+class ShownStep(StepView):
+    """How far one step is; times are UTC."""
+
+    error: PlainReason
+
+
 class Status(BaseModel):
     """How far it is; times are UTC. The `answer` is the workflow's, once it is processed."""
 
@@ -85,8 +95,8 @@ class Status(BaseModel):
     submitted_at: datetime = read_from("order", "submitted_at")
     finished_at: datetime | None = read_from("task", "finished_at")
     correlation_id: str | None = read_from("order", "correlation_id")
-    steps: list[StepView]
-    last_error: Annotated[str | None, BeforeValidator(error_for_caller)] = Field(validation_alias="task")
+    steps: list[ShownStep]
+    last_error: PlainReason = read_from("task", "last_error")
     answer: Annotated[dict[str, Any] | None, BeforeValidator(_read_answer)] = read_from("task", "answer")
 
 

@@ -7,18 +7,18 @@ from http import HTTPStatus
 from typing import Annotated, Any
 
 from fastapi import APIRouter, FastAPI, Path, Query, Request
-from pydantic import BaseModel, ConfigDict, StringConstraints
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 from functions.operations import examples
 from functions.operations.overview.reader import Overview, OverviewReader
 from functions.operations.rejected import Rejected, RejectedLine, RejectedList
-from functions.operations.tasks.actions import Actions, Answers
+from functions.operations.tasks.actions import Actions, Answers, Asked
 from functions.operations.tasks.listing import Tasks
 from functions.operations.tasks.query import ListQuery
 from functions.operations.tasks.views import ActionTaken, TaskLine, TaskPage, TaskView, UnreadableRow
 from functions.pattern.definition import NAME_PATTERN, Registry
 from functions.pattern.events import OperatorAction, Resubmitted, UndoRequested
-from functions.pattern.identity import TASK_ID_PATTERN, StepName, TaskId
+from functions.pattern.identity import FIRST_EPOCH, TASK_ID_PATTERN, Epoch, StepName, TaskId
 from functions.pattern.ports import Ports
 from functions.pattern.records import MAX_RESULT_BYTES
 from functions.pattern.request_figures import BusFigures, StoreFigures
@@ -69,12 +69,31 @@ class Reason(BaseModel):
     reason: Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=500)]
 
 
-class FoundResult(Reason):
+class TaskReason(Reason):
+    """Why an operator acts on a task, and the epoch in which it was seen: in another, nothing is done."""
+
+    model_config = ConfigDict(
+        json_schema_extra={"examples": [{"reason": "the payment service is fixed", "epoch": 1}]}
+    )
+
+    epoch: Annotated[
+        int | None, Field(ge=FIRST_EPOCH, description="The task's epoch; null stands for any")
+    ] = None
+
+    def by(self, operator: Caller) -> Asked:
+        """Say who asks."""
+        epoch = None if self.epoch is None else Epoch(self.epoch)
+        return Asked(who=operator.name, reason=self.reason, epoch=epoch)
+
+
+class FoundResult(TaskReason):
     """What a step gave that was done, as its Agent would have given it, and how that was found out."""
 
     model_config = ConfigDict(
         json_schema_extra={
-            "examples": [{"result": {"receipt": "p-1"}, "reason": "the payment is on the account"}]
+            "examples": [
+                {"result": {"receipt": "p-1"}, "reason": "the payment is on the account", "epoch": 1}
+            ]
         }
     )
 
@@ -131,30 +150,28 @@ def _add_tasks(router: APIRouter, ports: Ports, trace_url_template: str | None) 
 
 
 def _add_actions(router: APIRouter, actions: Actions) -> None:
-    async def act(action: type[OperatorAction], task: str, body: Reason, operator: Caller) -> ActionTaken:
-        record = await actions.act(action, TaskId(task), who=operator.name, reason=body.reason)
-        return ActionTaken.model_validate(record)
+    async def act(action: type[OperatorAction], task: str, asked: Asked) -> ActionTaken:
+        return ActionTaken.model_validate(await actions.act(action, TaskId(task), asked))
 
     @router.post("/tasks/{task_id}/resubmit", **_ACTION)
-    async def resubmit(task_id: TaskIdPath, body: Reason, request: Request) -> ActionTaken:
+    async def resubmit(task_id: TaskIdPath, body: TaskReason, request: Request) -> ActionTaken:
         """Run a task in `Error` again, from where it stopped."""
-        return await act(Resubmitted, task_id, body, caller_of(request))
+        return await act(Resubmitted, task_id, body.by(caller_of(request)))
 
     @router.post("/tasks/{task_id}/undo", **_ACTION)
-    async def undo(task_id: TaskIdPath, body: Reason, request: Request) -> ActionTaken:
+    async def undo(task_id: TaskIdPath, body: TaskReason, request: Request) -> ActionTaken:
         """Undo everything that a task in `Error` has dispatched."""
-        return await act(UndoRequested, task_id, body, caller_of(request))
+        return await act(UndoRequested, task_id, body.by(caller_of(request)))
 
     @router.post("/tasks/{task_id}/cancel", **_ACTION)
-    async def cancel(task_id: TaskIdPath, body: Reason, request: Request) -> ActionTaken:
+    async def cancel(task_id: TaskIdPath, body: TaskReason, request: Request) -> ActionTaken:
         """Undo everything that a task has dispatched, in any state but `Compensated`.
 
         Nothing more is started. What must not be repeated and is running is waited for until its complete-by;
         until then the answer shows the epoch as it was.
         """
-        operator = caller_of(request)
-        record = await actions.cancel(TaskId(task_id), who=operator.name, reason=body.reason)
-        return ActionTaken.model_validate(record)
+        asked = body.by(caller_of(request))
+        return ActionTaken.model_validate(await actions.cancel(TaskId(task_id), asked))
 
 
 def _add_rejected(router: APIRouter, rejected: Rejected) -> None:
@@ -182,15 +199,17 @@ def _add_answers(router: APIRouter, answers: Answers) -> None:
 
         The way on as well for a step in `Unrecorded`, whose own result could not be kept.
         """
-        who = caller_of(request).name
-        record = await answers.done(TaskId(task_id), StepName(step), body.result, who=who, reason=body.reason)
+        asked = body.by(caller_of(request))
+        record = await answers.done(TaskId(task_id), StepName(step), body.result, asked)
         return ActionTaken.model_validate(record)
 
     @router.post("/tasks/{task_id}/steps/{step}/not-done", **_ACTION)
-    async def not_done(task_id: TaskIdPath, step: StepPath, body: Reason, request: Request) -> ActionTaken:
+    async def not_done(
+        task_id: TaskIdPath, step: StepPath, body: TaskReason, request: Request
+    ) -> ActionTaken:
         """Say that a step of unknown outcome was not done: it is run, for the first time in effect."""
-        who = caller_of(request).name
-        record = await answers.not_done(TaskId(task_id), StepName(step), who=who, reason=body.reason)
+        asked = body.by(caller_of(request))
+        record = await answers.not_done(TaskId(task_id), StepName(step), asked)
         return ActionTaken.model_validate(record)
 
 

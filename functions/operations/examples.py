@@ -74,8 +74,8 @@ TASK: dict[str, Any] = {
     "decision": None,
     "history": [_SUBMISSION],
     "notices": [
-        {"kind": "received", "epoch": 1, "sent_at": _SUBMITTED},
-        {"kind": "failed", "epoch": 1, "sent_at": _FAILED},
+        {"kind": "received", "epoch": 1, "sent_at": _SUBMITTED, "cause": None, "step": None},
+        {"kind": "failed", "epoch": 1, "sent_at": _FAILED, "cause": None, "step": None},
     ],
     "lost_messages": [],
     "prospects": {

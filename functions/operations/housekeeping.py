@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
@@ -13,6 +13,8 @@ from itertools import pairwise
 
 import azure.durable_functions as df
 
+from functions.pattern.definition import Workflow
+from functions.pattern.errors import DefinitionError
 from functions.pattern.identity import FIRST_EPOCH, Epoch, SchedulerId, TaskId, scheduler_id
 from functions.pattern.ports import Ports
 from functions.pattern.records import Task
@@ -52,6 +54,18 @@ _log = logging.getLogger(__name__)
 
 #: Purges a Scheduler instance, and tells whether it is gone; one that never was is gone.
 type PurgeInstance = Callable[[SchedulerId], Awaitable[bool]]
+
+
+def check_retention(workflows: Iterable[Workflow], retention_days: float) -> None:
+    """Refuse a workflow whose callers may cancel what is deleted by then. Raises `DefinitionError`."""
+    kept = timedelta(days=retention_days).total_seconds()
+    for workflow in workflows:
+        if workflow.cancel_within is not None and workflow.cancel_within > kept:
+            raise DefinitionError(
+                f"workflow '{workflow.name}': cancel_within is {workflow.cancel_within:.0f} seconds, but what"
+                f" has ended is deleted after {kept:.0f} (RETENTION_DAYS={retention_days:g}): shorten the"
+                " one, or raise the other"
+            )
 
 
 async def purge_durable_instance(client: df.DurableOrchestrationClient, scheduler: SchedulerId) -> bool:

@@ -7,11 +7,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from functions.pattern.answering import error_for_caller, lacks_answer
+from functions.pattern.answering import lacks_answer
 from functions.pattern.definition import Json
 from functions.pattern.identity import Epoch, StepName, TaskId
+from functions.pattern.plain_reasons import plain_reason
 from functions.pattern.records import TaskRecord
-from functions.pattern.states import AnnouncementKind, EpochEnd, ProcessState
+from functions.pattern.states import AlertCause, AnnouncementKind, EpochEnd, ProcessState
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,14 +29,15 @@ class Announcement:
     correlation_id: str | None
     reason: str | None
     answer: Json | None = None
-    #: The step that an alert is about, if it is not about the end of the epoch.
+    #: Of an alert only; the step, if it is about one.
+    cause: AlertCause | None = None
     step: StepName | None = None
 
     @property
     def message_id(self) -> str:
-        """Name the message, so that duplicate detection drops a repeat."""
-        about = "" if self.step is None else f".{self.step}"
-        return f"{self.task}.{self.epoch}.{self.kind}{about}"
+        """Name the message, so that duplicate detection drops a repeat, and nothing else."""
+        parts = (self.task, self.epoch, self.kind, self.cause, self.step)
+        return ".".join(str(part) for part in parts if part is not None)
 
 
 _ENDS = {
@@ -53,8 +55,9 @@ def announcements(before: TaskRecord | None, after: TaskRecord) -> tuple[Announc
     elif after.task.process_state in _ENDS and after.task.process_state is not before.task.process_state:
         found += _notice(_ENDS[after.task.process_state], after)
     if before is not None:
-        if _is_alarming(before, after):
-            found.append(_announcement(AnnouncementKind.ALERT, after, before.task.epoch))
+        cause = _alert_cause(before, after)
+        if cause is not None:
+            found.append(_alert(cause, after, before.task.epoch))
         found += _noted(before, after)
     return tuple(found)
 
@@ -64,15 +67,18 @@ def starts_scheduler(before: TaskRecord, after: TaskRecord) -> bool:
     return after.task.process_state is ProcessState.PENDING and after.task.epoch > before.task.epoch
 
 
-def _is_alarming(before: TaskRecord, after: TaskRecord) -> bool:
-    """Alert on entry into `Error`, where recoveries were used up, of a parked task, and a missing answer."""
+def _alert_cause(before: TaskRecord, after: TaskRecord) -> AlertCause | None:
+    """Tell why a change alarms operators; what has alarmed them already does not do so again."""
     if lacks_answer(after.task):
-        return not lacks_answer(before.task)
+        return None if lacks_answer(before.task) else AlertCause.NO_ANSWER
     if after.task.is_parked:
-        return not before.task.is_parked and not _was_parked_for_it(after)
+        is_known = before.task.is_parked or _was_parked_for_it(after)
+        return None if is_known else AlertCause.PARKED
     if after.task.process_state is ProcessState.ERROR:
-        return before.task.process_state is not ProcessState.ERROR
-    return any(epoch.ended_by is EpochEnd.EXHAUSTED for epoch in after.history[len(before.history) :])
+        return None if before.task.process_state is ProcessState.ERROR else AlertCause.ERROR
+    closed = after.history[len(before.history) :]
+    is_exhausted = any(epoch.ended_by is EpochEnd.EXHAUSTED for epoch in closed)
+    return AlertCause.EXHAUSTED if is_exhausted else None
 
 
 def _was_parked_for_it(record: TaskRecord) -> bool:
@@ -89,12 +95,16 @@ def _noted(before: TaskRecord, after: TaskRecord) -> Iterator[Announcement]:
     """Alert on what was noted of a step."""
     for old, new in zip(before.steps, after.steps, strict=True):
         if new.noted is not None and new.noted != old.noted:
-            alert = _announcement(AnnouncementKind.ALERT, after, after.task.epoch)
+            alert = _alert(AlertCause.NOTED, after, after.task.epoch)
             yield replace(alert, step=new.name, reason=f"{new.name}: {new.noted}")
 
 
 def _notice(kind: AnnouncementKind, record: TaskRecord) -> list[Announcement]:
     return [] if record.order.reply_to is None else [_announcement(kind, record, record.task.epoch)]
+
+
+def _alert(cause: AlertCause, record: TaskRecord, epoch: Epoch) -> Announcement:
+    return replace(_announcement(AnnouncementKind.ALERT, record, epoch), cause=cause)
 
 
 def _announcement(kind: AnnouncementKind, record: TaskRecord, epoch: Epoch) -> Announcement:
@@ -108,6 +118,6 @@ def _announcement(kind: AnnouncementKind, record: TaskRecord, epoch: Epoch) -> A
         state=task.process_state,
         reply_to=record.order.reply_to,
         correlation_id=record.order.correlation_id,
-        reason=task.last_error if is_alert else error_for_caller(task),
+        reason=task.last_error if is_alert else plain_reason(task.last_error),
         answer=None if is_alert or task.answer is None else json.loads(task.answer),
     )

@@ -35,18 +35,17 @@ def decide(record: TaskRecord, decision: Decision, now: datetime, start_by: date
 
     `start_by` is when the next epoch must have started.
     """
-    task = replace(record.task, decision=record.task.decision or decision)
-    return carried_out(replace(record, task=task), now, start_by)
+    decision = record.task.decision or decision
+    return carried_out(record, decision, now, start_by)
 
 
-def carried_out(record: TaskRecord, now: datetime, start_by: datetime) -> TaskRecord:
-    """Carry out the decision that waits, if there is one, as soon as no outcome is awaited any more."""
-    decision, until = record.task.decision, awaited_until(record)
-    if decision is None:
-        return record
+def carried_out(record: TaskRecord, decision: Decision, now: datetime, start_by: datetime) -> TaskRecord:
+    """Carry out a decision as soon as no outcome is awaited any more; until then it waits on the record."""
+    until = awaited_until(record)
     if until is not None and now < until:
         due_at = min(record.task.due_at, until)
-        return replace(record, task=replace(record.task, complete_by=until, due_at=due_at, updated_at=now))
+        waiting = replace(record.task, decision=decision, complete_by=until, due_at=due_at, updated_at=now)
+        return replace(record, task=waiting)
     if decision.ended_by is None:
         return finished(record, ProcessState.ERROR, now, error=decision.reason)
     opened = next_epoch(

@@ -147,8 +147,8 @@ def message_lost(record: TaskRecord, event: MessageLost, now: datetime) -> TaskR
 
 def announcement_sent(record: TaskRecord, event: AnnouncementSent) -> TaskRecord:
     """Record that an announcement was sent; a repeat changes nothing."""
-    kind, epoch = event.announcement.kind, event.announcement.epoch
-    if any((sent.kind, sent.epoch) == (kind, epoch) for sent in record.task.sent):
+    of = event.announcement
+    sent = SentAnnouncement(kind=of.kind, epoch=of.epoch, sent_at=event.sent_at, cause=of.cause, step=of.step)
+    if any(replace(each, sent_at=event.sent_at) == sent for each in record.task.sent):
         return record
-    sent = SentAnnouncement(kind=kind, epoch=epoch, sent_at=event.sent_at)
     return replace(record, task=replace(record.task, sent=(*record.task.sent, sent)[-MOST_SENT:]))

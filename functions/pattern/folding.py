@@ -16,7 +16,8 @@ from functions.pattern.transitions import apply
 #: pure, and asked again when the fold is repeated on a newer record.
 Follow = Callable[[TaskRecord, datetime], Sequence[Event]]
 
-#: Completes the record of a task that has just become `Processed`, within the same change; it is pure, too.
+#: Completes the record of a task that has just become `Processed`, within the same change, or parks the task
+#: where it can't be completed; it is pure, too.
 Complete = Callable[[TaskRecord], TaskRecord]
 
 

@@ -38,7 +38,7 @@ def supervised(record: TaskRecord, event: Judgement, now: datetime) -> TaskRecor
     if now < due_by(record, now) or _is_known_by_now(record, event):
         return Refused(RefusalReason.NOT_OVERDUE)
     if record.task.decision is not None:
-        return carried_out(record, now, event.start_by)
+        return carried_out(record, record.task.decision, now, event.start_by)
     match event:
         case Recovered():
             recovered = next_epoch(

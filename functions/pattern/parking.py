@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
+from itertools import takewhile
 
-from functions.pattern.epochs import is_busy, next_epoch
+from functions.pattern.epochs import is_busy, next_epoch, resumed
 from functions.pattern.events import Parked, RefusalReason, Refused, Released
 from functions.pattern.records import TaskRecord
 from functions.pattern.states import EpochEnd, ProcessState
 from functions.pattern.texts import MAX_ERROR_BYTES, bounded
+
+#: How long a task rests that was released in vain, after the first time and at most.
+_FIRST_REST = timedelta(seconds=10)
+_LONGEST_REST = timedelta(minutes=5)
+_MOST_DOUBLINGS = 5
 
 
 def parked(record: TaskRecord, event: Parked, now: datetime) -> TaskRecord | Refused:
@@ -20,6 +26,11 @@ def parked(record: TaskRecord, event: Parked, now: datetime) -> TaskRecord | Ref
         return Refused(RefusalReason.NOT_HOLDER)
     if is_busy(record):
         return Refused(RefusalReason.BUSY)
+    return as_parked(record, event.reason, now)
+
+
+def as_parked(record: TaskRecord, reason: str, now: datetime) -> TaskRecord:
+    """Have a task wait, held by nobody, for the version of its workflow."""
     order = record.order
     task = replace(
         record.task,
@@ -27,18 +38,19 @@ def parked(record: TaskRecord, event: Parked, now: datetime) -> TaskRecord | Ref
         locked_by=None,
         complete_by=None,
         not_before=None,
+        finished_at=None,
         parked_for=f"{order.workflow}|{order.workflow_version}",
-        last_error=bounded(event.reason, MAX_ERROR_BYTES),
+        last_error=bounded(reason, MAX_ERROR_BYTES),
         updated_at=now,
     )
     return replace(record, task=task)
 
 
 def released(record: TaskRecord, event: Released, now: datetime) -> TaskRecord | Refused:
-    """Open the next epoch of a parked task, as no recovery: what kept it was not its own."""
+    """Open the next epoch of a parked task, as no recovery; one that lacks only its answer ends in it."""
     if not record.task.is_parked:
         return Refused(RefusalReason.NOT_PARKED)
-    return next_epoch(
+    opened = next_epoch(
         record,
         now,
         ended_by=EpochEnd.RELEASED,
@@ -48,3 +60,15 @@ def released(record: TaskRecord, event: Released, now: datetime) -> TaskRecord |
         traceparent=event.traceparent,
         failure_count=record.task.failure_count,
     )
+    return resumed(opened, now)
+
+
+def rests_until(record: TaskRecord) -> datetime | None:
+    """Tell until when a parked task rests that was released in vain, longer each time; None if it was not.
+
+    While hosts that lack its version run beside others that have it, it would open an epoch in every sweep.
+    """
+    vain = list(takewhile(lambda closed: closed.ended_by is EpochEnd.RELEASED, reversed(record.history)))
+    if not vain:
+        return None
+    return vain[0].ended_at + min(_LONGEST_REST, _FIRST_REST * (1 << min(len(vain) - 1, _MOST_DOUBLINGS)))

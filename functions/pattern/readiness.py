@@ -6,14 +6,15 @@ here, or do not fit what was recorded, it waits: that is nobody's fault, and end
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 
 from pydantic import BaseModel, ValidationError
 
 from functions.pattern.definition import Json, Registry, Step, Workflow
 from functions.pattern.identity import StepName
-from functions.pattern.inputs import results_of, undo_results_of
+from functions.pattern.inputs import all_results, results_of, undo_results_of
 from functions.pattern.planning import CannotStart, ready_steps
 from functions.pattern.records import TaskRecord
 from functions.pattern.states import Direction, ProcessState
@@ -65,6 +66,19 @@ class Definitions:
             return defined.undo_request(payload, undo_results_of(self.record, step))
         return defined.request(payload, results_of(self.record, step))
 
+    def answer(self) -> Callable[[], Json] | None:
+        """Give what makes the answer to the caller, if the version has one. Raises `NotDeployedError`."""
+        make = self._workflow().answer
+        return None if make is None else partial(make, self._payload(), all_results(self.record))
+
+    def can_end(self) -> bool:
+        """Tell whether what ends the task is here, if only its answer is missing."""
+        try:
+            self.answer()
+        except NotDeployedError:
+            return False
+        return True
+
     def _step(self, step: StepName) -> Step:
         workflow, shape = self._workflow(), self.record.step(step).shape
         if step not in {each.name for each in workflow.steps}:
@@ -105,8 +119,10 @@ def _validated(model: type[BaseModel], payload: bytes) -> BaseModel:
 
 
 def can_go_on(registry: Registry, record: TaskRecord) -> bool:
-    """Tell whether a Scheduler here could start a step of a parked task, or has nothing more to start."""
+    """Tell whether a Scheduler here could start a step of a parked task, or end one that is done."""
     claimed = replace(record, task=replace(record.task, process_state=ProcessState.PROCESSING))
     here = Definitions(registry, claimed)
     looks = [here.look_at(name) for name in ready_steps(claimed)]
-    return not looks or not all(isinstance(look, CannotStart) and look.parks for look in looks)
+    if not looks:
+        return here.can_end()
+    return not all(isinstance(look, CannotStart) and look.parks for look in looks)

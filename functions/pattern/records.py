@@ -17,6 +17,7 @@ from functions.pattern.identity import (
 )
 from functions.pattern.shape import Shape, StepShape
 from functions.pattern.states import (
+    AlertCause,
     AnnouncementKind,
     Direction,
     EpochEnd,
@@ -61,11 +62,13 @@ class Order:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SentAnnouncement:
-    """A notice to the caller or an alert to the operators, about what happened in `epoch`."""
+    """A notice to the caller, or an alert to the operators with its cause, of what happened in `epoch`."""
 
     kind: AnnouncementKind
     epoch: Epoch
     sent_at: datetime
+    cause: AlertCause | None = None
+    step: StepName | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -121,3 +121,18 @@ class AnnouncementKind(StrEnum):
     COMPENSATED = "compensated"
     #: An operator has to look at the task.
     ALERT = "alert"
+
+
+class AlertCause(StrEnum):
+    """Why operators are alerted of a task; each cause in an epoch is a message of its own."""
+
+    #: The task is in `Error`.
+    ERROR = "error"
+    #: All recoveries were used, and it is being undone.
+    EXHAUSTED = "exhausted"
+    #: It is parked.
+    PARKED = "parked"
+    #: It was processed, and its answer could not be made.
+    NO_ANSWER = "no-answer"
+    #: Something was noted of a step.
+    NOTED = "noted"

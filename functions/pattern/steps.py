@@ -132,7 +132,7 @@ def _skip(record: TaskRecord, event: StepSkipped, now: datetime) -> TaskRecord |
 
 def _advanced(record: TaskRecord, now: datetime, start_by: datetime) -> TaskRecord:
     if record.task.decision is not None:
-        return carried_out(record, now, start_by)
+        return carried_out(record, record.task.decision, now, start_by)
     if all(step.settled for step in record.steps):
         return finished(record, ProcessState.PROCESSED, now, error=None)
     return moved(record, now, start_by)

@@ -8,6 +8,7 @@ from functools import partial
 
 from functions.pattern.definition import Registry, Workflow
 from functions.pattern.events import Refused, Released
+from functions.pattern.parking import rests_until
 from functions.pattern.ports import Ports
 from functions.pattern.readiness import can_go_on
 from functions.pattern.store_ports import Index, IndexEntry
@@ -69,9 +70,10 @@ class Releases:
         if stored is None or not stored.record.task.is_parked:
             report.stale += 1
             return
-        if not can_go_on(self._registry, stored.record):
+        now, until = self._ports.clock.now(), rests_until(stored.record)
+        if (until is not None and now < until) or not can_go_on(self._registry, stored.record):
             return
-        start_by = self._ports.clock.now() + self._start_within
+        start_by = now + self._start_within
         with decision_span(stored.record, "release"):
             event = Released(
                 epoch=stored.record.task.epoch, start_by=start_by, traceparent=current_traceparent()

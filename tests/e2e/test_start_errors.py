@@ -18,6 +18,7 @@ pytestmark = pytest.mark.process
         ({"PAYMENT_URL": "nowhere"}, "setting PAYMENT_URL is wrong"),
         ({"STATE_SHARDS": "many"}, "setting STATE_SHARDS is wrong"),
         ({"STEP_SECONDS": "orders.shipping=3"}, "orders.shipping"),
+        ({"RETENTION_DAYS": "0.5"}, "workflow 'orders': cancel_within is 86400 seconds"),
     ],
 )
 async def test_wrong_setting_stops_the_start_with_one_line(

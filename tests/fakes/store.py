@@ -7,7 +7,7 @@ from datetime import datetime
 
 from functions.pattern.errors import TransientError, UnreadableError
 from functions.pattern.events import Event, RefusalReason, Refused
-from functions.pattern.folding import Follow, Told, fold
+from functions.pattern.folding import Complete, Follow, Told, fold
 from functions.pattern.identity import TaskId
 from functions.pattern.ports import Clock
 from functions.pattern.records import TaskRecord
@@ -22,6 +22,8 @@ class MemoryStateStore:
         self._tasks: dict[TaskId, Stored] = {}
         self.writes = 0
         self.failure: Exception | None = None
+        #: What completes a processed task; nothing, unless it is set.
+        self.complete: Complete = lambda record: record
         #: Tasks whose rows can't be read.
         self.damaged: set[TaskId] = set()
         #: Until when each change was to be tried.
@@ -73,7 +75,7 @@ class MemoryStateStore:
         self._fail_if_damaged(task)
         if task not in self._tasks:
             return Refused(RefusalReason.NO_SUCH_TASK)
-        folded = fold(self.record(task), [Told(event, follow)], self._clock.now())
+        folded = fold(self.record(task), [Told(event, follow)], self._clock.now(), self.complete)
         [answer] = folded.answers
         if isinstance(answer.fault, Refused):
             return answer.fault

@@ -10,7 +10,7 @@ import pytest
 from azure.data.tables.aio import TableClient
 
 from functions.pattern.announcements import announcements
-from functions.pattern.answering import answered
+from functions.pattern.completion import complete
 from functions.pattern.definition import Registry
 from functions.pattern.events import AnnouncementSent, RefusalReason, Refused
 from functions.pattern.identity import TaskId
@@ -77,7 +77,7 @@ async def test_largest_answer_is_written_with_the_outcome_and_its_notice(
     room = MAX_ANSWER_BYTES - len(json.dumps({"text": ""}))
     text = character * (room // len(json.dumps(character, ensure_ascii=False)[1:-1].encode()))
     answering = Registry((replace(LINE, answer=lambda _, __: {"text": text}),), {})
-    process.complete = partial(answered, answering)
+    process.complete = partial(complete, answering)
     await process.store.admit(ORDER)
     await process.told(TASK, claimed(), *done("pick", "send")[:-1])
     transactions, operations = process.figures.transactions, process.figures.operations

@@ -39,7 +39,7 @@ function open(task, action, acted) {
     title: `${name} ${task.id}?`,
     verb,
     content: told(task, action),
-    act: (reason) => api.act(task.id, action, reason),
+    act: (reason) => api.act(task, action, reason),
     done: taken(task, name),
     acted,
   });

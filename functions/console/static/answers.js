@@ -46,7 +46,7 @@ function open(task, answers, kind, text, taken, acted) {
     verb: text,
     content: toldOfAnswer(task, answers, kind),
     input: kind === "done" ? resultInput(step) : null,
-    act: (reason, result) => answer(task.id, step, reason, result),
+    act: (reason, result) => answer(task, step, reason, result),
     done: taken,
     acted,
   });

@@ -30,18 +30,19 @@ export function task(id, signal) {
   return ask(`tasks/${encodeURIComponent(id)}`, { signal });
 }
 
-// `action` is `resubmit`, `undo` or `cancel`.
-export function act(id, action, reason) {
-  return post(`tasks/${encodeURIComponent(id)}/${action}`, { reason });
+// `action` is `resubmit`, `undo` or `cancel`. What is done to a task is refused when it is in another epoch
+// than in the view of it that the operator saw.
+export function act({ id, epoch }, action, reason, more = {}) {
+  return post(`tasks/${encodeURIComponent(id)}/${action}`, { reason, epoch, ...more });
 }
 
 // A step whose outcome was unknown was done, and gave this result; or it was not done.
-export function foundDone(id, step, reason, result) {
-  return post(`tasks/${encodeURIComponent(id)}/steps/${encodeURIComponent(step)}/done`, { result, reason });
+export function foundDone(task, step, reason, result) {
+  return act(task, `steps/${encodeURIComponent(step)}/done`, reason, { result });
 }
 
-export function foundNotDone(id, step, reason) {
-  return post(`tasks/${encodeURIComponent(id)}/steps/${encodeURIComponent(step)}/not-done`, { reason });
+export function foundNotDone(task, step, reason) {
+  return act(task, `steps/${encodeURIComponent(step)}/not-done`, reason);
 }
 
 export function rejected(query, signal) {

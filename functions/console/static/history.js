@@ -21,7 +21,7 @@ export function history(task) {
 
 export function notices(task) {
   const rows = task.notices.map((notice) => [
-    notice.kind,
+    [notice.kind, notice.cause, notice.step].filter(Boolean).join(" "),
     notice.kind === "alert" ? "operators" : (task.reply_to ?? NOTHING),
     String(notice.epoch),
     clock(notice.sent_at),

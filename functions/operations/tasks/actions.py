@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from http import HTTPStatus
 
@@ -19,7 +19,7 @@ from functions.pattern.events import (
     Resubmitted,
     UndoRequested,
 )
-from functions.pattern.identity import StepName, TaskId
+from functions.pattern.identity import Epoch, StepName, TaskId
 from functions.pattern.planning import CannotStart, ready_steps
 from functions.pattern.ports import Ports
 from functions.pattern.readiness import Definitions
@@ -36,6 +36,15 @@ from functions.web.problems import FieldFault, ProblemError
 _NAMES = {Resubmitted: "resubmit", UndoRequested: "undo"}
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """Who asks for something, and why; `epoch` is the one in which they saw the task, None for any."""
+
+    who: str
+    reason: str
+    epoch: Epoch | None = None
+
+
 class Actions:
     """Operators' actions. `start_within` is in seconds: by then a Scheduler must have taken the task.
 
@@ -48,13 +57,16 @@ class Actions:
         self._clock = ports.clock
         self._start_within = timedelta(seconds=start_within)
 
-    async def act(self, action: type[OperatorAction], task: TaskId, *, who: str, reason: str) -> TaskRecord:
+    async def act(self, action: type[OperatorAction], task: TaskId, asked: Asked) -> TaskRecord:
         """Have a task run again or undone. Raises `ProblemError` 404 and 409."""
-        stored = await self._tasks.find(task)
-        epoch, start_by = stored.record.task.epoch, self._clock.now() + self._start_within
+        stored = await _seen(self._tasks, task, asked)
         with decision_span(stored.record, _NAMES[action]):
             event = action(
-                epoch=epoch, who=who, reason=reason, start_by=start_by, traceparent=current_traceparent()
+                epoch=stored.record.task.epoch,
+                who=asked.who,
+                reason=asked.reason,
+                start_by=self._clock.now() + self._start_within,
+                traceparent=current_traceparent(),
             )
             outcome = await self._store.change(task, event, read=stored)
         if isinstance(outcome, Refused):
@@ -62,13 +74,13 @@ class Actions:
             raise ProblemError(HTTPStatus.CONFLICT, text)
         return outcome.record
 
-    async def cancel(self, task: TaskId, *, who: str, reason: str) -> TaskRecord:
+    async def cancel(self, task: TaskId, asked: Asked) -> TaskRecord:
         """Have a task undone, whatever it does now. Raises `ProblemError` 404 and 409."""
-        stored = await self._tasks.find(task)
+        stored = await _seen(self._tasks, task, asked)
         with decision_span(stored.record, "cancel"):
             event = Cancelled(
-                who=who,
-                reason=reason,
+                who=asked.who,
+                reason=asked.reason,
                 by_operator=True,
                 start_by=self._clock.now() + self._start_within,
                 traceparent=current_traceparent(),
@@ -90,9 +102,9 @@ class Answers:
         self._registry = registry
         self._start_within = timedelta(seconds=start_within)
 
-    async def done(self, task: TaskId, step: StepName, result: Json, *, who: str, reason: str) -> TaskRecord:
+    async def done(self, task: TaskId, step: StepName, result: Json, asked: Asked) -> TaskRecord:
         """Complete a step that was done, with its result. Raises `ProblemError` 404, 409 and 422."""
-        stored = await self._tasks.find(task)
+        stored = await _seen(self._tasks, task, asked)
         try:
             written = json_bytes("result", result, MAX_RESULT_BYTES, separators=(",", ":"))
         except PermanentError as unusable:
@@ -101,22 +113,22 @@ class Answers:
             epoch=stored.record.task.epoch,
             step=step,
             result=written,
-            who=who,
-            reason=reason,
+            who=asked.who,
+            reason=asked.reason,
             start_by=self._clock.now() + self._start_within,
             traceparent=current_traceparent(),
         )
         self._check(stored.record, event)
         return await self._tell(stored, event)
 
-    async def not_done(self, task: TaskId, step: StepName, *, who: str, reason: str) -> TaskRecord:
+    async def not_done(self, task: TaskId, step: StepName, asked: Asked) -> TaskRecord:
         """Have a step run that was not done. Raises `ProblemError` 404 and 409."""
-        stored = await self._tasks.find(task)
+        stored = await _seen(self._tasks, task, asked)
         event = FoundNotDone(
             epoch=stored.record.task.epoch,
             step=step,
-            who=who,
-            reason=reason,
+            who=asked.who,
+            reason=asked.reason,
             start_by=self._clock.now() + self._start_within,
             traceparent=current_traceparent(),
         )
@@ -139,6 +151,16 @@ class Answers:
         if isinstance(outcome, Refused):
             raise ProblemError(HTTPStatus.CONFLICT, f"This answer is not awaited ({outcome.reason}).")
         return outcome.record
+
+
+async def _seen(tasks: Tasks, task: TaskId, asked: Asked) -> Stored:
+    """Find a task that is as it was seen. Raises `ProblemError` 404, and 409 when its epoch is another."""
+    stored = await tasks.find(task)
+    epoch = stored.record.task.epoch
+    if asked.epoch not in (None, epoch):
+        text = f"The task is in epoch {epoch} now, and not in epoch {asked.epoch}."
+        raise ProblemError(HTTPStatus.CONFLICT, text)
+    return stored
 
 
 def _unusable(reason: str) -> ProblemError:

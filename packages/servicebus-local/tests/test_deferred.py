@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -15,7 +16,7 @@ from servicebus_local.codec.values import Encodable, Symbol
 from servicebus_local.content import Section
 from servicebus_local.testing import RunningBroker
 from tests.clients import Links
-from tests.wire import WireClient, attach_receiver, credit, read_sections, verdict
+from tests.wire import WireClient, attach_receiver, credit, detach, performative, read_sections, verdict
 
 pytestmark = pytest.mark.process
 
@@ -42,6 +43,20 @@ def test_deferred_message_carries_its_token_inside(broker: RunningBroker, links:
     assert broker.figures("solo")["deferred"] == 0
 
 
+@pytest.mark.parametrize("ending", [Performative.DETACH, Performative.END])
+def test_deleted_deferred_message_is_answered_or_stays(
+    broker: RunningBroker, links: Links, ending: Performative
+) -> None:
+    """The link for answers, or its session, ends in the same write as the request that deletes."""
+    number = _deferred(links, "solo", ServiceBusMessage("deferred"))
+    with WireClient(broker.endpoints.port) as wire:
+        asked = wire.question("solo", "receive-by-sequence-number", _numbers(number, mode=0))
+        wire.send(asked, detach(9) if ending is Performative.DETACH else performative(ending))
+        received = wire.transfers_until(ending)
+    left = broker.figures("solo")
+    assert len(received) + left["deferred"] == 1
+
+
 def _numbers(*numbers: int, mode: int = 1) -> dict[str, Encodable]:
     return {"sequence-numbers": long_array(numbers), "receiver-settle-mode": uint(mode)}
 
@@ -59,6 +74,19 @@ def test_number_that_stands_twice_counts_once(links: Links) -> None:
     sender.schedule_messages(ServiceBusMessage(b"z" * 500), due)
     with pytest.raises(ServiceBusQuotaExceededError):
         sender.schedule_messages(ServiceBusMessage(b"z" * 500), due)
+
+
+@pytest.mark.parametrize("token", ["no token", ["nested"], uuid.uuid4()])
+def test_unknown_token_settles_nothing(broker: RunningBroker, links: Links, token: Encodable) -> None:
+    """A request is carried out for all of its tokens, or refused."""
+    links.sender("solo").send_messages(ServiceBusMessage("locked"))
+    with WireClient(broker.endpoints.port) as wire:
+        wire.send(attach_receiver("solo"), credit(1))
+        delivery = read_sections(wire.until(Performative.TRANSFER).payload)
+        known = delivery[Section.DELIVERY_ANNOTATIONS]["x-opt-lock-token"]
+        asked: dict[str, Encodable] = {"disposition-status": "completed", "lock-tokens": [known, token]}
+        assert wire.request("solo", "update-disposition", asked)[0] == 410
+    assert broker.figures("solo")["locked"] == 1
 
 
 _CHANGED: dict[str, Encodable] = {"changed": int32(7), "added": "yes"}

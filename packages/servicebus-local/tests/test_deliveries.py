@@ -167,6 +167,16 @@ def _settled_figure(broker: RunningBroker, name: str) -> int:
     return seen[-1]
 
 
+def test_many_links_of_a_slow_reader_share_its_buffer(broker: RunningBroker, links: Links) -> None:
+    """All ask for everything in one write."""
+    for _ in range(60):
+        links.sender("solo").send_messages(ServiceBusMessage(b"z" * 250_000))
+    with WireClient(broker.endpoints.port, receive_buffer=4096) as wire:
+        wire.send(*[attach_receiver("solo", handle) + credit(60, handle) for handle in range(20)])
+        wire.until(Performative.ATTACH)
+        assert 0 < _settled_figure(broker, "locked") < 50
+
+
 def test_closed_window_holds_messages_back(broker: RunningBroker, links: Links) -> None:
     """The client takes two frames; the others come when its window opens, before the detach is answered."""
     links.sender("solo").send_messages(_messages(10))

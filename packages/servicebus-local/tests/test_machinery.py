@@ -105,6 +105,16 @@ async def test_closing_commits_what_the_last_answers_write(log: MessageLog) -> N
     assert log.query("SELECT count(*) FROM queue").fetchone() == (1,)
 
 
+async def test_action_that_sets_a_later_timer_delays_no_other() -> None:
+    """The loop still wakes up for what was there before."""
+    timers = TimerHeap(asyncio.get_running_loop())
+    done = asyncio.Event()
+    timers.after(0, timers.after, 10**6, print)
+    timers.after(50, done.set)
+    await asyncio.wait_for(done.wait(), 5)
+    timers.close()
+
+
 async def test_failing_timer_stops_no_other() -> None:
     """The action after it runs at its time."""
     timers = TimerHeap(asyncio.get_running_loop())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import weakref
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,11 +12,12 @@ import pytest
 from servicebus_local.broker.entity import Machinery
 from servicebus_local.broker.faults import FaultBoard
 from servicebus_local.broker.journal import Journal
-from servicebus_local.broker.message import MessageState, Settlement, Verdict
+from servicebus_local.broker.message import Lock, MessageState, Settlement, StoredMessage, Verdict
 from servicebus_local.broker.namespace import Namespace
 from servicebus_local.broker.queue import Queue
 from servicebus_local.broker.settings import AutoCreateRule, QueueSettings
 from servicebus_local.broker.timers import TimerHeap, now_ms
+from servicebus_local.codec.encoding import encode
 from servicebus_local.content import Section, parse_content
 from servicebus_local.errors import EntityNotFoundError, MessageNotFoundError
 from servicebus_local.storage.group_commit import GroupCommit
@@ -65,11 +67,60 @@ async def test_what_a_message_carries_survives_a_restart(log: MessageLog) -> Non
     assert restored.content == sent
 
 
+async def test_properties_changed_in_the_dead_letters_survive_a_restart(log: MessageLog) -> None:
+    """An abandoned dead letter stays where it is, with what its receiver changed."""
+    commit = GroupCommit(log, asyncio.get_running_loop(), lambda: None)
+    machinery = Machinery(Journal(log, commit), TimerHeap(asyncio.get_running_loop()), FaultBoard())
+    queue = Queue("orders", QueueSettings(), machinery)
+    (number,) = queue.send([parse_content(data_message(b"dead"))])
+    queue.settle(queue.locks.lock(queue.messages[number]), Verdict(Settlement.DEAD_LETTER))
+    dead = queue.dead_letters
+    changed = Verdict(Settlement.ABANDON, properties={encode("seen"): encode("once")})
+    dead.settle(dead.locks.lock(dead.messages[number]), changed)
+    commit.close()
+    (restored,) = Journal(log, commit).messages()
+    assert restored.content == dead.messages[number].content
+    assert restored.delivery_count == 0
+
+
+async def test_receivers_that_have_gone_are_forgotten(log: MessageLog) -> None:
+    """Those that come and go while another waits at an empty queue leave nothing behind."""
+    queue = Queue("orders", QueueSettings(), _machinery(log))
+    here, gone = _Idle(), _Idle()
+    queue.add_receiver(here)
+    queue.add_receiver(gone)
+    kept = weakref.ref(gone)
+    queue.remove_receiver(gone)
+    queue.remove_receiver(gone)  # it is not there any more
+    del gone
+    assert kept() is None
+    assert here.ready
+
+
+class _Idle:
+    """A receiver that waits for messages."""
+
+    closed, deletes_on_delivery, ready = False, False, True
+
+    def use_credit(self, size: int) -> None:
+        raise NotImplementedError
+
+    def deliver(self, message: StoredMessage, lock: Lock | None) -> None:
+        raise NotImplementedError
+
+
 @pytest.mark.parametrize("name", ["agent/a/replies", "Agent/B/replies"])
 async def test_patterns_create_queues(log: MessageLog, name: str) -> None:
     """Names are case-insensitive."""
     rule = AutoCreateRule("agent/*/replies", QueueSettings())
     assert Namespace({}, [rule], _machinery(log)).entity(name)[0].name == name
+
+
+@pytest.mark.parametrize("name", ["", "$management", "-", "a b", "a" * 261])
+async def test_patterns_create_no_queue_that_could_not_be_deployed(log: MessageLog, name: str) -> None:
+    """A link without an address, or a node of another kind, is no queue."""
+    with pytest.raises(EntityNotFoundError):
+        Namespace({}, [AutoCreateRule("*", QueueSettings())], _machinery(log)).entity(name)
 
 
 @pytest.mark.parametrize("name", ["agent/a/b/replies", "agent/replies", "agent/a/replies/more"])

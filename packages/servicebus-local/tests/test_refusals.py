@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -10,8 +11,8 @@ from azure.servicebus.exceptions import ServiceBusError, ServiceBusQuotaExceeded
 
 from servicebus_local.amqp import idleness
 from servicebus_local.amqp.performatives import Performative
-from servicebus_local.codec.encoding import composite, encode_list, timestamp, uint, ulong
-from servicebus_local.codec.values import Described, Encodable, Symbol
+from servicebus_local.codec.encoding import composite, encode_list, long, timestamp, uint, ulong, ushort
+from servicebus_local.codec.values import Described, Encodable, Encoded, Symbol
 from servicebus_local.content import Section
 from servicebus_local.testing import RunningBroker
 from tests.clients import Links
@@ -49,6 +50,9 @@ _BAD = {
     "schedule after all time": data_message(b"bad", _scheduled(timestamp(2**62))),
     "properties in a list": data_message(b"bad", b"\x00\x53\x74" + encode_list(["key", "value"])),
     "property without value": data_message(b"bad", b"\x00\x53\x74\xc1\x04\x01\xa1\x01k"),
+    "properties that end early": data_message(b"bad", b"\x00\x53\x73\xc0\x03\x05\xa1\x00"),
+    "properties with a rest": data_message(b"bad", b"\x00\x53\x73\xc0\x05\x01\xa1\x01i\x40"),
+    "annotations that end early": data_message(b"bad", b"\x00\x53\x72\xc1\x03\x02\xa3\x00"),
     "long id": data_message(b"bad", section(Section.PROPERTIES, ["i" * 129])),
     "64 KB of properties": data_message(b"bad", section(Section.APPLICATION_PROPERTIES, {"k": "v" * 65_536})),
     "footer in a list": data_message(b"bad", after=section(Section.FOOTER, ["key", "value"])),
@@ -107,6 +111,18 @@ def test_transactions_are_refused_with_a_sentence(broker: RunningBroker) -> None
     assert error.fields()[:2] == ["amqp:not-implemented", "The local broker has no transactions."]
 
 
+def test_refused_attach_ends_what_had_its_number(broker: RunningBroker, links: Links) -> None:
+    """The client knows only its last link of a number: nothing is delivered to one before it."""
+    with WireClient(broker.endpoints.port) as wire:
+        wire.send(attach_receiver("solo"), credit(5))
+        wire.until(Performative.ATTACH)
+        wire.send(attach_receiver("nowhere"))
+        wire.until(Performative.DETACH)
+        links.sender("solo").send_messages(ServiceBusMessage("for others"))
+        (message,) = links.receiver("solo").receive_messages(1, 3)
+        links.receiver("solo").complete_message(message)
+
+
 @pytest.mark.parametrize(
     ("spoken", "logged"),
     [
@@ -127,6 +143,22 @@ def test_other_protocols_are_named_in_the_log(
     ):
         wire.next()
     assert logged in caplog.text
+
+
+@pytest.mark.parametrize("idle", [uint(1), long(-1)])
+def test_keep_alives_keep_nobody_busy(broker: RunningBroker, idle: Encoded) -> None:
+    """A client that wants thousands of them a second, or opens twice, gets no more than others."""
+    opening: list[Encodable] = ["again", None, uint(1 << 20), ushort(100), idle]
+    with WireClient(broker.endpoints.port) as wire:
+        for _ in range(20):
+            wire.send(performative(Performative.OPEN, *opening, channel=0))
+        wire.until(Performative.BEGIN)
+        since = time.monotonic()
+        while wire.keep_alives < 4:
+            wire.send(attach_receiver("solo"))
+            wire.until(Performative.ATTACH)
+        passed = time.monotonic() - since
+    assert wire.keep_alives < 5 + 11 * passed
 
 
 def test_unused_link_is_detached(broker: RunningBroker, monkeypatch: pytest.MonkeyPatch) -> None:

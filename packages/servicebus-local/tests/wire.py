@@ -111,6 +111,8 @@ class WireClient:
         self._socket.connect(("127.0.0.1", port))
         self._reader = FrameReader()
         self._seen: deque[Seen] = deque()
+        #: Frames without a body so far.
+        self.keep_alives = 0
         mechanism = frame(0, composite(Performative.SASL_INIT, [None]), SASL_FRAME)
         opening: list[Encodable] = [uuid.uuid4().hex, None, uint(1 << 20), ushort(100)]
         properties = {"product": product} if product else None
@@ -140,6 +142,8 @@ class WireClient:
             for received in self._reader.feed(data):
                 if isinstance(received, Frame) and received.body:
                     self._seen.append(_read(received.body))
+                else:
+                    self.keep_alives += isinstance(received, Frame)
         return self._seen.popleft()
 
     def until(self, code: Performative) -> Seen:
@@ -156,13 +160,18 @@ class WireClient:
                 transfers.append(seen)
         return transfers
 
-    def request(self, address: str, operation: str, arguments: Encodable) -> tuple[int, Any]:
-        """Send one request to a management node, and return the status and the body of the answer."""
+    @staticmethod
+    def question(address: str, operation: str, arguments: Encodable) -> bytes:
+        """Return the frames that ask a management node: the sender's handle is 8, the receiver's 9."""
         node = f"{address}/$management"
         properties: dict[str, Encodable] = {"operation": f"com.microsoft:{operation}"}
-        question = answer_message(Request(Encoded(encode("1")), None, {}, None, b""), properties, arguments)
-        self.send(attach_sender(node, 8), attach_receiver(node, 9), credit(1, 9))
-        self.send(transfer(900, question, 8))
+        request = Request(Encoded(encode("1")), None, {}, None, b"")
+        ends = attach_sender(node, 8) + attach_receiver(node, 9) + credit(1, 9)
+        return ends + transfer(900, answer_message(request, properties, arguments), 8)
+
+    def request(self, address: str, operation: str, arguments: Encodable) -> tuple[int, Any]:
+        """Send one request to a management node, and return the status and the body of the answer."""
+        self.send(self.question(address, operation, arguments))
         answer = read_sections(self.until(Performative.TRANSFER).payload)
         self.send(detach(8), detach(9))
         return answer[Section.APPLICATION_PROPERTIES]["statusCode"], answer[Section.VALUE]

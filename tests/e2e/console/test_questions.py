@@ -70,17 +70,23 @@ async def test_operator_says_that_it_was_not_done(bench: Bench, phone: Console) 
 
 
 async def test_answer_that_is_refused_says_why(bench: Bench, console: Console) -> None:
-    """A colleague answered first; what the interface says is shown, and the dialog stays."""
-    await _in_question(bench, "answered", Behaviour.FORGETS)
+    """It was begun again since, and is in question again; this answer is for the start before."""
+    await _in_question(bench, "answered", Behaviour.HANGS)
     await console.open("#/tasks/answered")
     page = console.page
     dialog = await _opened(page, "It was done")
     await dialog.get_by_label("Reason").fill("mine")
+    bench.remote.script("answered/account/do", Behaviour.HANGS)
     assert await bench.act("answered", "steps/account/not-done") == 202
-    await bench.until_state("answered", "Processed")
+    await bench.until("answered", lambda task: task["epoch"] == 2 and task["state"] == "Error")
     await dialog.get_by_role("button", name="It was done").click()
-    await expect(dialog.get_by_role("alert")).to_contain_text("Not done.This answer is not awaited")
+    await expect(dialog.get_by_role("alert")).to_contain_text(
+        "Not done.The task is in epoch 2 now, and not in epoch 1."
+    )
     await dialog.get_by_role("button", name="Close").click()
+    dialog = await _opened(page, "It was done")  # by what the page shows now
+    await dialog.get_by_label("Reason").fill("mine")
+    await dialog.get_by_role("button", name="It was done").click()
     await expect(page.get_by_role("definition").filter(has_text="Processed")).to_be_visible()
     console.complaints.clear()  # Chromium reports every 4xx as an error
 

@@ -18,7 +18,8 @@ class Agent:
 
     name = "payment"
 
-    def __init__(self, *, failures: int = 0, hangs: bool = False) -> None:
+    def __init__(self, *, patience: float = 285, failures: int = 0, hangs: bool = False) -> None:
+        self.patience = patience
         self.calls, self._failures, self._hangs = 0, failures, hangs
 
     async def take(self, message_id: str, body: bytes) -> None:  # noqa: ARG002 - the Agent's
@@ -30,9 +31,9 @@ class Agent:
             raise TransientError("Service Bus is away")
 
 
-def _function(agent: Any, *, function_timeout: float) -> Any:
+def _function(agent: Any) -> Any:
     app = df.DFApp()
-    app.register_functions(queued_agents_blueprint([agent], function_timeout=function_timeout))
+    app.register_functions(queued_agents_blueprint([agent]))
     [built] = app.get_functions()
     assert built.get_trigger().queue_name == "agent-payment-requests"
     return built.get_user_function()
@@ -42,12 +43,12 @@ async def test_request_outlives_an_outage_longer_than_its_first_lock(monkeypatch
     """The host renews it; the lock's 15 s are no bound, and what the Agent lets go at complete-by is done."""
     monkeypatch.setattr("functions.messages.queues._PART_OF_LOCK", 0.0)
     agent = Agent(failures=3)
-    await _function(agent, function_timeout=300)(received())
+    await _function(agent)(received())
     assert agent.calls == 4
 
 
 async def test_request_is_given_back_before_the_host_ends_the_function() -> None:
     """With the process, and everything in it."""
-    agent = Agent(hangs=True)
+    agent = Agent(patience=0.1, hangs=True)
     with pytest.raises(TransientError, match=r"not done within 0\.1 s"):
-        await _function(agent, function_timeout=0.2)(received())
+        await _function(agent)(received())

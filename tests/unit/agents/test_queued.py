@@ -55,7 +55,12 @@ class Bench:
             agent_requests=self.requests,
             rejected=self.rejections,
         )
-        self.agent = QueuedAgent("payment", agent or self.script, ports)
+        self.agent = QueuedAgent("payment", agent or self.script, ports, function_timeout=300)
+
+    def until_its_call_ends(self) -> Json:
+        """Stand in for a service that fails until the last call must end."""
+        self.clock.advance((self.script.calls[-1].complete_by - self.clock.now()).total_seconds())
+        raise TransientError("no answer")
 
     async def take(self, **changes: Any) -> None:
         """Take a request."""
@@ -123,6 +128,26 @@ async def test_transient_fault_gets_no_reply(bench: Bench) -> None:
     bench.script.behaviour = raising(TransientError("no answer"))
     await bench.take()
     assert bench.replies.sent == []
+
+
+async def test_call_ends_before_its_function_does_and_the_request_comes_again(bench: Bench) -> None:
+    """The step has a day, but the host ends the function after five minutes."""
+    bench.script.behaviour = bench.until_its_call_ends
+    with pytest.raises(TransientError):
+        await bench.take(complete_by=after(86_400).isoformat())
+    bench.script.behaviour = lambda: DONE
+    await bench.take(complete_by=after(86_400).isoformat())
+    assert [call.complete_by for call in bench.script.calls] == [after(270), after(540)]
+    assert [reply.outcome for reply in bench.replies.sent] == ["completed"]
+
+
+@pytest.mark.parametrize(("function_timeout", "patience"), [(300, 285), (30, 22.5)])
+def test_request_is_tried_until_shortly_before_the_host_ends_its_function(
+    function_timeout: float, patience: float
+) -> None:
+    """There is time between the end of a call and this, and between this and the end."""
+    agent = QueuedAgent("payment", ScriptedAgent(), fake_ports(), function_timeout=function_timeout)
+    assert agent.patience == patience
 
 
 async def test_late_request_is_not_carried_out(bench: Bench) -> None:

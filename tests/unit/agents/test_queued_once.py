@@ -20,6 +20,7 @@ from functions.pattern.ports import AgentCall
 from tests.fakes.agents import raising
 from tests.fakes.ports import fake_ports
 from tests.fakes.remote_service import Answer, RemoteServiceFake
+from tests.fakes.tasks import after
 from tests.unit.agents.test_queued import DONE, ECHO, REQUEST, Bench
 from tests.unit.conftest import MakeRemote
 
@@ -112,7 +113,7 @@ async def test_agent_that_dies_at_work_is_not_called_again(
 ) -> None:
     """The next delivery finds it begun, says so in the log, and completes the message."""
     hanging = _HangingAgent()
-    agent = QueuedAgent("payment", hanging, _ports(bench))
+    agent = QueuedAgent("payment", hanging, _ports(bench), function_timeout=300)
     dying = asyncio.create_task(agent.take("m-1", json.dumps(ONCE).encode()))
     await hanging.called.wait()
     dying.cancel()
@@ -122,6 +123,15 @@ async def test_agent_that_dies_at_work_is_not_called_again(
         await _deliver(bench)
     assert (bench.script.calls, bench.replies.sent) == ([], [])
     assert "task task-1 step payment: begun by an earlier delivery, outcome unknown" in caplog.text
+
+
+async def test_what_takes_longer_than_its_function_has_is_unknown(bench: Bench) -> None:
+    """Told as such before the host ends the process; no later delivery calls the service."""
+    bench.script.behaviour = bench.until_its_call_ends
+    for _ in range(2):
+        await _deliver(bench, complete_by=after(86_400).isoformat())
+    assert [call.complete_by for call in bench.script.calls] == [after(270)]
+    assert bench.replies.sent == []
 
 
 async def test_defect_in_an_agent_is_not_repeated(bench: Bench) -> None:
@@ -180,7 +190,7 @@ async def test_service_that_does_it_and_fails_gets_one_call(
 ) -> None:
     """Over the queue too, and also when the request comes again."""
     service.answers = [fault, Answer()]
-    agent = QueuedAgent("payment", RestAgent(make_remote()), _ports(bench))
+    agent = QueuedAgent("payment", RestAgent(make_remote()), _ports(bench), function_timeout=300)
     for _ in range(2):
         await agent.take("m-1", json.dumps(ONCE).encode())
     assert (len(service.received), bench.replies.sent) == (1, [])

@@ -9,6 +9,7 @@ import pytest
 from functions.pattern.errors import TransientError
 from functions.pattern.identity import TaskId
 from functions.pattern.messages import order_of
+from functions.pattern.plain_reasons import WITHHELD
 from functions.pattern.states import ProcessState
 from functions.pattern.transitions import admit
 from tests.fakes.clock import START
@@ -101,13 +102,13 @@ async def test_id_of_another_resource_is_409_for_put_and_404_for_get(api: Api) -
 async def test_order_is_shown_with_its_steps_and_times(api: Api) -> None:
     """Times are UTC."""
     record = told(pending(), claimed(), started("open", complete_by=12))
-    api.store.put(told(record, failed("open"), now=after(2)))
+    api.store.put(told(record, failed("open", error="bank answered 402: no money"), now=after(2)))
     shown = (await api.client.get("/api/parcels/task-1")).json
     assert {name: shown[name] for name in ("id", "workflow", "state", "last_error", "correlation_id")} == {
         "id": "task-1",
         "workflow": "diamond",
         "state": "Error",
-        "last_error": "open: no money",
+        "last_error": "open: bank answered 402",
         "correlation_id": "c-1",
     }
     assert shown["submitted_at"] == "2026-11-21T10:00:00.123456Z"
@@ -119,9 +120,19 @@ async def test_order_is_shown_with_its_steps_and_times(api: Api) -> None:
         "complete_by": "2026-11-21T10:00:12.123456Z",
         "started_at": "2026-11-21T10:00:00.123456Z",
         "finished_at": "2026-11-21T10:00:02.123456Z",
-        "error": "no money",
+        "error": "bank answered 402",
     }
     assert shown["steps"][1]["state"] == "NotStarted"
+
+
+@pytest.mark.parametrize("error", ["KeyError: 'secret'", "no account 123 at our bank"])
+async def test_callers_are_not_told_others_texts(api: Api, error: str) -> None:
+    """Neither a defect's, nor a service's: which step failed is to be seen, and the operators know why."""
+    record = told(pending(), claimed(), started("open"))
+    api.store.put(told(record, failed("open", error=error)))
+    shown = (await api.client.get("/api/parcels/task-1")).json
+    assert (shown["steps"][0]["state"], shown["steps"][0]["error"]) == ("Failed", WITHHELD)
+    assert shown["last_error"] == WITHHELD
 
 
 async def test_workflows_answer_is_shown(api: Api) -> None:

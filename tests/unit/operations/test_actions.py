@@ -9,7 +9,8 @@ import pytest
 
 from functions.pattern.identity import TaskId
 from functions.pattern.states import Direction, EpochEnd, ProcessState, StepState
-from tests.fakes.tasks import after, pending
+from tests.fakes.interventions import refused, resubmission
+from tests.fakes.tasks import SECOND, after, claimed, pending, told
 from tests.fakes.workflows import LINE, TASK
 from tests.unit.api.samples import problem, wrong_fields
 from tests.unit.operations.conftest import Desk, in_error, processed
@@ -79,6 +80,19 @@ async def test_operator_cancels_in_any_state(desk: Desk) -> None:
 
 
 @pytest.mark.parametrize("action", ["resubmit", "undo", "cancel"])
+@pytest.mark.parametrize("epoch", [1, 3])
+async def test_action_on_a_task_as_it_was_seen_in_another_epoch_is_refused(
+    desk: Desk, action: str, epoch: int
+) -> None:
+    """409 says in which it is; in that one, the same action is taken."""
+    desk.holds(told(in_error(), resubmission(), claimed(SECOND), *refused("send", SECOND)))
+    answer = await desk.act(action, body={"reason": "why", "epoch": epoch})
+    problem(answer, 409)
+    assert answer.json["detail"] == f"The task is in epoch 2 now, and not in epoch {epoch}."
+    assert (await desk.act(action, body={"reason": "why", "epoch": 2})).status == 202
+
+
+@pytest.mark.parametrize("action", ["resubmit", "undo", "cancel"])
 async def test_unknown_task_is_not_found(desk: Desk, action: str) -> None:
     """404."""
     problem(await desk.act(action), 404)
@@ -91,6 +105,8 @@ async def test_unknown_task_is_not_found(desk: Desk, action: str) -> None:
         ({"reason": " "}, "reason"),
         ({"reason": "x" * 501}, "reason"),
         ({"reason": 5}, "reason"),
+        ({"reason": "why", "epoch": 0}, "epoch"),
+        ({"reason": "why", "epoch": "1"}, "epoch"),
         ({"reason": "why", "who": "somebody else"}, "who"),
     ],
 )

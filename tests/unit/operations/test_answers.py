@@ -12,7 +12,7 @@ from functions.pattern.definition import Registry
 from functions.pattern.identity import StepName
 from functions.pattern.states import EpochEnd, ProcessState, StepState
 from tests.fakes.interventions import giving_up
-from tests.fakes.tasks import after, claimed, pending, started, told
+from tests.fakes.tasks import SECOND, after, claimed, pending, started, told
 from tests.fakes.workflows import TASK, step, workflow
 from tests.unit.api.samples import problem, wrong_fields
 from tests.unit.operations.conftest import Desk, in_error
@@ -75,6 +75,19 @@ async def test_what_is_not_in_question_is_not_answered(held: Desk, step: str) ->
     problem(await held.act(f"steps/{step}/not-done"), 409)
     held.holds(in_error())
     problem(await held.act("steps/send/not-done"), 409)
+
+
+async def test_answer_for_an_epoch_that_is_over_is_refused(held: Desk) -> None:
+    """An old tab can't answer for a later start; it is told where the task is."""
+    assert (await held.act("steps/pay/not-done", body={"reason": "nothing there", "epoch": 1})).status == 202
+    begun = told(held.store.record(TASK), claimed(SECOND), started("pay", SECOND, complete_by=65))
+    held.clock.advance(60)
+    held.holds(told(begun, giving_up(SECOND, hold=True), now=held.clock.now()))
+    for kind, body in (("done", DONE), ("not-done", {"reason": "nothing there"})):
+        refused = await held.act(f"steps/pay/{kind}", body=body | {"epoch": 1})
+        problem(refused, 409)
+        assert refused.json["detail"] == "The task is in epoch 2 now, and not in epoch 1."
+    assert (await held.act("steps/pay/done", body=DONE | {"epoch": 2})).status == 202
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,8 @@ from datetime import datetime, timedelta
 import pytest
 
 from functions.operations import housekeeping
-from functions.operations.housekeeping import Housekeeping
+from functions.operations.housekeeping import Housekeeping, check_retention
+from functions.pattern.errors import DefinitionError
 from functions.pattern.identity import SchedulerId, TaskId
 from functions.pattern.shared_rows import Chore
 from functions.pattern.states import ProcessState
@@ -197,3 +198,13 @@ async def test_rows_of_other_tables_go_after_the_same_time(bench: Bench) -> None
     """Agents' requests long after their complete-by, and rejected messages."""
     await bench.run(days=31)
     assert bench.requests.before == bench.rejected.before == START + timedelta(days=1)
+
+
+def test_time_to_cancel_beyond_retention_is_refused() -> None:
+    """Both are named; as long as retention is possible."""
+    day = replace(LINE, steps=(replace(LINE.steps[0], undo=True),), cancel_within=86_400)
+    check_retention([LINE, day], 1)
+    with pytest.raises(DefinitionError) as refusal:
+        check_retention([LINE, day], 0.9)
+    told = "cancel_within is 86400 seconds, but what has ended is deleted after 77760 (RETENTION_DAYS=0.9)"
+    assert told in str(refusal.value)

@@ -7,10 +7,15 @@ from dataclasses import replace
 import pytest
 
 from functions.pattern.announcements import announcements, starts_scheduler
+from functions.pattern.completion import complete
+from functions.pattern.definition import Registry
+from functions.pattern.events import AnnouncementSent
+from functions.pattern.identity import StepName
 from functions.pattern.records import TaskRecord
-from functions.pattern.states import AnnouncementKind, ProcessState, Remedy
+from functions.pattern.states import AlertCause, AnnouncementKind, ProcessState, Remedy
 from tests.fakes.interventions import (
     done,
+    found_done,
     giving_up,
     recovered,
     refused,
@@ -18,8 +23,8 @@ from tests.fakes.interventions import (
     supervised,
     undo_request,
 )
-from tests.fakes.tasks import FIRST, SECOND, claimed, pending, started, told
-from tests.fakes.workflows import TRIP, trip
+from tests.fakes.tasks import FIRST, SECOND, after, claimed, pending, started, told
+from tests.fakes.workflows import TRIP, step, trip, workflow
 
 RECEIVED, COMPLETED, FAILED = AnnouncementKind.RECEIVED, AnnouncementKind.COMPLETED, AnnouncementKind.FAILED
 COMPENSATED, ALERT = AnnouncementKind.COMPENSATED, AnnouncementKind.ALERT
@@ -79,7 +84,27 @@ def test_each_entry_into_error_has_its_own_alert() -> None:
         announcements(WHY_NOT, HELD)[-1],
         announcements(again, supervised(again, giving_up(SECOND)))[-1],
     )
-    assert (first.message_id, second.message_id) == ("task-1.1.alert", "task-1.2.alert")
+    assert (first.message_id, second.message_id) == ("task-1.1.alert.error", "task-1.2.alert.error")
+
+
+def test_causes_for_alarm_in_one_epoch_are_messages_of_their_own() -> None:
+    """`Error`, the operator's answer, and then no answer for the caller: no queue drops the second alert."""
+    once = replace(
+        workflow(step("pay", idempotent=False)), answer=lambda _, results: results[StepName("nothing")]
+    )
+    paying = told(pending(once), claimed(), started("pay", complete_by=5))
+    held = supervised(paying, giving_up(hold=True))
+    found = told(held, found_done("pay"), now=after(12))
+    lacking, parked = (complete(Registry(deployed, {}), found) for deployed in ((once,), ()))
+    alerts = [announcements(*change)[-1] for change in ((paying, held), (held, lacking), (held, parked))]
+    assert [alert.message_id for alert in alerts] == [
+        "task-1.1.alert.error",
+        "task-1.1.alert.no-answer",
+        "task-1.1.alert.parked",
+    ]
+    for alert in alerts:
+        lacking = told(lacking, AnnouncementSent(announcement=alert, sent_at=after(13)))
+    assert [each.cause for each in lacking.task.sent] == [alert.cause for alert in alerts]
 
 
 def test_caller_without_reply_queue_hears_nothing() -> None:
@@ -99,7 +124,7 @@ def test_announcement_says_what_happened() -> None:
         HELD.task.finished_at,
     )
     assert (notice.reply_to, notice.correlation_id) == ("notices-demo", "c-1")
-    assert alert == replace(notice, kind=ALERT)
+    assert alert == replace(notice, kind=ALERT, cause=AlertCause.ERROR)
 
 
 def test_next_epoch_needs_a_scheduler() -> None:

@@ -11,7 +11,7 @@ from functions.pattern.records import TaskRecord
 from functions.pattern.states import Direction, EpochEnd, ProcessState, Remedy, StepState
 from functions.pattern.supervision import judge
 from functions.pattern.transitions import apply
-from tests.fakes.interventions import giving_up, recovery, resubmission, undo_request
+from tests.fakes.interventions import cancellation, giving_up, recovery, resubmission, undo_request
 from tests.fakes.tasks import FIRST, after, claimed, completed, failed, pending, skipped, started, told
 from tests.fakes.workflows import step, workflow
 from tests.unit.pattern.test_supervision import POLICY
@@ -118,3 +118,18 @@ def test_recovery_waits_for_the_last_of_several_payments() -> None:
     held = told(two, verdict, now=after(95))
     assert held.task.process_state is ProcessState.ERROR
     assert held.task.last_error == "pay: its outcome is unknown, and it must not run twice"
+
+
+def test_operator_waits_for_a_payment_of_a_task_that_was_held_early() -> None:
+    """The host that held it has a clock that is ahead."""
+    held = told(_paying(Remedy.HOLD), giving_up(hold=True), now=after(61))
+    cancelled = cancellation(by_operator=True)
+    for event in (resubmission(), undo_request(), cancelled):
+        assert apply(held, event, after(30)) == Refused(RefusalReason.OUTCOME_AWAITED)
+    assert told(held, cancelled, now=after(62)).task.direction is Direction.UNDO
+
+
+def test_nothing_is_due_without_a_decision() -> None:
+    """Only what was decided is carried out."""
+    due = DecisionDue(epoch=FIRST, start_by=after(300))
+    assert apply(_paying(), due, after(65)) == Refused(RefusalReason.NOT_OVERDUE)

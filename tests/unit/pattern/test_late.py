@@ -71,11 +71,18 @@ def test_resubmission_never_repeats_what_is_known_done() -> None:
     assert again.task.process_state is ProcessState.PROCESSED
 
 
+def test_step_that_was_done_after_all_is_no_refused_one() -> None:
+    """Its Agent tells both of one start: an effect that may stand counts for more."""
+    refused = _told(PAYING, REFUSED)
+    assert _told(refused, PAID).step(PAY).state is StepState.COMPLETED
+
+
 def test_undo_gets_the_result_that_came_late() -> None:
     """While the step is being undone, and when it is."""
     undoing = told(TURNED, started("pay", SECOND, start_id="undo"), now=LATER)
     known = _told(undoing, PAID)
     assert (known.step(PAY).state, known.step(PAY).result) == (StepState.UNDOING, b'{"receipt":1}')
+    assert _told(known, PAID) is known, "told again"
     undone = told(undoing, completed("pay", SECOND), now=LATER)
     kept = _told(undone, PAID)
     assert (kept.step(PAY).state, kept.step(PAY).result) == (StepState.UNDONE, b'{"receipt":1}')
@@ -97,7 +104,7 @@ def test_step_that_was_begun_again_meanwhile_is_noted_and_alerted() -> None:
     assert noted.step(PAY).state is StepState.RUNNING
     assert noted.step(PAY).noted == "begun in epoch 1, too, which is known by now to have been done"
     [alert] = announcements(again, noted)
-    assert (alert.kind, alert.step, alert.message_id) == (AnnouncementKind.ALERT, PAY, "task-1.2.alert.pay")
+    assert (alert.kind, alert.message_id) == (AnnouncementKind.ALERT, "task-1.2.alert.noted.pay")
     assert alert.reason == f"pay: {noted.step(PAY).noted}"
     assert apply(noted, PAID, LATER) is noted
     assert told(noted, completed("pay", SECOND), now=LATER).step(PAY).noted

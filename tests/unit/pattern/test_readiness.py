@@ -113,11 +113,12 @@ def test_undo_needs_an_agent_that_can() -> None:
 
 
 def test_task_goes_on_as_soon_as_one_step_can() -> None:
-    """Or when nothing is left to start: then it is for its Scheduler to see."""
+    """Or when nothing is left to start, and its answer can be given."""
     fork = workflow(step("left"), step("right"), name="line", resource="lines")
     assert can_go_on(Registry((replace(fork, steps=fork.steps[:1]),), {}), pending(fork)) is True
     ended = told(pending(LINE), claimed(), skipped("pick"), skipped("send"))
-    assert can_go_on(Registry((), {}), ended) is True
+    assert can_go_on(Registry((LINE,), {}), ended) is True
+    assert can_go_on(Registry((), {}), ended) is False
 
 
 def test_request_of_what_is_not_deployed_is_refused() -> None:

@@ -22,7 +22,18 @@ from tests.fakes.interventions import (
     supervised,
     undo_request,
 )
-from tests.fakes.tasks import FIRST, SECOND, after, claimed, completed, failed, pending, started, told
+from tests.fakes.tasks import (
+    FIRST,
+    SECOND,
+    after,
+    claimed,
+    completed,
+    failed,
+    pending,
+    started,
+    told,
+    unrecorded,
+)
 from tests.fakes.workflows import TRIP, step, trip, workflow
 
 THIRD = Epoch(3)
@@ -169,3 +180,9 @@ def test_operator_has_a_held_task_undone() -> None:
     assert turned.task.direction is Direction.UNDO
     assert ready_steps(turned) == ("car",)
     assert _end(told(turned, *done("car", "flight", epoch=SECOND))) is ProcessState.COMPENSATED
+
+
+def test_undo_has_no_result_to_record() -> None:
+    """So it can't be that it was done, but its result can't be recorded: a defect, never written."""
+    with pytest.raises(IllegalTransitionError):
+        apply(told(UNDOING, started("car", SECOND)), unrecorded("car", SECOND), START)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from functions.pattern.agent_messages import done
+from functions.pattern.completion import complete
 from functions.pattern.definition import Registry, Workflow
 from functions.pattern.epochs import FINAL
 from functions.pattern.records import TaskRecord
@@ -56,6 +58,7 @@ class Deployment:
         """Start it anew with these definitions: nothing of the process before is left."""
         registry = Registry(workflows, {})
         agents = {step.agent: self.agents for of in workflows for step in of.steps}
+        self.store.complete = partial(complete, registry)
         self._runs = RunSteps(self._ports, agents, registry, limits())
         self._replies = ReplyTaker(self._ports, limits())
         damage = Damage(self._ports, RecordedDamage().alert)

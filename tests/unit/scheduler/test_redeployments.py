@@ -25,14 +25,17 @@ from tests.unit.scheduler.redeployed import Deployment
 _TASKS = 300
 _TOKEN = "t" * 16
 
-SHOP = workflow(
-    step("pick", undo=True),
-    step("pay", "pick", undo=True, via=Way.QUEUE),
-    step("label", "pick"),
-    step("send", "pay", "label", undo=True),
-    name="shop",
-    resource="shops",
-    remedy=Remedy.COMPENSATE,
+SHOP = replace(
+    workflow(
+        step("pick", undo=True),
+        step("pay", "pick", undo=True, via=Way.QUEUE),
+        step("label", "pick"),
+        step("send", "pay", "label", undo=True),
+        name="shop",
+        resource="shops",
+        remedy=Remedy.COMPENSATE,
+    ),
+    answer=lambda parcel, _: {"weight": parcel.weight},
 )
 PICK, PAY, LABEL, SEND = SHOP.steps
 
@@ -118,6 +121,7 @@ def _check(application: Deployment, turned: set[TaskId], *, parks: bool) -> None
         is_turned = record.order.task in turned
         end = ProcessState.COMPENSATED if is_turned else ProcessState.PROCESSED
         assert record.task.process_state is end
+        assert (record.task.answer is None) is is_turned
 
 
 async def _check_waiting(application: Deployment) -> None:

@@ -3,31 +3,42 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import pytest
 
-from functions.pattern.events import Event
+from functions.pattern.definition import Workflow
+from functions.pattern.events import DecisionDue, Event, GivenUp, StepCompleted, StepUnrecorded
 from functions.pattern.folding import Change, Told, fold
+from functions.pattern.identity import Epoch, StartId
 from functions.pattern.records import MAX_RESULT_BYTES, StepRecord, TaskRecord
-from functions.pattern.states import ProcessState, StepState, Way
+from functions.pattern.states import Direction, ProcessState, StepState, Way
 from functions.pattern.store_ports import Stored
 from functions.pattern.supervision import SupervisionPolicy, judge
 from functions.pattern.texts import MAX_ERROR_BYTES, bounded
 from functions.store.group_format import group_body
 from functions.store.task_rows import admission, update
 from functions.store.transactions import Transaction
-from tests.fakes.interventions import resubmission
-from tests.fakes.tasks import after, claimed, failed, pending, started, told
+from tests.fakes.interventions import cancellation, found_not_done, resubmission
+from tests.fakes.tasks import FIRST, after, claimed, completed, failed, pending, started, told, unrecorded
 from tests.fakes.workflows import step, workflow
 
 #: What Table Storage takes: of one property, one row, one transaction.
 _PROPERTY, _ROW, _TRANSACTION, _OPERATIONS = 64 * 1024, 1024 * 1024, 4 * 1024 * 1024, 100
 
+_TOKEN, _WHO = "t" * 32, "w" * 256
 _NAMES = [f"{'n' * 29}-{number:02d}" for number in range(90)]
-WIDEST = workflow(
-    *(step(name, *_NAMES[:number], via=Way.QUEUE) for number, name in enumerate(_NAMES)), name="w" * 32
-)
+
+
+def _widest(*, idempotent: bool) -> Workflow:
+    steps = (
+        step(name, *_NAMES[:number], via=Way.QUEUE, idempotent=idempotent, undo=True)
+        for number, name in enumerate(_NAMES)
+    )
+    return workflow(*steps, name="w" * 32)
+
+
+WIDEST, ONCE = _widest(idempotent=True), _widest(idempotent=False)
 POLICY = SupervisionPolicy(
     threshold=3, extended_waits=(), skew=timedelta(0), start_within=timedelta(seconds=30)
 )
@@ -51,16 +62,16 @@ class Written:
         assert answer.fault is None
         self._write(answer.changes)
 
-    def fail_all(self, text: str) -> None:
-        """Let each step be under way, with the longest text of the last fault."""
+    def fail_all(self, text: str, *, complete_by: float = 0.123456) -> None:
+        """Let each step be under way after many attempts, with the longest text of the last fault."""
         fault, now = bounded(text, MAX_ERROR_BYTES), self.record.task
-        steps = tuple(self._under_way(each, fault) for each in self.record.steps)
+        steps = tuple(self._under_way(each, fault, after(complete_by)) for each in self.record.steps)
         failed_all = replace(self.record, steps=steps, task=replace(now, last_error=f"{_NAMES[0]}: {fault}"))
         self._write([Change(self.record, failed_all, claimed())])
 
-    def _under_way(self, each: StepRecord, fault: str) -> StepRecord:
+    def _under_way(self, each: StepRecord, fault: str, complete_by: datetime) -> StepRecord:
         epoch, at = self.record.task.epoch, after(0.123456)
-        begun = started(each.name, epoch, token="t" * 32, start_id="s" * 32)
+        begun = started(each.name, epoch, token=_TOKEN, start_id=_start_id(each.name, epoch))
         return replace(
             each,
             state=StepState.RUNNING,
@@ -68,9 +79,10 @@ class Written:
             epoch=epoch,
             token=begun.token,
             start_id=begun.start_id,
-            complete_by=at,
+            complete_by=complete_by,
             started_at=at,
             finished_at=at,
+            attempts=1_000_000,
         )
 
     def _write(self, changes: tuple[Change, ...] | list[Change]) -> None:
@@ -86,6 +98,10 @@ class Written:
             assert max(sizes) <= _PROPERTY
             assert sum(sizes) + sum(2 * len(name) for name in row) <= _ROW
         assert len(group_body("Tasks", "000", transaction.operations)) <= _TRANSACTION
+
+
+def _start_id(name: str, epoch: Epoch) -> StartId:
+    return StartId(f"{epoch:08d}{name[-24:]}")
 
 
 def _size(value: object) -> int:
@@ -109,6 +125,58 @@ def test_widest_task_with_the_longest_texts_is_written_to_its_end(character: str
     assert written.record.task.process_state is ProcessState.ERROR
     written.tell(resubmission(written.record.task.epoch), at)
     assert len(written.record.history) == POLICY.threshold + 1
+
+
+@each_text
+def test_widest_task_of_what_must_not_be_repeated_is_written_to_its_end(character: str) -> None:
+    """Held with 90 outcomes unknown, each of which is answered for; begun again, then known."""
+    written, text = Written(pending(ONCE)), character * 100_000
+    written.fail_all(text)
+    event = judge(written.record, after(100), POLICY)
+    assert isinstance(event, GivenUp)
+    written.tell(event, 100)
+    for number, name in enumerate(_NAMES, 1):
+        answer = replace(found_not_done(name, Epoch(number)), who=_WHO, reason=character * 500)
+        written.tell(answer, 100 + number)
+    epoch = written.record.task.epoch
+    assert (written.record.task.process_state, epoch) == (ProcessState.PENDING, 91)
+    written.tell(claimed(epoch, start_by=400), 300)
+    written.fail_all(text, complete_by=1000)
+    for name in _NAMES:
+        written.tell(_known_late(name, FIRST), 400)
+    assert all(each.noted for each in written.record.steps)
+    written.tell(replace(cancellation(by_operator=True), who=_WHO, reason=character * 500), 500)
+    assert written.record.task.decision is not None
+    written.tell(replace(_known_late(_NAMES[0], epoch), error=text), 600)
+    written.tell(_completed_late(_NAMES[1], epoch), 1001)
+    event = judge(written.record, after(2000), POLICY)
+    assert isinstance(event, DecisionDue)
+    written.tell(event, 2000)
+    assert (written.record.task.direction, written.record.task.epoch) == (Direction.UNDO, 92)
+
+
+@each_text
+def test_decision_that_waits_for_its_reason_is_written(character: str) -> None:
+    """A refusal beside 89 steps that must not be repeated: the task is held when their time has passed."""
+    written = Written(pending(ONCE))
+    written.tell(claimed(start_by=400), 0)
+    written.fail_all("", complete_by=1000)
+    refusal = failed(_NAMES[0], error=character * 100_000, token=_TOKEN)
+    written.tell(replace(refusal, start_id=_start_id(_NAMES[0], FIRST)), 500)
+    assert written.record.task.decision is not None
+    event = judge(written.record, after(2000), POLICY)
+    assert isinstance(event, DecisionDue)
+    written.tell(event, 2000)
+    assert written.record.task.process_state is ProcessState.ERROR
+
+
+def _known_late(name: str, epoch: Epoch) -> StepUnrecorded:
+    return replace(unrecorded(name, epoch), start_id=_start_id(name, epoch), token=_TOKEN)
+
+
+def _completed_late(name: str, epoch: Epoch) -> StepCompleted:
+    done = completed(name, epoch, result=b"x" * MAX_RESULT_BYTES, token=_TOKEN)
+    return replace(done, start_id=_start_id(name, epoch))
 
 
 @each_text

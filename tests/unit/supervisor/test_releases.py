@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 
@@ -85,6 +86,26 @@ async def test_many_tasks_go_on_in_one_sweep(monkeypatch: pytest.MonkeyPatch) ->
     for number in range(20):
         bench.store.put(_parked(f"task-{number}"))
     assert (await bench.sweep()).released == 20
+
+
+async def test_task_that_two_kinds_of_hosts_pass_to_each_other_is_released_ever_more_seldom() -> None:
+    """The Supervisor's host has its version, the one that takes it up lacks it; for an hour, then no more."""
+    bench = Bench()
+    bench.store.put(_parked())
+    released: list[int] = []
+    for second in range(0, 3600, 5):
+        if (await bench.sweep()).released:
+            released.append(second)
+            epoch = bench.store.record(TASK).task.epoch
+            scheduler = scheduler_id(TASK, epoch)
+            await bench.store.change(TASK, claimed(epoch))
+            await bench.store.change(TASK, Parked(epoch=epoch, scheduler=scheduler, reason="not here"))
+        bench.clock.advance(5)
+    pauses = [later - earlier for earlier, later in pairwise(released)]
+    assert pauses[:6] == [10, 20, 40, 80, 160, 300]
+    assert set(pauses[6:]) == {300}
+    bench.clock.advance(300)
+    assert (await bench.sweep()).released == 1
 
 
 async def test_task_that_cannot_be_released_now_is_released_later(monkeypatch: pytest.MonkeyPatch) -> None:

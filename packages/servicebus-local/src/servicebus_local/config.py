@@ -17,7 +17,7 @@ import isodate
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 from pydantic.alias_generators import to_camel
 
-from servicebus_local.broker.settings import MEGABYTE, AutoCreateRule, QueueSettings
+from servicebus_local.broker.settings import MEGABYTE, QUEUE_NAME, AutoCreateRule, QueueSettings
 
 _STANDARD_INPUT = Path("-")
 
@@ -141,7 +141,7 @@ class _Properties(_Strict):
 
 class _Queue(_Strict):
     name: str = Field(
-        pattern=r"^[A-Za-z0-9]([A-Za-z0-9._/-]{0,258}[A-Za-z0-9])?$",
+        pattern=QUEUE_NAME,
         description="up to 260 letters, digits and . - _ / with a letter or digit first and last",
     )
     properties: _Properties = Field(_Properties(), description="an object")

@@ -10,7 +10,15 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import IntEnum
 
-from servicebus_local.codec.decoding import check_map, decode, first_item, skip, split_list, split_map
+from servicebus_local.codec.decoding import (
+    check_list,
+    check_map,
+    decode,
+    first_item,
+    skip,
+    split_list,
+    split_map,
+)
 from servicebus_local.codec.encoding import composite, encode, encoded_map
 from servicebus_local.codec.values import AmqpError, Encoded, Symbol, Value
 from servicebus_local.errors import ArgumentError
@@ -190,9 +198,10 @@ def parse_content(message: bytes) -> Content:
         elif code == Section.MESSAGE_ANNOTATIONS:
             annotations, scheduled_ms = _sender_annotations(message, value_start)
         elif code == Section.PROPERTIES:
+            check_list(message, value_start, end)
             properties = _PROPERTIES_HEAD + message[value_start:end]
         elif code == Section.APPLICATION_PROPERTIES:
-            check_map(message, value_start)
+            check_map(message, value_start, end)
             application_properties = _APPLICATION_PROPERTIES_HEAD + message[value_start:end]
         elif code == Section.FOOTER:
             footer = _footer(message, value_start)

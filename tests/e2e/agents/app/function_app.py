@@ -60,5 +60,5 @@ service = RemoteService(
 
 app = df.DFApp()
 app.register_functions(
-    queued_agents_blueprint([QueuedAgent("payment", RestAgent(service), ports)], function_timeout=300)
+    queued_agents_blueprint([QueuedAgent("payment", RestAgent(service), ports, function_timeout=300)])
 )

@@ -169,6 +169,9 @@ class Channel:
 
     def _on_attach(self, fields: Fields, body: bytes, at: int, _end: int) -> None:
         attach = Attach.read(fields, body, at)
+        known = self._links.get(attach.handle)
+        if known is not None:
+            self.remove(known)
         try:
             link = make_link(self, self._namespace, attach)
         except OperationError as error:
@@ -176,9 +179,6 @@ class Channel:
             self.send(replies.refuse_link(attach))
             self.send(replies.detach_link(attach.handle, replies.error(error.condition, str(error))))
             return
-        known = self._links.get(link.handle)
-        if known is not None:
-            self.remove(known)
         self._links[link.handle] = link
         self._connection.had_link = True
         self.send(replies.attach_link(attach))

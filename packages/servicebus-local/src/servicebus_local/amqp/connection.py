@@ -26,6 +26,8 @@ _log = logging.getLogger(__name__)
 
 _CONTAINER_ID = "local-servicebus"
 _MIN_MAX_FRAME_BYTES = 512
+#: Longest write, in bytes, but for its last frame.
+_MAX_OUTGOING_BYTES = 256 * 1024
 #: First bytes of a client that speaks something else.
 _TLS_HANDSHAKE = b"\x16\x03"
 _HTTP_REQUESTS = (b"GET ", b"PUT ", b"POST ", b"DELETE ")
@@ -35,6 +37,8 @@ _EXPECT_SETTLED = ("azsdk-python", "MSJSClient")
 _PROPERTIES_FIELD = 9
 #: Keep-alives are sent twice in the client's idle time-out (AMQP 1.0 §2.4.5); it is in milliseconds.
 _KEEP_ALIVES_PER_MILLISECOND = 2 * 1000
+#: Between two keep-alives, in seconds: they cost the other clients time.
+_SHORTEST_PAUSE = 0.1
 
 
 class ClientConnection(asyncio.Protocol):
@@ -49,6 +53,7 @@ class ClientConnection(asyncio.Protocol):
         self._channels: dict[int, Channel] = {}
         self._transport: asyncio.Transport | None = None
         self._outgoing: list[bytes] = []
+        self._outgoing_bytes = 0
         self._flush_scheduled = False
         self._greeted = False
         self._keep_alive: asyncio.TimerHandle | None = None
@@ -135,13 +140,17 @@ class ClientConnection(asyncio.Protocol):
 
     def _write(self, data: bytes) -> None:
         self._outgoing.append(data)
-        if not self._flush_scheduled:
+        self._outgoing_bytes += len(data)
+        if self._outgoing_bytes > _MAX_OUTGOING_BYTES:  # only the socket can say whether it has room
+            self._flush()
+        elif not self._flush_scheduled:
             self._flush_scheduled = True
             self._loop.call_soon(self._flush)
 
     def _flush(self) -> None:
         self._flush_scheduled = False
         outgoing, self._outgoing = self._outgoing, []
+        self._outgoing_bytes = 0
         if self._transport is not None and outgoing:
             self._transport.write(b"".join(outgoing))
 
@@ -208,8 +217,8 @@ class ClientConnection(asyncio.Protocol):
         self.send(0, replies.open_connection(_CONTAINER_ID))
         self.expects_settled = _product(fields).startswith(_EXPECT_SETTLED)
         idle_ms = fields.number(4, 0)
-        if idle_ms:
-            self._keep_alive_every(idle_ms / _KEEP_ALIVES_PER_MILLISECOND)
+        if idle_ms and self._keep_alive is None:
+            self._keep_alive_every(max(_SHORTEST_PAUSE, idle_ms / _KEEP_ALIVES_PER_MILLISECOND))
 
     def _keep_alive_every(self, seconds: float) -> None:
         self._write(EMPTY_FRAME)

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import cast
-from uuid import UUID
 
 from servicebus_local.amqp.requests import Request
 from servicebus_local.amqp.wire_message import wire_message
 from servicebus_local.broker.entity import Entity
-from servicebus_local.broker.message import Settlement, Verdict
+from servicebus_local.broker.message import Settlement, StoredMessage, Verdict
 from servicebus_local.codec.decoding import decode, split_map
 from servicebus_local.codec.encoding import long_array, timestamp_array
 from servicebus_local.codec.values import Encodable, Scalar, Value
@@ -38,6 +37,8 @@ class Answer:
     status: int
     description: str
     body: Encodable = None
+    #: Messages that are deleted, and lost unless the answer reaches its client.
+    deleted: list[StoredMessage] = field(default_factory=list)
 
 
 def perform(entity: Entity, request: Request) -> Answer:
@@ -78,10 +79,6 @@ class _Arguments:
         if not all(isinstance(item, int) for item in items):
             raise ArgumentError(f"The argument '{name}' must be a list of whole numbers.")
         return list(dict.fromkeys(cast("list[int]", items)))
-
-    def tokens(self, name: str) -> list[UUID]:
-        """One that stands twice counts once."""
-        return list(dict.fromkeys(item for item in self.items(name) if isinstance(item, UUID)))
 
     def properties(self, name: str) -> dict[bytes, bytes]:
         if not self._values.get(name):
@@ -125,16 +122,17 @@ def _cancel_scheduled_message(entity: Entity, arguments: _Arguments) -> Answer:
 
 
 def _receive_by_sequence_number(entity: Entity, arguments: _Arguments) -> Answer:
+    deletes = arguments.number("receiver-settle-mode") == _RECEIVE_AND_DELETE
     deferred = entity.find_deferred(arguments.numbers("sequence-numbers"))
     received: list[Encodable] = []
     for message in deferred:
-        if arguments.number("receiver-settle-mode") == _RECEIVE_AND_DELETE:
+        if deletes:
             received.append({"message": wire_message(message)})
             entity.remove(message)
         else:
             lock = entity.locks.lock(message)
             received.append({"lock-token": lock.token, "message": wire_message(message, lock)})
-    return _done({"messages": received})
+    return Answer(HTTPStatus.OK, "OK", {"messages": received}, deferred if deletes else [])
 
 
 def _update_disposition(entity: Entity, arguments: _Arguments) -> Answer:
@@ -147,7 +145,8 @@ def _update_disposition(entity: Entity, arguments: _Arguments) -> Answer:
         arguments.text("deadletter-description"),
         arguments.properties("properties-to-modify"),
     )
-    for lock in [entity.locks.held(token) for token in arguments.tokens("lock-tokens")]:
+    # A token that stands twice counts once.
+    for lock in dict.fromkeys([entity.locks.held(token) for token in arguments.items("lock-tokens")]):
         entity.settle(lock, verdict)
     return _done()
 

@@ -61,6 +61,11 @@ class QueueReceiverLink(OutgoingLink):
         self._allowance = _BURST
         self._reckoned_at = monotonic()
 
+    def close(self) -> None:
+        """Receive nothing any more."""
+        super().close()
+        self._entity.remove_receiver(self)
+
     @property
     def ready(self) -> bool:
         """Return whether it takes a message now."""

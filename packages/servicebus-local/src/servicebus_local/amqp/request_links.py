@@ -9,6 +9,7 @@ from servicebus_local.amqp.management import Answer, perform
 from servicebus_local.amqp.performatives import Attach
 from servicebus_local.amqp.requests import Request, answer_message
 from servicebus_local.broker.entity import Entity
+from servicebus_local.broker.message import StoredMessage
 from servicebus_local.broker.namespace import Namespace
 from servicebus_local.broker.queue import Queue
 from servicebus_local.codec.encoding import int32
@@ -31,16 +32,21 @@ def node_address(address: str | None) -> str:
 class RequestLink(IncomingLink):
     """Receives requests, and sends each answer on the client's link for answers from the same node."""
 
-    def send_answer(self, reply_to: str | None, message: bytes) -> None:
-        """Send an answer; of several links, on the one with the reply-to address."""
+    def send_answer(self, reply_to: str | None, message: bytes) -> bool:
+        """Send an answer, and return whether there is a link for it.
+
+        Of several links, it is the one with the reply-to address.
+        """
         links = [
             link
             for link in self.channel.links
             if isinstance(link, AnswerLink) and link.address == self.address
         ]
         named = [link for link in links if reply_to is not None and link.target_address == reply_to]
-        for link in (named or links)[-1:]:
-            link.answer(message)
+        if not links:
+            return False
+        (named or links)[-1].answer(message)
+        return True
 
 
 class CbsRequestLink(RequestLink):
@@ -99,7 +105,12 @@ class ManagementRequestLink(RequestLink):
         else:
             properties = {"statusCode": int32(answer.status), "statusDescription": answer.description}
         reply = answer_message(request, properties, answer.body)
-        self._entity.acknowledge(self.send_answer, request.reply_to, reply)
+        self._entity.acknowledge(self._answer, request.reply_to, reply, answer.deleted)
+
+    def _answer(self, reply_to: str | None, reply: bytes, deleted: list[StoredMessage]) -> None:
+        if not self.send_answer(reply_to, reply):
+            for message in deleted:
+                self._entity.put_back(message)
 
     def _perform(self, request: Request) -> Answer:
         try:

@@ -31,7 +31,8 @@ class DeadLetterQueue(Entity):
         super().settle(lock, verdict)
 
     def _on_failed_delivery(self, message: StoredMessage) -> None:
-        # Its delivery count stays what it was in its queue.
+        # Its delivery count stays what it was in its queue; its properties may have changed.
+        self._journal.update(message)
         self._journal.then(self.make_available, message)
 
     def _dead_letter(self, message: StoredMessage, reason: str | None, description: str | None) -> None:

@@ -6,10 +6,11 @@ import logging
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
+from re import fullmatch
 
 from servicebus_local.broker.entity import Entity, Machinery
 from servicebus_local.broker.queue import DEAD_LETTER_SUFFIX, Queue
-from servicebus_local.broker.settings import AutoCreateRule, QueueSettings
+from servicebus_local.broker.settings import QUEUE_NAME, AutoCreateRule, QueueSettings
 from servicebus_local.broker.timers import now_ms
 from servicebus_local.errors import EntityNotFoundError
 
@@ -88,7 +89,7 @@ class Namespace:
         return self._queues.get(name.lower()) or self._create(name) or self.existing(name)
 
     def _create(self, name: str) -> Queue | None:
-        for rule in self._auto_create:
+        for rule in self._auto_create if fullmatch(QUEUE_NAME, name) else ():
             if _matches(name.lower(), rule.pattern.lower()):
                 queue = self._add(name, rule.settings)
                 queue.create()

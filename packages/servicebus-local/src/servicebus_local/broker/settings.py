@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 MEGABYTE = 1024 * 1024
+#: Names of queues that can be deployed to Service Bus.
+QUEUE_NAME = r"^[A-Za-z0-9]([A-Za-z0-9._/-]{0,258}[A-Za-z0-9])?$"
 
 
 @dataclass(frozen=True, slots=True)

@@ -107,5 +107,5 @@ class TimerHeap:
                 action(*arguments)
             except Exception:  # noqa: BLE001 - the other timers must run
                 _log.exception("A timer's action failed")
-        if self._heap and self._wake_up is None:
+        if self._heap:  # an action may have set a later time than what is here still
             self._wake_at(self._heap[0][0])

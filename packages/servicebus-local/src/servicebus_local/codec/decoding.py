@@ -17,10 +17,17 @@ DESCRIBED, LIST0, LIST8, LIST32, MAP8, MAP32 = 0x00, 0x45, 0xC0, 0xD0, 0xC1, 0xD
 #: What the decoders raise for malformed bytes that they do not check themselves.
 _MALFORMED = (IndexError, struct.error, UnicodeDecodeError, TypeError, RecursionError, OverflowError)
 _UINT32 = struct.Struct(">I")
-#: High nibble of a constructor -> bytes that follow it (AMQP 1.0 §1.2, figure 1.4).
-_FIXED_WIDTHS = {0x4: 0, 0x5: 1, 0x6: 2, 0x7: 4, 0x8: 8, 0x9: 16}
-_ONE_BYTE_SIZES = frozenset({0xA, 0xC, 0xE})
-_FOUR_BYTE_SIZES = frozenset({0xB, 0xD, 0xF})
+#: How many bytes follow a constructor, or one of these (AMQP 1.0 §1.2, figure 1.4).
+_ONE_BYTE_SIZE, _FOUR_BYTE_SIZE, _NO_SIZE = -1, -4, -16
+_SIZE_OF_NIBBLE = {0x4: 0, 0x5: 1, 0x6: 2, 0x7: 4, 0x8: 8, 0x9: 16} | {
+    0xA: _ONE_BYTE_SIZE,
+    0xB: _FOUR_BYTE_SIZE,
+    0xC: _ONE_BYTE_SIZE,
+    0xD: _FOUR_BYTE_SIZE,
+    0xE: _ONE_BYTE_SIZE,
+    0xF: _FOUR_BYTE_SIZE,
+}
+_SIZES = [_SIZE_OF_NIBBLE.get(constructor >> 4, _NO_SIZE) for constructor in range(256)]
 
 
 def decode(buffer: bytes, at: int) -> tuple[Value, int]:
@@ -62,18 +69,33 @@ def split_map(buffer: bytes, at: int) -> list[tuple[Encoded, Encoded]]:
     """Return the encoded keys and values of the map at a position. Raises AmqpError."""
     count, start = _compound_head(buffer, at, MAP8, MAP32)
     items = _items(buffer, start, count)
-    if count % 2:
-        raise AmqpError(f"the map at byte {at} has a key without a value")
+    if count % 2 or start + sum(map(len, items)) != skip(buffer, at):
+        raise AmqpError(f"the map at byte {at} is not as long as its keys and values")
     return list(zip(items[::2], items[1::2], strict=True))
 
 
-def check_map(buffer: bytes, at: int) -> None:
-    """Raise AmqpError unless there is a map at a position, as long as its keys and values are together."""
-    count, end = _compound_head(buffer, at, MAP8, MAP32)
-    for _ in range(count):
-        end = skip(buffer, end)
-    if count % 2 or end != skip(buffer, at):
-        raise AmqpError(f"the map at byte {at} is not as long as its keys and values")
+def check_map(buffer: bytes, at: int, end: int) -> None:
+    """Raise AmqpError unless a map, with its keys and values, reaches from one position to another."""
+    if _check_items(buffer, at, end, MAP8, MAP32) % 2:
+        raise AmqpError(f"the map at byte {at} has a key without a value")
+
+
+def check_list(buffer: bytes, at: int, end: int) -> None:
+    """Raise AmqpError unless a list, with its items, reaches from one position to another."""
+    if buffer[at] != LIST0:
+        _check_items(buffer, at, end, LIST8, LIST32)
+
+
+def _check_items(buffer: bytes, at: int, end: int, small: int, large: int) -> int:
+    count, reached = _compound_head(buffer, at, small, large)
+    try:
+        for _ in range(count):
+            reached = _skip(buffer, reached)
+    except _MALFORMED as error:
+        raise AmqpError(f"malformed AMQP list or map at byte {at}: {error}") from error
+    if reached != end:
+        raise AmqpError(f"the list or map at byte {at} is not as long as its items")
+    return count
 
 
 def _items(buffer: bytes, start: int, count: int) -> list[Encoded]:
@@ -99,16 +121,16 @@ def _compound_head(buffer: bytes, at: int, small: int, large: int) -> tuple[int,
 def _skip(buffer: bytes, at: int) -> int:
     constructor = buffer[at]
     at += 1
+    size: int = _SIZES[constructor]
+    if size >= 0:
+        return at + size
+    if size == _ONE_BYTE_SIZE:
+        return at + 1 + buffer[at]
+    if size == _FOUR_BYTE_SIZE:
+        size = _UINT32.unpack_from(buffer, at)[0]
+        return at + 4 + size
     if constructor == DESCRIBED:
         return _skip(buffer, _skip(buffer, at))
-    nibble = constructor >> 4
-    if nibble in _FIXED_WIDTHS:
-        return at + _FIXED_WIDTHS[nibble]
-    if nibble in _ONE_BYTE_SIZES:
-        return at + 1 + buffer[at]
-    if nibble in _FOUR_BYTE_SIZES:
-        size: int = _UINT32.unpack_from(buffer, at)[0]
-        return at + 4 + size
     raise AmqpError(f"unknown AMQP constructor 0x{constructor:02x} at byte {at - 1}")
 
 

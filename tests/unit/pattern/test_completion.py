@@ -1,4 +1,4 @@
-"""The answer of a processed task: made with the event that ends it; no fault of it keeps the task back."""
+"""The answer of a processed task: made with the event that ends it, where its version is deployed."""
 
 from __future__ import annotations
 
@@ -9,17 +9,20 @@ from typing import Any
 
 import pytest
 
-from functions.pattern.announcements import announcements
-from functions.pattern.answering import answered, error_for_caller
+from functions.pattern.announcements import announcements, starts_scheduler
+from functions.pattern.answering import NO_ANSWER
+from functions.pattern.completion import complete
 from functions.pattern.definition import AnswerMaker, Registry, Results
 from functions.pattern.events import StepSkipped
 from functions.pattern.folding import Fold, Told, fold
+from functions.pattern.readiness import can_go_on
 from functions.pattern.records import MAX_ANSWER_BYTES, TaskRecord
 from functions.pattern.states import AnnouncementKind, ProcessState
 from tests.fakes.clock import START
 from tests.fakes.interventions import done
 from tests.fakes.tasks import claimed, completed, pending, skipped, started, told
 from tests.fakes.workflows import LINE, Parcel
+from tests.unit.pattern.test_parking import release
 
 NONE_DEPLOYED = Registry((), {})
 
@@ -38,7 +41,7 @@ def _ended(answer: AnswerMaker | None, registry: Registry | None = None) -> Fold
     """End a task in one fold, with the start that the last outcome follows."""
     registry = registry or Registry((replace(LINE, answer=answer),), {})
     ends = [Told(event) for event in done("send")]
-    return fold(_nearly(), ends, START, partial(answered, registry))
+    return fold(_nearly(), ends, START, partial(complete, registry))
 
 
 def test_answer_is_made_of_payload_and_all_results() -> None:
@@ -59,7 +62,7 @@ def test_skipped_step_can_be_the_last_one() -> None:
         return [skipped("send")] if record.task.process_state is ProcessState.PROCESSING else []
 
     registry = Registry((replace(LINE, answer=_sum_up),), {})
-    folded = fold(_nearly(), [Told(claimed(), skip)], START, partial(answered, registry))
+    folded = fold(_nearly(), [Told(claimed(), skip)], START, partial(complete, registry))
     assert json.loads(folded.record.task.answer or b"")["send"] is None
 
 
@@ -94,7 +97,7 @@ def test_task_is_processed_without_its_answer(answer: AnswerMaker, reason: str) 
     notice, alert = announcements(before, after)
     assert alert.kind is AnnouncementKind.ALERT
     assert reason in (alert.reason or "")
-    assert notice.reason == error_for_caller(after.task) == "its answer can't be given"
+    assert notice.reason == NO_ANSWER
     assert announcements(after, replace(after, lost=())) == ()
 
 
@@ -105,15 +108,54 @@ def test_largest_answer_is_given() -> None:
     assert _ended(lambda _, __: {"text": "文" * (room // 3 + 1)}).record.task.answer is None
 
 
-def test_version_that_is_not_deployed_here_has_no_answer() -> None:
-    """The outcome that ends the task counts all the same."""
-    task = _ended(None, NONE_DEPLOYED).record.task
-    assert task.process_state is ProcessState.PROCESSED
-    assert task.last_error == "its answer can't be given: version 1 of 'line' is not deployed here"
+LAST = Registry((replace(LINE, answer=_sum_up),), {})
+
+
+class _Stricter(Parcel):
+    """A payload that has by now a field which no recorded one has."""
+
+    colour: str
+
+
+@pytest.mark.parametrize(
+    ("deployed", "reason"),
+    [
+        (NONE_DEPLOYED, "version 1 of 'line' is not deployed here"),
+        (
+            Registry((replace(LINE, answer=_sum_up, payload=_Stricter),), {}),
+            "the payload does not fit version 1 of 'line' as it is deployed here (colour: Field required)",
+        ),
+    ],
+    ids=["version", "payload"],
+)
+def test_task_that_is_done_waits_parked_for_its_answer(deployed: Registry, reason: str) -> None:
+    """Where nobody can tell what its answer is, its last outcome counts; another host gives the answer."""
+    folded = _ended(None, deployed)
+    task = folded.record.task
+    assert (task.process_state, task.parked_for) == (ProcessState.PENDING, "line|1")
+    assert (task.finished_at, task.locked_by, task.last_error) == (None, None, reason)
+    assert all(step.settled for step in folded.record.steps)
+    [alert] = announcements(folded.changes[-1].before, folded.record)
+    assert (alert.kind, alert.reason) == (AnnouncementKind.ALERT, reason)
+    assert not can_go_on(deployed, folded.record)
+    assert can_go_on(LAST, folded.record)
+
+
+def test_task_that_waited_for_its_answer_ends_with_it() -> None:
+    """At once, without another Scheduler; its caller hears of it then."""
+    waiting = _ended(None, NONE_DEPLOYED).record
+    ended = fold(waiting, [Told(release(waiting))], START, partial(complete, LAST))
+    task = ended.record.task
+    assert (task.process_state, task.failure_count, task.last_error) == (ProcessState.PROCESSED, 0, None)
+    assert json.loads(task.answer or b"")["pick"] == {"n": 1}
+    [change] = ended.changes
+    [notice] = announcements(change.before, change.after)
+    assert (notice.kind, notice.answer) == (AnnouncementKind.COMPLETED, json.loads(task.answer or b""))
+    assert not starts_scheduler(change.before, change.after)
 
 
 def test_answer_is_made_once() -> None:
     """A repeat of the last outcome changes nothing."""
     last = _ended(_sum_up).record
-    again = fold(last, [Told(completed("send"))], START, partial(answered, NONE_DEPLOYED))
+    again = fold(last, [Told(completed("send"))], START, partial(complete, NONE_DEPLOYED))
     assert again.record is last

@@ -1,0 +1,42 @@
+"""What becomes of a task of which nothing is left to do: it is processed, with its answer, or parked."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from functions.pattern.answering import NO_ANSWER
+from functions.pattern.definition import Registry
+from functions.pattern.errors import PermanentError
+from functions.pattern.parking import as_parked
+from functions.pattern.readiness import Definitions, NotDeployedError
+from functions.pattern.records import MAX_ANSWER_BYTES, TaskRecord
+from functions.pattern.requests import json_bytes
+from functions.pattern.texts import MAX_ERROR_BYTES, bounded, cause_of
+
+
+def complete(registry: Registry, record: TaskRecord) -> TaskRecord:
+    """Give a processed task its answer; where that fails, its `last_error` says why.
+
+    Where its version is not deployed, nobody can tell what its answer is: it is parked, done as it is.
+    """
+    try:
+        answer, error = _answer(Definitions(registry, record)), None
+    except NotDeployedError as lack:
+        return as_parked(record, str(lack), record.task.updated_at)
+    except PermanentError as refusal:
+        answer, error = None, str(refusal)
+    except Exception as defect:  # noqa: BLE001 - whatever a definition's function raises
+        answer, error = None, cause_of(defect)
+    if error is not None:
+        error = bounded(f"{NO_ANSWER}: {error}", MAX_ERROR_BYTES)
+    return replace(record, task=replace(record.task, answer=answer, last_error=error))
+
+
+def _answer(definitions: Definitions) -> bytes | None:
+    make = definitions.answer()
+    if make is None:
+        return None
+    answer = make()
+    if not isinstance(answer, dict):
+        raise PermanentError(f"it is of type {type(answer).__name__}, not a dict")
+    return json_bytes("answer", answer, MAX_ANSWER_BYTES)
