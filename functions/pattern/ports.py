@@ -15,7 +15,7 @@ from functions.pattern.identity import EffectKey, Epoch, ResourceId, StepName, T
 from functions.pattern.messages import SubmissionMessage
 from functions.pattern.records import Task
 from functions.pattern.rejected import Postbox, RejectedMessages
-from functions.pattern.shared_rows import BreakerRows, Heartbeats
+from functions.pattern.shared_rows import BreakerRows, Heartbeats, Times
 from functions.pattern.store_ports import (
     IndexRows,
     Outbox,
@@ -169,6 +169,7 @@ class Ports:
     breakers: BreakerRows
     agent_requests: AgentRequestRows
     heartbeats: Heartbeats
+    times: Times
     submissions: Submissions
     postbox: Postbox
     announcements: Announcements

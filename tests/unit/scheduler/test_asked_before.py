@@ -14,6 +14,7 @@ from tests.fakes.ports import fake_ports
 from tests.fakes.queues import RecordedRejections, RecordedSchedulers
 from tests.fakes.runners import limits
 from tests.fakes.tasks import claimed, pending, started, told
+from tests.fakes.times import RecordedRefusals
 from tests.fakes.workflows import TASK, step, workflow
 from tests.unit.scheduler.test_parking import Deployed
 
@@ -46,7 +47,7 @@ async def test_reply_to_what_was_sent_before_the_defect_counts() -> None:
     [(_, request)] = bench.requests.sent
     ports = fake_ports(store=bench.store, clock=bench.clock, rejected=RecordedRejections())
     reply = done(request, {"receipt": 1}).model_dump_json().encode()
-    await ReplyTaker(ports, limits()).take("m", reply, RecordedSchedulers())
+    await ReplyTaker(ports, limits(), RecordedRefusals().alert).take("m", reply, RecordedSchedulers())
     assert bench.step("pay").state is StepState.COMPLETED
 
 

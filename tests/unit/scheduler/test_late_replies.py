@@ -13,6 +13,7 @@ from tests.fakes.ports import fake_ports
 from tests.fakes.queues import RecordedRejections, RecordedSchedulers
 from tests.fakes.runners import limits
 from tests.fakes.tasks import FIRST, told
+from tests.fakes.times import RecordedRefusals
 from tests.fakes.workflows import TASK, step, workflow
 from tests.unit.scheduler.bench import Bench
 
@@ -33,7 +34,7 @@ async def _take(bench: Bench, **said: Any) -> None:
     reply = AgentReply.model_validate(
         {"schema_version": 2, "task_id": TASK, "step": PAY, "epoch": FIRST, **said}
     )
-    taker = ReplyTaker(ports, limits())
+    taker = ReplyTaker(ports, limits(), RecordedRefusals().alert)
     await taker.take("m-1", reply.model_dump_json().encode(), RecordedSchedulers())
 
 

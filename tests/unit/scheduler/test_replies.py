@@ -19,6 +19,7 @@ from tests.fakes.queues import RecordedRejections, RecordedSchedulers
 from tests.fakes.runners import limits
 from tests.fakes.store import MemoryStateStore
 from tests.fakes.tasks import FIRST, SECOND, after, claimed, pending, started, told
+from tests.fakes.times import MemoryTimes, RecordedRefusals
 from tests.fakes.workflows import LINE, TASK, step, workflow
 from tests.unit.scheduler.bench import going_on, over, refuse_results
 
@@ -34,8 +35,10 @@ class Bench:
         self.store = MemoryStateStore(self.clock)
         self.rejections = RecordedRejections()
         self.schedulers = RecordedSchedulers()
-        ports = fake_ports(store=self.store, clock=self.clock, rejected=self.rejections)
-        self.taker = ReplyTaker(ports, limits(at_once=2))
+        self.times = MemoryTimes()
+        self.refusals = RecordedRefusals()
+        ports = fake_ports(store=self.store, clock=self.clock, rejected=self.rejections, times=self.times)
+        self.taker = ReplyTaker(ports, limits(at_once=2), self.refusals.alert)
         self.store.put(told(pending(of), claimed(), started("pick", token=TOKEN)))
 
     async def take(self, **changes: Any) -> None:
@@ -146,8 +149,8 @@ async def test_task_is_held_for_a_result_that_no_row_can_hold(bench: Bench) -> N
     """The step is known to be done."""
     await bench.take(result={"text": "x" * 25_000})
     assert (
-        bench.store.record(TASK).task.last_error
-        == "pick: it was done, but its result has 25011 bytes; at most 24576 can be sent"
+        bench.store.record(TASK).task.last_error == "pick: it was done, but its result can't be recorded"
+        " (result: has 25011 bytes; at most 24576 can be sent)"
     )
 
 

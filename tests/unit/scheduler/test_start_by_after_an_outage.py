@@ -21,6 +21,7 @@ from tests.fakes.queues import RecordedRejections, RecordedSchedulers
 from tests.fakes.runners import limits
 from tests.fakes.supervision import POLICY
 from tests.fakes.tasks import FIRST, claimed, pending, started, told
+from tests.fakes.times import RecordedRefusals
 from tests.fakes.workflows import TASK, step, workflow
 from tests.unit.scheduler.written import Process
 from tests.unit.store.rows import MemoryRows
@@ -36,7 +37,7 @@ async def test_reply_that_is_recorded_after_an_outage_leaves_time_for_what_follo
     process = Process(of, rows)
     store = TableStateStore(cast("Any", rows), process.writer, RecordingAnnouncer())
     ports = fake_ports(store=store, clock=process.clock, rejected=RecordedRejections())
-    taker = ReplyTaker(ports, limits())
+    taker = ReplyTaker(ports, limits(), RecordedRefusals().alert)
     await store.known(TASK)
     reply = AgentReply(
         schema_version=2,
