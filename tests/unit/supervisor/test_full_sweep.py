@@ -184,7 +184,7 @@ async def test_shard_that_takes_all_the_time_keeps_no_other_from_its_turn() -> N
     assert rows.read == [0, 1, 2, 3, 1, 0, 1]
 
 
-async def test_sweep_goes_on_in_a_shard_where_the_last_one_was_cut_short() -> None:
+async def test_sweep_goes_on_where_the_last_one_was_cut_short() -> None:
     """What is behind is fixed, and not compared again; what is ahead is not taken for gone."""
     names = ("a", "b", "d", "e", "f", "h")
     right = [_index(name, f"of {name}") for name in names if name not in {"b", "f"}]
