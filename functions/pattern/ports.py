@@ -37,9 +37,6 @@ class Submissions(Protocol):
     async def submit(self, message: SubmissionMessage) -> None:
         """Hand the order over; when this returns, it is durable."""
 
-    async def put_back(self, message: SubmissionMessage, not_before: datetime) -> None:
-        """Have a message that was taken come again, not before that time (UTC). Raises `TransientError`."""
-
 
 class Announcements(Protocol):
     """Sends notices to callers and alerts to operators."""
