@@ -188,7 +188,7 @@ class GivenUp(_EndsEpoch):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DecisionDue(_EndsEpoch):
-    """The Supervisor found that the time has passed for which a decision waited."""
+    """The Supervisor found that the time has passed for which a decision waited, or what is known by now."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -82,7 +82,7 @@ class Report:
 class SweepReport(Report):
     """What one sweep found and did. `oldest_overdue` is in seconds.
 
-    The `overdue` tasks are `recovered`, `given_up`, `ended_as_decided` after a wait, or `overtaken` by
+    The `overdue` tasks are `recovered`, `given_up`, `ended_as_decided` or as is known, or `overtaken` by
     another writer, others `postponed`; of the parked ones, some are `released`.
     `stale` index entries led to no task under way; `sent` and `dropped` are announcements left over.
     """
