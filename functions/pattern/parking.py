@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import datetime
 
+from functions.pattern.decisions import due_by, in_question
 from functions.pattern.epochs import is_busy, next_epoch
 from functions.pattern.events import Parked, RefusalReason, Refused, Released
 from functions.pattern.records import TaskRecord
@@ -13,12 +14,15 @@ from functions.pattern.texts import MAX_ERROR_BYTES, bounded
 
 
 def parked(record: TaskRecord, event: Parked, now: datetime) -> TaskRecord | Refused:
-    """Take a task from its Scheduler until what it waits for is deployed; its epoch stays open."""
+    """Take a task from its Scheduler until what it waits for is deployed; its epoch stays open.
+
+    A step that is overdue does not keep it, unless it must not be repeated: then its outcome is in question.
+    """
     if record.task.is_parked:
         return record  # it came before
     if record.task.locked_by != event.scheduler:
         return Refused(RefusalReason.NOT_HOLDER)
-    if is_busy(record):
+    if is_busy(record) and (now < due_by(record, now) or in_question(record) is not None):
         return Refused(RefusalReason.BUSY)
     order = record.order
     task = replace(

@@ -12,7 +12,7 @@ from functools import lru_cache
 from pydantic import BaseModel, ValidationError
 
 from functions.pattern.definition import Json, Registry, Step, Workflow
-from functions.pattern.identity import StepName
+from functions.pattern.identity import Epoch, StepName
 from functions.pattern.inputs import results_of, undo_results_of
 from functions.pattern.planning import CannotStart, ready_steps
 from functions.pattern.records import TaskRecord
@@ -104,9 +104,14 @@ def _validated(model: type[BaseModel], payload: bytes) -> BaseModel:
     return model.model_validate_json(payload)
 
 
-def can_go_on(registry: Registry, record: TaskRecord) -> bool:
-    """Tell whether a Scheduler here could start a step of a parked task, or has nothing more to start."""
-    claimed = replace(record, task=replace(record.task, process_state=ProcessState.PROCESSING))
-    here = Definitions(registry, claimed)
-    looks = [here.look_at(name) for name in ready_steps(claimed)]
-    return not looks or not all(isinstance(look, CannotStart) and look.parks for look in looks)
+def what_is_missing(registry: Registry, record: TaskRecord) -> str | None:
+    """Say why no Scheduler here could start a step of a task in its next epoch; None if one could.
+
+    Where nothing is left to start, nothing is missing.
+    """
+    task = replace(record.task, process_state=ProcessState.PROCESSING, epoch=Epoch(record.task.epoch + 1))
+    next_epoch = replace(record, task=task)
+    here = Definitions(registry, next_epoch)
+    looks = [here.look_at(name) for name in ready_steps(next_epoch)]
+    missing = [look.reason for look in looks if isinstance(look, CannotStart) and look.parks]
+    return missing[0] if missing and len(missing) == len(looks) else None

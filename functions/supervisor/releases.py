@@ -9,7 +9,7 @@ from functools import partial
 from functions.pattern.definition import Registry, Workflow
 from functions.pattern.events import Refused, Released
 from functions.pattern.ports import Ports
-from functions.pattern.readiness import can_go_on
+from functions.pattern.readiness import what_is_missing
 from functions.pattern.store_ports import Index, IndexEntry
 from functions.pattern.waiting import within
 from functions.supervisor.sweeping import SweepReport, for_each
@@ -69,7 +69,7 @@ class Releases:
         if stored is None or not stored.record.task.is_parked:
             report.stale += 1
             return
-        if not can_go_on(self._registry, stored.record):
+        if what_is_missing(self._registry, stored.record) is not None:
             return
         start_by = self._ports.clock.now() + self._start_within
         with decision_span(stored.record, "release"):
