@@ -22,6 +22,8 @@ def parked(record: TaskRecord, event: Parked, now: datetime) -> TaskRecord | Ref
         return record  # it came before
     if record.task.locked_by != event.scheduler:
         return Refused(RefusalReason.NOT_HOLDER)
+    if record.task.decision is not None:
+        return Refused(RefusalReason.DECIDED)
     if is_busy(record) and (now < due_by(record, now) or in_question(record) is not None):
         return Refused(RefusalReason.BUSY)
     order = record.order

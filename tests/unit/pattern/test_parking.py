@@ -113,6 +113,14 @@ def test_task_of_which_something_is_in_question_is_not_parked() -> None:
         assert apply(paying, parking(paying), after(at)) == Refused(RefusalReason.BUSY)
 
 
+def test_task_of_which_the_end_is_decided_is_not_parked() -> None:
+    """What was decided would be forgotten when it goes on."""
+    flow = workflow(step("pick"), step("pay", idempotent=False))
+    paying = told(pending(flow), claimed(), started("pick"), started("pay", complete_by=60))
+    waiting = told(paying, failed("pick"))
+    assert apply(waiting, parking(waiting), after(90)) == Refused(RefusalReason.DECIDED)
+
+
 def test_task_that_nobody_claimed_is_parked_by_the_supervisor() -> None:
     """There is no Scheduler to take it from; one that came since then keeps it."""
     unclaimed = Parked(epoch=FIRST, scheduler=None, reason=REASON)
