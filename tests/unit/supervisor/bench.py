@@ -36,10 +36,11 @@ class Bench:
         )
         self.supervisor = self.rival("one")
 
-    def rival(self, instance: str) -> Sweep:
-        """Make a Supervisor."""
+    def rival(self, instance: str, *deployed: Workflow) -> Sweep:
+        """Make another Supervisor, of another deployment if one is given."""
         damage = Damage(self.ports, self.damage.alert)
-        return Sweep(self.ports, POLICY, self.registry, instance, damage)
+        registry = Registry(deployed, {}) if deployed else self.registry
+        return Sweep(self.ports, POLICY, registry, instance, damage)
 
     async def sweep(self) -> SweepReport:
         """Sweep once."""
