@@ -206,6 +206,7 @@ class Wiring:
         return operators_application(
             self._ports,
             self._registry,
+            self._agents,
             self._store_figures,
             self._bus_figures,
             guard=self._guard(key_name="operator"),

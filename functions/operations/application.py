@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict
 from http import HTTPStatus
 from typing import Annotated, Any
@@ -19,7 +20,7 @@ from functions.operations.tasks.views import ActionTaken, TaskLine, TaskPage, Ta
 from functions.pattern.definition import NAME_PATTERN, Registry
 from functions.pattern.events import OperatorAction, Resubmitted, UndoRequested
 from functions.pattern.identity import FIRST_EPOCH, TASK_ID_PATTERN, Epoch, StepName, TaskId
-from functions.pattern.ports import Ports
+from functions.pattern.ports import Agent, Ports
 from functions.pattern.records import MAX_RESULT_BYTES
 from functions.pattern.request_figures import BusFigures, StoreFigures
 from functions.web.access import GUARDED, NEEDS_OWN_HEADER, Access, caller_of
@@ -103,6 +104,7 @@ class FoundResult(TaskReason):
 def operators_application(
     ports: Ports,
     registry: Registry,
+    agents: Mapping[str, Agent],
     store: StoreFigures,
     bus: BusFigures,
     *,
@@ -121,7 +123,7 @@ def operators_application(
     router = APIRouter(prefix="/api/ops", tags=["operations"], route_class=ReadRoute)
     _add_tasks(router, ports, trace_url_template)
     _add_actions(router, Actions(ports, start_within))
-    _add_answers(router, Answers(ports, registry, start_within))
+    _add_answers(router, Answers(ports, registry, agents, start_within))
     _add_overview(router, OverviewReader(ports, registry), store, bus)
     _add_rejected(router, Rejected(ports))
     app.include_router(router)

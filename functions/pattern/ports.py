@@ -110,6 +110,14 @@ class UndoingAgent(Agent, Protocol):
         """Undo the step, done or not, and keep a late `do` from being done. Raises as `do` does."""
 
 
+@runtime_checkable
+class ReadingAgent(Agent, Protocol):
+    """Wraps a remote service whose answers become results only if they have a certain form."""
+
+    def read(self, answer: Json) -> Json:
+        """Give the step's result; an operator's is read like the service's. Raises `UnusableAnswerError`."""
+
+
 class AgentMessages(Protocol):
     """The way to Agents behind queues, and back. Its methods raise `TransientError`."""
 
