@@ -209,6 +209,7 @@ class Wiring:
         return operators_application(
             self._ports,
             self._registry,
+            self._agents,
             self._store_figures,
             self._bus_figures,
             guard=self._guard(key_name="operator"),
@@ -244,11 +245,9 @@ class Wiring:
             seconds=settings.function_timeout_seconds,
             start_within=settings.pick_up_seconds,
         )
-        return scheduler_blueprint(
-            RunSteps(ports, self._agents, registry, limits),
-            RequestTaker(ports),
-            ReplyTaker(ports, limits, self._alerts.alert_refused),
-        )
+        runs = RunSteps(ports, self._agents, registry, limits)
+        replies = ReplyTaker(ports, limits, self._alerts.alert_refused)
+        return scheduler_blueprint(runs, RequestTaker(ports), replies)
 
     def _make_agents(self, registrations: Sequence[Registration]) -> dict[str, Agent]:
         """Make the Agents whose remote services this application calls. Raises `SettingsError`."""

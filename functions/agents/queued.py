@@ -15,8 +15,7 @@ from functions.pattern.definition import Json
 from functions.pattern.errors import PermanentError, TransientError, UnusableAnswerError
 from functions.pattern.messages import requests_queue
 from functions.pattern.ports import Agent, AgentCall, Ports
-from functions.pattern.records import MAX_RESULT_BYTES
-from functions.pattern.requests import json_bytes
+from functions.pattern.requests import result_bytes
 
 _log = logging.getLogger(__name__)
 
@@ -92,7 +91,7 @@ class QueuedAgent:
 def _usable(result: Json) -> Json:
     """Give a result that a reply can carry. Raises `UnusableAnswerError`: the step is done all the same."""
     try:
-        json_bytes("result", dict(result), MAX_RESULT_BYTES)
+        result_bytes(result)
     except PermanentError as fault:
         raise UnusableAnswerError(str(fault)) from None
     return result

@@ -26,10 +26,7 @@ from functions.pattern.records import Task
 from functions.pattern.rejected import Content
 from functions.pattern.requests import request_bytes
 from functions.pattern.states import AnnouncementKind
-from functions.telemetry.spans import TRACEPARENT
-
-#: A message id holds at most 128 characters (Service Bus); 64 are the task id's.
-_DIGEST_CHARACTERS = 32
+from functions.telemetry.spans import TRACEPARENT, current_traceparent
 
 
 class QueuedMessages:
@@ -40,23 +37,12 @@ class QueuedMessages:
         self._clock = clock
 
     async def submit(self, message: SubmissionMessage) -> None:
-        """Submit an order; its digest in the message id keeps a conflicting one from being dropped."""
+        """Submit an order."""
         outgoing = Outgoing(
-            message_id=_submission_id(message),
-            body=message.model_dump_json(exclude_none=True).encode(),
+            message_id=message.message_id,
+            body=message.written,
             subject=message.workflow,
             correlation_id=message.correlation_id,
-        )
-        await self._sender(SUBMISSIONS_QUEUE).send(outgoing)
-
-    async def put_back(self, message: SubmissionMessage, not_before: datetime) -> None:
-        """Send a submission again, later, under an id of its own: the queue would drop the old one."""
-        outgoing = Outgoing(
-            message_id=f"{_submission_id(message)}.r{message.put_back}",
-            body=message.model_dump_json(exclude_none=True).encode(),
-            subject=message.workflow,
-            correlation_id=message.correlation_id,
-            not_before=not_before,
         )
         await self._sender(SUBMISSIONS_QUEUE).send(outgoing)
 
@@ -88,7 +74,7 @@ class QueuedMessages:
     async def put(
         self, queue: str, message_id: str, content: Content, *, not_before: datetime | None = None
     ) -> None:
-        """Put a message on a queue again, in the trace in which it was sent first."""
+        """Put a message on a queue again, in the trace in which it was sent first, if it says which."""
         labels = content.labels
         properties = dict(labels.properties)
         traceparent = properties.pop(TRACEPARENT, None)
@@ -98,7 +84,7 @@ class QueuedMessages:
             subject=labels.subject,
             correlation_id=labels.correlation_id,
             not_before=not_before,
-            traceparent=None if traceparent is None else str(traceparent),
+            traceparent=current_traceparent() if traceparent is None else str(traceparent),
             properties=properties,
         )
         await self._sender(queue).send(outgoing)
@@ -124,8 +110,3 @@ class QueuedMessages:
             correlation_id=reply.task_id,
         )
         await self._sender(AGENT_REPLIES_QUEUE).send(outgoing)
-
-
-def _submission_id(message: SubmissionMessage) -> str:
-    """Name a submission: its digest keeps a conflicting one under the same id from being dropped."""
-    return f"{message.task_id}.{message.digest[:_DIGEST_CHARACTERS]}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict
 from http import HTTPStatus
 from typing import Annotated, Any
@@ -19,7 +20,7 @@ from functions.operations.tasks.views import ActionTaken, TaskLine, TaskPage, Ta
 from functions.pattern.definition import NAME_PATTERN, Registry
 from functions.pattern.events import OperatorAction, Resubmitted, UndoRequested
 from functions.pattern.identity import FIRST_EPOCH, TASK_ID_PATTERN, Epoch, StepName, TaskId
-from functions.pattern.ports import Ports
+from functions.pattern.ports import Agent, Ports
 from functions.pattern.records import MAX_RESULT_BYTES
 from functions.pattern.request_figures import BusFigures, StoreFigures
 from functions.web.access import GUARDED, NEEDS_OWN_HEADER, Access, caller_of
@@ -107,6 +108,7 @@ class FoundResult(TaskReason):
 def operators_application(
     ports: Ports,
     registry: Registry,
+    agents: Mapping[str, Agent],
     store: StoreFigures,
     bus: BusFigures,
     *,
@@ -126,7 +128,7 @@ def operators_application(
     rejected = Rejected(ports)
     _add_tasks(router, ports, rejected, trace_url_template)
     _add_actions(router, Actions(ports, start_within))
-    _add_answers(router, Answers(ports, registry, start_within))
+    _add_answers(router, Answers(ports, registry, agents, start_within))
     _add_overview(router, OverviewReader(ports, registry), store, bus)
     _add_rejected(router, rejected)
     app.include_router(router)

@@ -7,7 +7,7 @@ from datetime import datetime
 
 from functions.pattern.epochs import finished, next_epoch, undoing
 from functions.pattern.records import Decision, StepRecord, TaskRecord
-from functions.pattern.states import Direction, ProcessState, StepState
+from functions.pattern.states import Direction, EpochEnd, ProcessState, Remedy, StepState
 
 
 def awaited_until(record: TaskRecord) -> datetime | None:
@@ -36,10 +36,10 @@ def decide(record: TaskRecord, decision: Decision, now: datetime, start_by: date
     `start_by` is when the next epoch must have started.
     """
     decision = record.task.decision or decision
-    return carried_out(record, decision, now, start_by)
+    return _carried_out(record, decision, now, start_by)
 
 
-def carried_out(record: TaskRecord, decision: Decision, now: datetime, start_by: datetime) -> TaskRecord:
+def _carried_out(record: TaskRecord, decision: Decision, now: datetime, start_by: datetime) -> TaskRecord:
     """Carry out a decision as soon as no outcome is awaited any more; until then it waits on the record."""
     until = awaited_until(record)
     if until is not None and now < until:
@@ -58,6 +58,30 @@ def carried_out(record: TaskRecord, decision: Decision, now: datetime, start_by:
         traceparent=decision.traceparent,
     )
     return undoing(opened, now)
+
+
+def known_end(record: TaskRecord, now: datetime, start_by: datetime) -> TaskRecord | None:
+    """End an epoch as decided, or as a late outcome demands that was recorded on its step; None to go on."""
+    if record.task.decision is not None:
+        return _carried_out(record, record.task.decision, now, start_by)
+    if record.task.direction is Direction.UNDO:
+        return None
+    if all(step.settled for step in record.steps):
+        return finished(record, ProcessState.PROCESSED, now, error=None)
+    refused = next((step for step in record.steps if step.state is StepState.FAILED), None)
+    return None if refused is None else decide(record, refusal(record, refused), now, start_by)
+
+
+def refusal(record: TaskRecord, step: StepRecord) -> Decision:
+    """Decide what becomes of a task of which a service has refused a step: its order says."""
+    is_held = record.task.direction is Direction.UNDO or record.order.shape.on_failure is Remedy.HOLD
+    return stopped_by(record, step, None if is_held else EpochEnd.REFUSED)
+
+
+def stopped_by(record: TaskRecord, step: StepRecord, ended_by: EpochEnd | None) -> Decision:
+    """Decide how the epoch ends of a task that a step has stopped, for the cause that is on record."""
+    undo = "undo of " if record.task.direction is Direction.UNDO else ""
+    return Decision(ended_by=ended_by, who="scheduler", reason=f"{undo}{step.name}: {step.error}")
 
 
 def last_fault(step: StepRecord) -> str:

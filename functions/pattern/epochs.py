@@ -108,13 +108,6 @@ def next_epoch(
     return replace(record, task=opened, history=(*record.history, closed))
 
 
-def resumed(record: TaskRecord, now: datetime) -> TaskRecord:
-    """Let a task go on as it went; one of which nothing is left to do is `Processed` at once."""
-    if record.task.direction is Direction.DO and all(step.settled for step in record.steps):
-        return finished(record, ProcessState.PROCESSED, now, error=None)
-    return record
-
-
 def _past(step: StepRecord) -> PastStep:
     return PastStep(
         name=step.name,

@@ -147,10 +147,13 @@ class StepTried(_OfStep):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parked:
-    """What the task needs of its workflow is not deployed where its Scheduler runs."""
+    """What the task needs of its workflow is not deployed where its Scheduler runs, or the Supervisor.
+
+    `scheduler` held the task until then; None if the Supervisor found one that nobody had claimed.
+    """
 
     epoch: Epoch
-    scheduler: SchedulerId
+    scheduler: SchedulerId | None
     reason: str
 
 
@@ -188,7 +191,7 @@ class GivenUp(_EndsEpoch):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DecisionDue(_EndsEpoch):
-    """The Supervisor found that the time has passed for which a decision waited."""
+    """The Supervisor found that the time has passed for which a decision waited, or what is known by now."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

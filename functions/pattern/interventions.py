@@ -6,8 +6,8 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import assert_never
 
-from functions.pattern.decisions import carried_out, decide, due_by, in_question, is_awaited
-from functions.pattern.epochs import finished, next_epoch, resumed
+from functions.pattern.decisions import decide, due_by, in_question, is_awaited, known_end
+from functions.pattern.epochs import finished, next_epoch
 from functions.pattern.events import (
     Cancelled,
     DecisionDue,
@@ -37,11 +37,12 @@ def supervised(record: TaskRecord, event: Judgement, now: datetime) -> TaskRecor
         return _postponed(record, event, now)
     if now < due_by(record, now) or _is_known_by_now(record, event):
         return Refused(RefusalReason.NOT_OVERDUE)
-    if record.task.decision is not None:
-        return carried_out(record, record.task.decision, now, event.start_by)
+    ended = known_end(record, now, event.start_by)
+    if ended is not None:
+        return ended
     match event:
         case Recovered():
-            recovered = next_epoch(
+            return next_epoch(
                 record,
                 now,
                 ended_by=EpochEnd.RECOVERED,
@@ -52,7 +53,6 @@ def supervised(record: TaskRecord, event: Judgement, now: datetime) -> TaskRecor
                 failure_count=record.task.failure_count + 1,
                 not_before=event.not_before,
             )
-            return resumed(recovered, now)
         case GivenUp():
             held = event.hold or record.order.shape.on_exhausted is Remedy.HOLD
             decision = Decision(
@@ -63,7 +63,7 @@ def supervised(record: TaskRecord, event: Judgement, now: datetime) -> TaskRecor
             )
             return decide(record, decision, now, event.start_by)
         case DecisionDue():
-            return Refused(RefusalReason.NOT_OVERDUE)  # it was carried out before
+            return Refused(RefusalReason.NOT_OVERDUE)  # what was known counts for nothing by now
         case _:
             assert_never(event)
 
@@ -186,4 +186,5 @@ def _again(
         replace(step, state=StepState.NOT_STARTED, error=None) if step.state is StepState.FAILED else step
         for step in opened.steps
     )
-    return resumed(replace(opened, steps=steps), now)
+    again = replace(opened, steps=steps)
+    return known_end(again, now, event.start_by) or again

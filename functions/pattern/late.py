@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import datetime
 
 from functions.pattern.events import StepCompleted, StepFailed, StepOutcome, StepUnrecorded
 from functions.pattern.records import StepRecord, TaskRecord
@@ -13,7 +14,7 @@ _TURNED_BACK = frozenset({StepState.UNDOING, StepState.UNDONE})
 _BEGUN_AGAIN = "begun in epoch {}, too, which is known by now to have been done"
 
 
-def late_outcome(record: TaskRecord, event: StepOutcome) -> TaskRecord | None:
+def late_outcome(record: TaskRecord, event: StepOutcome, now: datetime) -> TaskRecord | None:
     """Record an outcome that came too late for its task, recognised by its start; None if it is not known.
 
     It changes its step only: the task, and what it waits for, stay as they are.
@@ -22,7 +23,7 @@ def late_outcome(record: TaskRecord, event: StepOutcome) -> TaskRecord | None:
     if step is None or step.shape.idempotent or event.start_id is None:
         return None
     if step.start_id == event.start_id:
-        known = _of_latest_start(step, event)
+        known = _of_latest_start(step, event, now)
     elif _is_older_start(record, event):
         known = _of_older_start(step, event)
     else:
@@ -39,16 +40,18 @@ def _is_older_start(record: TaskRecord, event: StepOutcome) -> bool:
     )
 
 
-def _of_latest_start(step: StepRecord, event: StepOutcome) -> StepRecord | None:
+def _of_latest_start(step: StepRecord, event: StepOutcome, now: datetime) -> StepRecord | None:
     """Complete or fail the step; one that an operator took for not done is not run once more."""
     is_open = step.state in {StepState.RUNNING, StepState.NOT_STARTED, StepState.FAILED}
+    error = None if isinstance(event, StepCompleted) else bounded(event.error, MAX_ERROR_BYTES)
+    ended = replace(step, finished_at=now, error=error)
     match event:
         case StepCompleted() if is_open:
-            return replace(step, state=StepState.COMPLETED, result=event.result, error=None)
+            return replace(ended, state=StepState.COMPLETED, result=event.result)
         case StepUnrecorded() if is_open:
-            return replace(step, state=StepState.UNRECORDED, error=bounded(event.error, MAX_ERROR_BYTES))
+            return replace(ended, state=StepState.UNRECORDED)
         case StepFailed() if step.state is StepState.RUNNING:
-            return replace(step, state=StepState.FAILED, error=bounded(event.error, MAX_ERROR_BYTES))
+            return replace(ended, state=StepState.FAILED)
         case StepCompleted() if step.state is StepState.COMPLETED:
             return step  # it came before
         case _:

@@ -25,6 +25,8 @@ AGENT_REPLIES_QUEUE = "agent-replies"
 
 #: An order's payload is kept in one table property of at most 64 KiB; the rest is room for growth.
 MAX_PAYLOAD_BYTES = 48 * 1024
+#: A message id holds at most 128 characters (Service Bus); 64 are the task id's.
+_DIGEST_CHARACTERS = 32
 #: How long a submission waits the first time and at most, and how often: that makes a day.
 _FIRST_PUT_BACK = timedelta(seconds=10)
 _LONGEST_PUT_BACK = timedelta(minutes=30)
@@ -66,6 +68,17 @@ class SubmissionMessage(Message):
         """Write the payload as JSON: equal content has equal bytes, whatever its fields' order was."""
         text = json.dumps(self.payload, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
         return text.encode()
+
+    @property
+    def message_id(self) -> str:
+        """Name the message: other content under the same id, and the same put back, are no duplicates."""
+        again = f".r{self.put_back}" if self.put_back else ""
+        return f"{self.task_id}.{self.digest[:_DIGEST_CHARACTERS]}{again}"
+
+    @property
+    def written(self) -> bytes:
+        """Write the message's body."""
+        return self.model_dump_json(exclude_none=True).encode()
 
     @cached_property
     def digest(self) -> str:

@@ -6,7 +6,8 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from itertools import takewhile
 
-from functions.pattern.epochs import is_busy, next_epoch, resumed
+from functions.pattern.decisions import due_by, in_question, known_end
+from functions.pattern.epochs import is_busy, next_epoch
 from functions.pattern.events import Parked, RefusalReason, Refused, Released
 from functions.pattern.records import TaskRecord
 from functions.pattern.states import EpochEnd, ProcessState
@@ -19,12 +20,17 @@ _MOST_DOUBLINGS = 5
 
 
 def parked(record: TaskRecord, event: Parked, now: datetime) -> TaskRecord | Refused:
-    """Take a task from its Scheduler until what it waits for is deployed; its epoch stays open."""
+    """Take a task from its Scheduler until what it waits for is deployed; its epoch stays open.
+
+    A step that is overdue does not keep it, unless it must not be repeated: then its outcome is in question.
+    """
     if record.task.is_parked:
         return record  # it came before
     if record.task.locked_by != event.scheduler:
         return Refused(RefusalReason.NOT_HOLDER)
-    if is_busy(record):
+    if record.task.decision is not None:
+        return Refused(RefusalReason.DECIDED)
+    if is_busy(record) and (now < due_by(record, now) or in_question(record) is not None):
         return Refused(RefusalReason.BUSY)
     return as_parked(record, event.reason, now)
 
@@ -60,7 +66,7 @@ def released(record: TaskRecord, event: Released, now: datetime) -> TaskRecord |
         traceparent=event.traceparent,
         failure_count=record.task.failure_count,
     )
-    return resumed(opened, now)
+    return known_end(opened, now, event.start_by) or opened
 
 
 def rests_until(record: TaskRecord) -> datetime | None:

@@ -38,9 +38,6 @@ class Submissions(Protocol):
     async def submit(self, message: SubmissionMessage) -> None:
         """Hand the order over; when this returns, it is durable."""
 
-    async def put_back(self, message: SubmissionMessage, not_before: datetime) -> None:
-        """Have a message that was taken come again, not before that time (UTC). Raises `TransientError`."""
-
 
 class Announcements(Protocol):
     """Sends notices to callers and alerts to operators."""
@@ -112,6 +109,14 @@ class UndoingAgent(Agent, Protocol):
 
     async def undo(self, call: AgentCall) -> None:
         """Undo the step, done or not, and keep a late `do` from being done. Raises as `do` does."""
+
+
+@runtime_checkable
+class ReadingAgent(Agent, Protocol):
+    """Wraps a remote service whose answers become results only if they have a certain form."""
+
+    def read(self, answer: Json) -> Json:
+        """Give the step's result; an operator's is read like the service's. Raises `UnusableAnswerError`."""
 
 
 class AgentMessages(Protocol):

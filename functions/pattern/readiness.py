@@ -13,7 +13,7 @@ from functools import lru_cache, partial
 from pydantic import BaseModel, ValidationError
 
 from functions.pattern.definition import Json, Registry, Step, Workflow
-from functions.pattern.identity import StepName
+from functions.pattern.identity import Epoch, StepName
 from functions.pattern.inputs import all_results, results_of, undo_results_of
 from functions.pattern.planning import CannotStart, ready_steps
 from functions.pattern.records import TaskRecord
@@ -71,13 +71,13 @@ class Definitions:
         make = self._workflow().answer
         return None if make is None else partial(make, self._payload(), all_results(self.record))
 
-    def can_end(self) -> bool:
-        """Tell whether what ends the task is here, if only its answer is missing."""
+    def lack_of_answer(self) -> str | None:
+        """Say why a task that is done can't be given its answer here; None if it can."""
         try:
             self.answer()
-        except NotDeployedError:
-            return False
-        return True
+        except NotDeployedError as lack:
+            return str(lack)
+        return None
 
     def _step(self, step: StepName) -> Step:
         workflow, shape = self._workflow(), self.record.step(step).shape
@@ -118,11 +118,13 @@ def _validated(model: type[BaseModel], payload: bytes) -> BaseModel:
     return model.model_validate_json(payload)
 
 
-def can_go_on(registry: Registry, record: TaskRecord) -> bool:
-    """Tell whether a Scheduler here could start a step of a parked task, or end one that is done."""
-    claimed = replace(record, task=replace(record.task, process_state=ProcessState.PROCESSING))
-    here = Definitions(registry, claimed)
-    looks = [here.look_at(name) for name in ready_steps(claimed)]
-    if not looks:
-        return here.can_end()
-    return not all(isinstance(look, CannotStart) and look.parks for look in looks)
+def what_is_missing(registry: Registry, record: TaskRecord) -> str | None:
+    """Say why nobody here could go on with a task in its next epoch, or end one that is done; or None."""
+    task = replace(record.task, process_state=ProcessState.PROCESSING, epoch=Epoch(record.task.epoch + 1))
+    next_epoch = replace(record, task=task)
+    here = Definitions(registry, next_epoch)
+    if task.direction is Direction.DO and all(step.settled for step in record.steps):
+        return here.lack_of_answer()
+    looks = [here.look_at(name) for name in ready_steps(next_epoch)]
+    missing = [look.reason for look in looks if isinstance(look, CannotStart) and look.parks]
+    return missing[0] if missing and len(missing) == len(looks) else None

@@ -1,4 +1,4 @@
-"""Requests to Agents, and what else a definition's functions make, as JSON; refused when that can't be."""
+"""Requests to Agents, their results, and what else is made here, as JSON; refused when that can't be."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 
 from functions.pattern.definition import Json
 from functions.pattern.errors import PermanentError
+from functions.pattern.records import MAX_RESULT_BYTES
 
 #: A message on Service Bus holds 256 KB (Standard tier); a service should get no more over HTTP.
 MAX_REQUEST_BYTES = 64 * 1024
@@ -17,6 +18,11 @@ MAX_REQUEST_BYTES = 64 * 1024
 def request_bytes(request: Json) -> bytes:
     """Write a request as JSON. Raises `PermanentError`, which names the field, or the size."""
     return json_bytes("request", request, MAX_REQUEST_BYTES)
+
+
+def result_bytes(result: Json) -> bytes:
+    """Write a step's result as it is recorded. Raises `PermanentError` as above."""
+    return json_bytes("result", dict(result), MAX_RESULT_BYTES, separators=(",", ":"))
 
 
 def json_bytes(name: str, value: Json, most: int, *, separators: tuple[str, str] | None = None) -> bytes:

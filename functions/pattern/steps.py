@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import assert_never
 
-from functions.pattern.decisions import carried_out, decide
+from functions.pattern.decisions import decide, known_end, refusal, stopped_by
 from functions.pattern.epochs import finished, moved
 from functions.pattern.errors import IllegalTransitionError
 from functions.pattern.events import (
@@ -24,8 +24,8 @@ from functions.pattern.events import (
     StepUnrecorded,
 )
 from functions.pattern.identity import StepName
-from functions.pattern.records import Decision, StepRecord, TaskRecord
-from functions.pattern.states import Direction, EpochEnd, ProcessState, Remedy, StepState
+from functions.pattern.records import StepRecord, TaskRecord
+from functions.pattern.states import Direction, ProcessState, StepState
 from functions.pattern.texts import MAX_ERROR_BYTES, bounded
 
 #: The state of a step that is under way, and of one that is done, in each direction.
@@ -131,11 +131,7 @@ def _skip(record: TaskRecord, event: StepSkipped, now: datetime) -> TaskRecord |
 
 
 def _advanced(record: TaskRecord, now: datetime, start_by: datetime) -> TaskRecord:
-    if record.task.decision is not None:
-        return carried_out(record, record.task.decision, now, start_by)
-    if all(step.settled for step in record.steps):
-        return finished(record, ProcessState.PROCESSED, now, error=None)
-    return moved(record, now, start_by)
+    return known_end(record, now, start_by) or moved(record, now, start_by)
 
 
 def _outcome(record: TaskRecord, event: StepOutcome, now: datetime) -> TaskRecord:
@@ -154,8 +150,9 @@ def _too_late(record: TaskRecord, event: StepOutcome, now: datetime) -> Refused 
     """Refuse what comes late. Raises `IllegalTransitionError` for a step that is not under way."""
     step = record.step(event.step)
     under_way = step.state is UNDER_WAY[record.task.direction] and step.epoch == event.epoch
-    if step.state is StepState.FAILED and step.start_id == event.start_id and not step.shape.idempotent:
-        return Refused(RefusalReason.LATE)
+    ran_twice = not under_way and event.start_id is not None and event.start_id == step.start_id
+    if ran_twice and step.epoch == event.epoch:
+        return Refused(RefusalReason.LATE)  # the other outcome of this start came first
     if not under_way or step.complete_by is None:
         raise illegal(record, event)
     return Refused(RefusalReason.LATE) if now > step.complete_by else None
@@ -173,15 +170,15 @@ def _complete(record: TaskRecord, event: StepCompleted, now: datetime) -> TaskRe
 
 
 def _fail(record: TaskRecord, event: StepFailed, now: datetime) -> TaskRecord:
-    is_held = Direction.UNDO is record.task.direction or record.order.shape.on_failure is Remedy.HOLD
-    return _stopped(record, event, now, StepState.FAILED, None if is_held else EpochEnd.REFUSED)
+    stopped = _stopped(record, event, now, StepState.FAILED)
+    return decide(stopped, refusal(stopped, stopped.step(event.step)), now, event.start_by)
 
 
 def _unrecorded(record: TaskRecord, event: StepUnrecorded, now: datetime) -> TaskRecord:
     """Hold a task whatever its remedy: what was done stands, and an operator has to give its result."""
     if record.task.direction is Direction.UNDO:
         raise illegal(record, event)
-    return _stopped(record, event, now, StepState.UNRECORDED, None)
+    return _held(record, event, now, StepState.UNRECORDED)
 
 
 def _break(record: TaskRecord, event: StepBroken, now: datetime) -> TaskRecord:
@@ -191,25 +188,23 @@ def _break(record: TaskRecord, event: StepBroken, now: datetime) -> TaskRecord:
         is_open = step.needs_undo
     else:
         is_open = step.state in {StepState.NOT_STARTED, StepState.RUNNING}
-    return _stopped(record, event, now, StepState.FAILED, None) if is_open else record
+    return _held(record, event, now, StepState.FAILED) if is_open else record
+
+
+def _held(
+    record: TaskRecord, event: StepUnrecorded | StepBroken, now: datetime, state: StepState
+) -> TaskRecord:
+    stopped = _stopped(record, event, now, state)
+    return decide(stopped, stopped_by(stopped, stopped.step(event.step), None), now, event.start_by)
 
 
 def _stopped(
-    record: TaskRecord,
-    event: StepFailed | StepUnrecorded | StepBroken,
-    now: datetime,
-    state: StepState,
-    ended_by: EpochEnd | None,
+    record: TaskRecord, event: StepFailed | StepUnrecorded | StepBroken, now: datetime, state: StepState
 ) -> TaskRecord:
-    """Record why a step goes no further, and decide what becomes of the task; an undo stays under way."""
-    step, cause = record.step(event.step), bounded(event.error, MAX_ERROR_BYTES)
-    reason = f"{event.step}: {cause}"
-    if record.task.direction is Direction.UNDO:
-        stopped, reason = step, f"undo of {reason}"
-    else:
-        stopped = _ended(step, state, now)
-    decision = Decision(ended_by=ended_by, who="scheduler", reason=reason)
-    return decide(record.with_step(replace(stopped, error=cause)), decision, now, event.start_by)
+    """Record why a step goes no further; an undo stays under way."""
+    step, is_undo = record.step(event.step), record.task.direction is Direction.UNDO
+    stopped = step if is_undo else _ended(step, state, now)
+    return record.with_step(replace(stopped, error=bounded(event.error, MAX_ERROR_BYTES)))
 
 
 def _tried(record: TaskRecord, event: StepTried) -> TaskRecord:

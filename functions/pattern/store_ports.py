@@ -231,13 +231,17 @@ class TaskRow:
 
 
 @dataclass(frozen=True, slots=True)
-class RowPage:
+class RowPage[RowT]:
     """Some rows of one shard, and where the next page begins (None: there is none)."""
 
-    index_rows: tuple[IndexRow, ...]
-    task_rows: tuple[TaskRow, ...]
+    rows: tuple[RowT, ...]
     continuation: str | None
     unreadable: tuple[UnreadableError, ...] = ()
+
+
+def row_order(task: TaskId) -> str:
+    """Give what sorts tasks as their rows lie: an id comes after those that only begin with it."""
+    return f"{task}|"
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,8 +255,13 @@ class IndexFix:
 class IndexRows(Protocol):
     """The rows of all tasks and of the indexes over them. Its methods raise `TransientError`."""
 
-    async def page(self, shard: int, *, after: str | None, most: int) -> RowPage:
-        """Read a page of a shard: first all index rows, then all tasks."""
+    async def indexed(self, shard: int, *, after: str | None, most: int) -> RowPage[IndexRow]:
+        """Read a page of a shard's index rows."""
+
+    async def tasks(
+        self, shard: int, *, beyond: TaskId | None, after: str | None, most: int
+    ) -> RowPage[TaskRow]:
+        """Read a page of a shard's tasks, in the order of their rows; of those beyond one, or of all."""
 
     async def fix(self, stored: Stored, seen: Sequence[IndexRow]) -> IndexFix:
         """Leave the task the one index row it must have, if it is still as it was read."""

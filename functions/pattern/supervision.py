@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from functions.pattern.decisions import due_by, in_question, last_fault
+from functions.pattern.decisions import due_by, in_question, known_end, last_fault
 from functions.pattern.epochs import FINAL
 from functions.pattern.events import DecisionDue, GivenUp, Judgement, Postponed, Recovered
 from functions.pattern.records import TaskRecord
@@ -33,14 +33,12 @@ def judge(record: TaskRecord, now: datetime, policy: SupervisionPolicy) -> Judge
     due = due_by(record, now - policy.skew)
     if now < due + policy.skew:
         return Postponed(epoch=task.epoch, due_at=due)
-    if task.decision is not None:
+    if known_end(record, now, now + policy.start_within) is not None:
         return DecisionDue(epoch=task.epoch, start_by=now + policy.start_within)
     question = in_question(record)
     if question is not None:
         return _give_up(record, now, policy, question)
     waits = task.failure_count - policy.threshold
-    if task.direction is Direction.DO and all(step.settled for step in record.steps):
-        waits = -1  # a late outcome was the last: its recovery ends it
     if waits >= len(policy.extended_waits):
         return _give_up(record, now, policy, _overdue(record))
     not_before = None if waits < 0 else now + policy.extended_waits[waits]

@@ -6,6 +6,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import assert_never
 
+from functions.pattern.decisions import known_end
 from functions.pattern.epochs import FINAL, announcement_sent, message_lost, moved
 from functions.pattern.events import (
     AnnouncementSent,
@@ -83,7 +84,7 @@ def _of_epoch(
 ) -> TaskRecord | Refused:
     after = _in_epoch(record, event, now)
     if isinstance(after, Refused) and isinstance(event, StepOutcome):
-        return late_outcome(record, event) or after
+        return late_outcome(record, event, now) or after
     return after
 
 
@@ -137,7 +138,8 @@ def _claim(record: TaskRecord, event: Claimed, now: datetime) -> TaskRecord | Re
     if task.process_state is ProcessState.PROCESSING:
         return record if task.locked_by == event.scheduler else Refused(RefusalReason.NOT_HOLDER)
     claimed = replace(task, process_state=ProcessState.PROCESSING, locked_by=event.scheduler)
-    return moved(replace(record, task=claimed), now, event.start_by)
+    held = moved(replace(record, task=claimed), now, event.start_by)
+    return known_end(held, now, event.start_by) or held
 
 
 def _step(record: TaskRecord, event: StepEvent, now: datetime) -> TaskRecord | Refused:

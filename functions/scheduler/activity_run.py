@@ -206,20 +206,20 @@ class ActivityRun:
         self, event: StepOutcome | StepBroken, until: datetime
     ) -> tuple[Outcome, TaskRecord | None]:
         """Record an outcome, and the starts that follow from it; from a refusal, none: it ends the epoch."""
-        try:
-            told = await self._tell(event, until, self._follow(is_first=False, may_share=True))
-        except TransientError:
-            # It may be written all the same, with starts that are this run's to call.
-            known = await self._ports.store.load(self._task)
-            if known is None or not started_by(known.record, self._runner, self._planned):
-                raise
-            return Outcome.COMPLETED, known.record
+        told = await self._tell(event, until, self._follow(is_first=False, may_share=True))
         if isinstance(told, Refused):
             return Outcome.STALE, None
         return Outcome.COMPLETED if isinstance(event, StepCompleted) else Outcome.FAILED, told.record
 
     async def _tell(self, event: Event, until: datetime, follow: Follow) -> Changed | Refused:
-        told = await self._ports.store.change(self._task, event, until=until, follow=follow)
+        try:
+            told = await self._ports.store.change(self._task, event, until=until, follow=follow)
+        except TransientError:
+            # It may be written all the same, with starts that are this run's to call.
+            known = await self._ports.store.load(self._task)
+            if known is None or not started_by(known.record, self._runner, self._planned):
+                raise
+            told = Changed(known.record)
         if isinstance(told, Changed):
             self._newest = told.record
         else:

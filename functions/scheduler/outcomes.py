@@ -17,8 +17,8 @@ from functions.pattern.events import (
     StepUnrecorded,
 )
 from functions.pattern.identity import Epoch, SchedulerId, StartId, StepName, TaskId, scheduler_id
-from functions.pattern.records import MAX_RESULT_BYTES, TaskRecord
-from functions.pattern.requests import json_bytes
+from functions.pattern.records import TaskRecord
+from functions.pattern.requests import result_bytes
 from functions.pattern.states import Direction
 from functions.pattern.texts import cause_of
 
@@ -76,7 +76,7 @@ class StepAttempt:
     def completed(self, result: Mapping[str, Any], start_by: datetime) -> StepOutcome:
         """Make the event of a step that is done; its result may be one that no row can hold."""
         try:
-            encoded = json_bytes("result", dict(result), MAX_RESULT_BYTES, separators=(",", ":"))
+            encoded = result_bytes(result)
         except PermanentError as unusable:
             return self.unusable(str(unusable), start_by)
         return StepCompleted(**self._of_start(start_by), result=encoded)

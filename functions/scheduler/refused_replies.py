@@ -12,9 +12,8 @@ from functions.pattern.agent_messages import AgentReply
 from functions.pattern.errors import PermanentError, UnreadableError
 from functions.pattern.messages import AGENT_REPLIES_QUEUE
 from functions.pattern.ports import Ports
-from functions.pattern.records import MAX_RESULT_BYTES
 from functions.pattern.rejected import About
-from functions.pattern.requests import json_bytes
+from functions.pattern.requests import result_bytes
 from functions.pattern.shared_rows import Occasion
 from functions.pattern.states import Outcome
 from functions.pattern.strict_json import FaultAt
@@ -33,7 +32,7 @@ def read_reply(body: bytes) -> AgentReply:
     """Read a reply whose result can be recorded. Raises `NotAMessageError`."""
     reply = read_message(AgentReply, body)
     try:
-        json_bytes(_RESULT, reply.result, MAX_RESULT_BYTES, separators=(",", ":"))
+        result_bytes(reply.result)
     except PermanentError as unusable:
         fault = FaultAt((_RESULT,), "too large", str(unusable).removeprefix("its result "))
         raise NotAMessageError((fault,), json.loads(body)) from None

@@ -43,6 +43,8 @@ _COLUMNS = ["RowKey", "OrderID", "Workflow", "WorkflowVersion", "ProcessState", 
 #: A request looks at so many rows at most, and a task has a dozen (Table Storage gives up after 5 seconds).
 _MOST_REQUESTS = 5
 
+#: Keys of index rows sort before those of tasks, whose ids begin with a letter, a digit, `-` or `_`.
+_FIRST_INDEX, _FIRST_TASK = "!", '"'
 _INDEXES = tuple(f"{index}|" for index in Index)
 
 
@@ -123,19 +125,25 @@ class TableIndexRows:
         self._shards = shards
         self._figures = figures
 
-    async def page(self, shard: int, *, after: str | None, most: int) -> RowPage:
-        """Read a page of a shard: index rows sort before tasks, and orders and steps have no `OrderID`."""
-        query = "PartitionKey eq @shard and OrderID gt @nothing"
-        keys = {"shard": shard_key(shard), "nothing": ""}
+    async def indexed(self, shard: int, *, after: str | None, most: int) -> RowPage[IndexRow]:
+        """Read a page of a shard's index rows, whatever is wrong with them."""
+        query = f"{KEYS_BETWEEN} and OrderID gt @nothing"
+        keys = {"partition": shard_key(shard), "first": _FIRST_INDEX, "end": _FIRST_TASK, "nothing": ""}
         page = await read_page(self._table, self._figures, query, keys, after=after, most=most)
-        tasks = [row for row in page.rows if row["RowKey"] == task_row(row["OrderID"])]
-        task_rows, damaged = readable(_task_row, tasks)
-        return RowPage(
-            index_rows=tuple(_index_row(row) for row in page.rows if row["RowKey"].startswith(_INDEXES)),
-            task_rows=task_rows,
-            continuation=page.continuation,
-            unreadable=damaged,
-        )
+        rows = tuple(_index_row(row) for row in page.rows if row["RowKey"].startswith(_INDEXES))
+        return RowPage(rows, page.continuation)
+
+    async def tasks(
+        self, shard: int, *, beyond: TaskId | None, after: str | None, most: int
+    ) -> RowPage[TaskRow]:
+        """Read a page of a shard's tasks: orders and steps have no `OrderID`."""
+        query = "PartitionKey eq @shard and RowKey gt @beyond and OrderID gt @nothing"
+        first = _FIRST_TASK if beyond is None else task_row(beyond)
+        keys = {"shard": shard_key(shard), "beyond": first, "nothing": ""}
+        page = await read_page(self._table, self._figures, query, keys, after=after, most=most)
+        found = [row for row in page.rows if row["RowKey"] == task_row(row["OrderID"])]
+        rows, damaged = readable(_task_row, found)
+        return RowPage(rows, page.continuation, damaged)
 
     async def fix(self, stored: Stored, seen: Sequence[IndexRow]) -> IndexFix:
         """Leave the task the one index row it must have, if it and the rows are as they were read.

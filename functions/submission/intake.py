@@ -16,6 +16,7 @@ from functions.pattern.identity import FIRST_EPOCH, new_birth
 from functions.pattern.messages import SUBMISSIONS_QUEUE, SubmissionMessage, order_of, put_back_for
 from functions.pattern.ports import Ports, Schedulers
 from functions.pattern.records import TaskRecord
+from functions.pattern.rejected import Content, Labels
 from functions.pattern.states import ProcessState
 from functions.pattern.store_ports import Admission, Stored
 from functions.pattern.transitions import admit
@@ -71,7 +72,9 @@ class Intake:
             raise _RejectedError(f"workflow: no '{message.workflow}'{version} was deployed for a day")
         _log.warning("task %s waits: no '%s'%s is deployed here", message.task_id, message.workflow, version)
         returned = message.model_copy(update={"put_back": message.put_back + 1})
-        await self._ports.submissions.put_back(returned, self._ports.clock.now() + delay)
+        labels = Labels(subject=message.workflow, correlation_id=message.correlation_id)
+        content, not_before = Content(returned.written, labels), self._ports.clock.now() + delay
+        await self._ports.postbox.put(SUBMISSIONS_QUEUE, returned.message_id, content, not_before=not_before)
 
     async def _record(self, message: SubmissionMessage, workflow: Workflow) -> Stored:
         record = self._task_record(message, workflow)

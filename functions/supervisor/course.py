@@ -11,7 +11,7 @@ _LEFT = "left"
 
 
 class Course:
-    """Where one sweep begins in each shard, and how far it comes; a place is a continuation of the index.
+    """Where one sweep begins in each shard, and how far it comes; what a place is, only the sweep knows.
 
     `latest` is the heartbeat of the sweep before.
     """

@@ -10,7 +10,7 @@ from functions.pattern.definition import Registry, Workflow
 from functions.pattern.events import Refused, Released
 from functions.pattern.parking import rests_until
 from functions.pattern.ports import Ports
-from functions.pattern.readiness import can_go_on
+from functions.pattern.readiness import what_is_missing
 from functions.pattern.store_ports import Index, IndexEntry
 from functions.pattern.waiting import within
 from functions.supervisor.sweeping import SweepReport, for_each
@@ -71,7 +71,8 @@ class Releases:
             report.stale += 1
             return
         now, until = self._ports.clock.now(), rests_until(stored.record)
-        if (until is not None and now < until) or not can_go_on(self._registry, stored.record):
+        rests = until is not None and now < until
+        if rests or what_is_missing(self._registry, stored.record) is not None:
             return
         start_by = now + self._start_within
         with decision_span(stored.record, "release"):

@@ -13,17 +13,21 @@ from datetime import datetime
 from functools import partial
 from typing import assert_never
 
+from functions.pattern.decisions import in_question
 from functions.pattern.definition import Registry
 from functions.pattern.errors import TransientError
 from functions.pattern.events import (
     DecisionDue,
     GivenUp,
     Judgement,
+    Parked,
     Postponed,
     Recovered,
     Refused,
 )
 from functions.pattern.ports import Ports
+from functions.pattern.readiness import what_is_missing
+from functions.pattern.records import TaskRecord
 from functions.pattern.shared_rows import Chore
 from functions.pattern.store_ports import Changed, Index, IndexEntry, IndexPage, Stored
 from functions.pattern.supervision import SupervisionPolicy, judge
@@ -68,6 +72,7 @@ class Sweep:
     ) -> None:
         self._ports = ports
         self._policy = policy
+        self._registry = registry
         self._instance = instance
         self._releases = Releases(ports, registry, policy.start_within)
         self._damage = damage
@@ -156,9 +161,18 @@ class Sweep:
             text = "index row of %s, task %s: no such task is in progress; the full sweep deletes it"
             _log.info(text, entry.at, entry.task)
             return
-        await self._act(report, stored, event)
+        await self._act(report, stored, self._parked_instead(stored.record, event) or event)
 
-    async def _act(self, report: SweepReport, stored: Stored, event: Judgement) -> None:
+    def _parked_instead(self, record: TaskRecord, event: Judgement) -> Parked | None:
+        """Park what nobody here could go on with: that neither counts as its failure nor ends it."""
+        if not isinstance(event, Recovered | GivenUp) or in_question(record) is not None:
+            return None
+        reason, task = what_is_missing(self._registry, record), record.task
+        if reason is None:
+            return None
+        return Parked(epoch=task.epoch, scheduler=task.locked_by, reason=reason)
+
+    async def _act(self, report: SweepReport, stored: Stored, event: Judgement | Parked) -> None:
         if not isinstance(event, Postponed):
             report.overdue += 1
             report.waits(stored.record, self._ports.clock.now())
@@ -174,15 +188,17 @@ class Sweep:
                 report.recovered += 1
             case GivenUp():
                 report.given_up += 1
+            case Parked():
+                report.parked += 1
             case DecisionDue():
                 report.ended_as_decided += 1
             case _:
                 assert_never(event)
 
-    async def _decide(self, stored: Stored, event: Judgement) -> Changed | Refused:
+    async def _decide(self, stored: Stored, event: Judgement | Parked) -> Changed | Refused:
         """Write the decision; what follows an intervention is linked to the span in which it was made."""
         task, change = stored.record.order.task, self._ports.store.change
-        if isinstance(event, Postponed):
+        if isinstance(event, Postponed | Parked):
             return await change(task, event, read=stored)
         with decision_span(stored.record, _NAMES[type(event)]):
             return await change(task, replace(event, traceparent=current_traceparent()), read=stored)

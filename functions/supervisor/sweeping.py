@@ -86,8 +86,8 @@ class Report:
 class SweepReport(Report):
     """What one sweep found and did. `oldest_overdue` is in seconds.
 
-    The `overdue` tasks are `recovered`, `given_up`, `ended_as_decided` after a wait, or `overtaken` by
-    another writer, others `postponed`; of the parked ones, some are `released`.
+    The `overdue` tasks are `recovered`, `given_up`, `parked`, `ended_as_decided` or as is known, or
+    `overtaken` by another writer, others `postponed`; of the parked ones, some are `released`.
     `asked` are the times at which Agents behind queues were asked, by Agent, for whom overdue tasks wait.
     `stale` index entries led to no task under way; `sent` and `dropped` are announcements left over.
     """
@@ -97,6 +97,7 @@ class SweepReport(Report):
     overdue: int = 0
     recovered: int = 0
     given_up: int = 0
+    parked: int = 0
     ended_as_decided: int = 0
     overtaken: int = 0
     released: int = 0

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
-from datetime import datetime
 
 import azure.functions as func
 from opentelemetry.context import Context, attach, create_key, detach, get_value, set_value
@@ -41,10 +40,6 @@ class SubmissionSpans:
             links=links_to(current_traceparent()) if separately else (),
         ):
             await self._submissions.submit(message)
-
-    async def put_back(self, message: SubmissionMessage, not_before: datetime) -> None:
-        """Put a message back, within the trace in which it came."""
-        await self._submissions.put_back(message, not_before)
 
 
 @contextmanager

@@ -64,17 +64,22 @@ def notice(kind: str, epoch: int, at: float) -> Notice:
     return Notice(kind=kind, id=ORDER, epoch=epoch, at=after(at), correlation_id=f"for-{ORDER}")
 
 
+def _plan(scenario: Scenario) -> Plan:
+    return Plan(1, 60.0, (PlannedOrder(ORDER, 0.0, scenario, None),), (POISON,))
+
+
 def processed() -> Evidence:
     """Return the evidence of one order that was paid at once."""
     seen = [task("Pending", 1), task("Processing", 1, locked_by=f"{ORDER}.1"), task("Processed", 1)]
     return Evidence(
-        plan=Plan(1, 60.0, (PlannedOrder(ORDER, 0.0, Scenario.SMOOTH, None),), (POISON,)),
+        plan=_plan(Scenario.SMOOTH),
         limits=Limits(),
         settling=Settling(seconds=1.0, leftovers=()),
         fault_counts=dict.fromkeys(InjectedFault, 1),
         host_pauses=(),
         accepted={ORDER: START},
         refused={},
+        cancelled=(),
         both_won=(),
         tasks={ORDER: rows(seen[-1], step("Completed", 1, started=1, finished=2))},
         rejected=({"MessageID": POISON.id, "Body": b"{"},),
@@ -118,6 +123,30 @@ def compensated() -> Evidence:
         ),
         notices=(notice("received", 1, 0.5), notice("compensated", 3, 14)),
         alerts=(PostedAlert(ORDER, 2, "given up"),),
+    )
+
+
+def cancelled() -> Evidence:
+    """Return the evidence of one order that was paid, and then cancelled by its caller."""
+    paid = RawEpoch(
+        epoch=1,
+        ended_by="cancelled",
+        ended_at=after(6),
+        state="Processed",
+        direction="do",
+        locked_by=f"{ORDER}.1",
+        steps=(step("Completed", 1, started=1, finished=2),),
+    )
+    undone = step("Undone", 2, started=6, finished=8).model_copy(update={"started_at": after(1)})
+    end = task("Compensated", 2, direction="undo")
+    return replace(
+        processed(),
+        plan=_plan(Scenario.CANCELLED),
+        cancelled={ORDER},
+        tasks={ORDER: rows(end, undone, history=(paid,))},
+        observations=Observations({ORDER: [task("Processed", 1), end]}, [], 3),
+        calls=(call(CallDirection.DO, 1.5), call(CallDirection.UNDO, 7)),
+        notices=(notice("received", 1, 0.5), notice("completed", 1, 2), notice("compensated", 2, 8)),
     )
 
 

@@ -20,6 +20,7 @@ from tests.chaos.sample_evidence import (
     ORDER,
     after,
     call,
+    cancelled,
     compensated,
     held,
     notice,
@@ -30,9 +31,9 @@ from tests.chaos.sample_evidence import (
 )
 
 
-@pytest.mark.parametrize("evidence", [processed, compensated, held])
+@pytest.mark.parametrize("evidence", [processed, compensated, cancelled, held])
 def test_correct_run_violates_nothing(evidence: Callable[[], Evidence]) -> None:
-    """Processed at once; recovered, given up and undone; refused and held."""
+    """Processed at once; recovered, given up and undone; cancelled; refused and held."""
     assert violations(evidence()) == []
 
 
@@ -74,6 +75,7 @@ def test_order_that_an_alert_names_is_not_lost() -> None:
             {"calls": (call(CallDirection.DO, 1.5), call(CallDirection.DO, 6.5))},
         ),
         (Invariant.ATOMIC_CREATION, {"observations": Observations({}, [ORDER], 1)}),
+        (Invariant.CANCELLED, {"cancelled": {ORDER}}),
         (Invariant.STATUS_AGREES, {"notices": (notice("received", 1, 0.5),)}),
         (Invariant.STATUS_AGREES, {"notices": (notice("completed", 1, 0.5), notice("received", 1, 2))}),
         (Invariant.ALERTS, {"alerts": (PostedAlert(ORDER, 1, "without need"),)}),
@@ -141,6 +143,21 @@ def test_what_spoils_a_compensated_order_is_found(invariant: Invariant, changed:
     assert invariant in _broken(replace(compensated(), **changed))
 
 
+def test_what_spoils_a_cancelled_order_is_found() -> None:
+    """Nobody asked for it; it was done twice; it led out of `Error`; the task is gone."""
+    evidence = cancelled()
+    assert _broken(replace(evidence, plan=processed().plan)) == {Invariant.CANCELLED}
+    its_rows = evidence.tasks[ORDER]
+    [paid] = its_rows.history
+    again = paid.model_copy(update={"epoch": 2, "direction": "undo"})
+    twice = its_rows.model_copy(update={"history": (paid, again)})
+    assert Invariant.CANCELLED in _broken(replace(evidence, tasks={ORDER: twice}))
+    held_before = its_rows.model_copy(update={"history": (paid.model_copy(update={"state": "Error"}),)})
+    assert Invariant.MONOTONE in _broken(replace(evidence, tasks={ORDER: held_before}))
+    missing = replace(evidence, tasks={ORDER: TaskRows()})
+    assert Invariant.CANCELLED in _broken(missing)
+
+
 def test_only_an_operator_restarts_a_finished_task() -> None:
     """A Supervisor that recovers a task in `Error` breaks the rule."""
     evidence = compensated()
@@ -178,6 +195,7 @@ def _spoilt_altogether() -> Evidence:
     unpaid = rows(task("Processed", 1), step("Completed", 1, started=1, finished=2))
     return replace(
         processed(),
+        cancelled={ORDER},
         tasks={ORDER: wrong, "stranger": unpaid},
         observations=Observations({ORDER: seen}, [ORDER], 0),
         calls=twice,

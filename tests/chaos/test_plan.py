@@ -49,6 +49,8 @@ def test_orders_and_poison_are_sent_within_the_time() -> None:
     assert all(plan.seconds <= order.at < plan.seconds + GRACE for order in plan.orders[160:])
     assert all(0 <= poison.at <= plan.seconds for poison in plan.poison)
     assert any(order.again is not None for order in plan.orders)
+    cancelled = [order.scenario for order in plan.orders if order.cancelled is not None]
+    assert cancelled == [Scenario.CANCELLED] * 5
 
 
 def test_plan_of_many_orders_must_have_every_fault() -> None:
@@ -57,7 +59,7 @@ def test_plan_of_many_orders_must_have_every_fault() -> None:
 
 
 def test_plan_of_few_orders_need_not_have_the_faults_of_missing_scenarios() -> None:
-    """Three orders cannot have seven scenarios."""
+    """Three orders cannot have eight scenarios."""
     plan = make_plan(1, 3, 60)
     optional = frozenset(InjectedFault) - faults_of(plan)
     assert optional

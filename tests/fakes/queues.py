@@ -18,7 +18,6 @@ class RecordedSubmissions:
 
     def __init__(self) -> None:
         self.messages: list[SubmissionMessage] = []
-        self.returned: list[tuple[SubmissionMessage, datetime]] = []
         self.failure: Exception | None = None
         self.fails_for: set[TaskId] | None = None
 
@@ -27,10 +26,6 @@ class RecordedSubmissions:
         if self.failure is not None and (self.fails_for is None or message.task_id in self.fails_for):
             raise self.failure
         self.messages.append(message)
-
-    async def put_back(self, message: SubmissionMessage, not_before: datetime) -> None:
-        """Record what is to come again, and when."""
-        self.returned.append((message, not_before))
 
 
 class RecordedSchedulers:

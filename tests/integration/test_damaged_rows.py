@@ -99,8 +99,8 @@ async def test_index_page_has_what_can_be_read(supervisor: Supervisor, table: Ta
     await supervisor.store.admit(pending(LINE, GOOD))
     for key in ("!due|20260101T000000.000000Z|gone", "!due|soon|gone", "!due|20260101|gone"):
         await table.create_entity({"PartitionKey": "000", "RowKey": key, "OrderID": "gone"})
-    page = await supervisor.index_rows.page(0, after=None, most=1000)
-    assert [row.task for row in page.index_rows if not row.damaged] == [GOOD]
+    page = await supervisor.index_rows.indexed(0, after=None, most=1000)
+    assert [row.task for row in page.rows if not row.damaged] == [GOOD]
     swept = await supervisor.sweep()
     assert len(swept.damage) == 2  # what is due: the row without a time is beyond any
 

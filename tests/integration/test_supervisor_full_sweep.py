@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
 from azure.data.tables.aio import TableClient
 
 from functions.pattern.identity import TaskId
-from functions.pattern.store_ports import IndexFix, IndexRow
+from functions.pattern.store_ports import IndexFix, IndexRow, RowPage, row_order
 from functions.store.entity_groups import EntityGroups
 from tests.fakes.tasks import claimed, completed, pending, started, told
 from tests.fakes.workflows import LINE
@@ -78,7 +79,7 @@ async def test_task_that_changed_during_the_sweep_is_not_touched(
     await _damage(table, task, wrong=True)
     read = await supervisor.store.load(task)
     assert read is not None
-    seen = (await rows.page(0, after=None, most=1000)).index_rows
+    seen = (await rows.indexed(0, after=None, most=1000)).rows
     assert [row.key for row in seen] == [RIGHT.format(task), WRONG.format(task)]
     await supervisor.store.change(task, claimed(task=task))
     before = await _rows(table)
@@ -92,7 +93,7 @@ async def test_index_row_that_was_deleted_or_replaced_is_not_removed(
     """Only the exact row that was read is removed."""
     rows = supervisor.index_rows
     await _damage(table, "orphan", wrong=True)
-    [seen] = (await rows.page(0, after=None, most=1000)).index_rows
+    [seen] = (await rows.indexed(0, after=None, most=1000)).rows
     assert await rows.remove(IndexRow(seen.task, WRONG.format("other"), seen.version)) == IndexFix()
     await table.delete_entity("000", seen.key)
     await _damage(table, "orphan", wrong=True)
@@ -101,19 +102,27 @@ async def test_index_row_that_was_deleted_or_replaced_is_not_removed(
 
 
 async def test_pages_cover_all_rows(supervisor: Supervisor) -> None:
-    """Whatever their size: index rows first, then tasks, each once."""
-    tasks = [f"task-{number}" for number in range(5)]
+    """Whatever their size: each index row and each task once, tasks beyond any of them, and in its order."""
+    tasks = sorted((TaskId(name) for name in ("task", "task-1", "task-10", "Task", "task_1")), key=row_order)
     for task in tasks:
-        await supervisor.store.admit(pending(LINE, TaskId(task)))
-    found: list[str] = []
+        await supervisor.store.admit(pending(LINE, task))
+    rows = supervisor.index_rows
+    indexed = await _all(lambda after: rows.indexed(0, after=after, most=3))
+    assert sorted(row.key for row in indexed) == sorted(RIGHT.format(task) for task in tasks)
+    for number, beyond in enumerate([None, *tasks]):
+        found = await _all(lambda after, beyond=beyond: rows.tasks(0, beyond=beyond, after=after, most=2))
+        assert [row.task for row in found] == tasks[number:]
+
+
+async def _all[RowT](read: Callable[..., Awaitable[RowPage[RowT]]]) -> list[RowT]:
+    found: list[RowT] = []
     after: str | None = None
     while True:
-        page = await supervisor.index_rows.page(0, after=after, most=3)
-        found += [row.key for row in page.index_rows] + [row.task for row in page.task_rows]
+        page = await read(after)
+        found += page.rows
         after = page.continuation
         if after is None:
-            break
-    assert found == [RIGHT.format(task) for task in tasks] + tasks
+            return found
 
 
 def _without_write_ids(rows: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from http import HTTPStatus
@@ -21,10 +22,10 @@ from functions.pattern.events import (
 )
 from functions.pattern.identity import Epoch, StepName, TaskId
 from functions.pattern.planning import CannotStart, ready_steps
-from functions.pattern.ports import Ports
+from functions.pattern.ports import Agent, Ports, ReadingAgent
 from functions.pattern.readiness import Definitions
-from functions.pattern.records import MAX_RESULT_BYTES, TaskRecord
-from functions.pattern.requests import json_bytes
+from functions.pattern.records import TaskRecord
+from functions.pattern.requests import result_bytes
 from functions.pattern.states import ProcessState
 from functions.pattern.store_ports import Stored
 from functions.pattern.transitions import apply
@@ -93,26 +94,28 @@ class Actions:
 
 
 class Answers:
-    """What operators found out about steps whose outcome was unknown. `start_within` is in seconds."""
+    """What operators found out about steps whose outcome was unknown.
 
-    def __init__(self, ports: Ports, registry: Registry, start_within: float) -> None:
+    `agents` are those that are known here, by name; `start_within` is in seconds.
+    """
+
+    def __init__(
+        self, ports: Ports, registry: Registry, agents: Mapping[str, Agent], start_within: float
+    ) -> None:
         self._tasks = Tasks(ports)
         self._store = ports.store
         self._clock = ports.clock
         self._registry = registry
+        self._agents = agents
         self._start_within = timedelta(seconds=start_within)
 
     async def done(self, task: TaskId, step: StepName, result: Json, asked: Asked) -> TaskRecord:
         """Complete a step that was done, with its result. Raises `ProblemError` 404, 409 and 422."""
         stored = await _seen(self._tasks, task, asked)
-        try:
-            written = json_bytes("result", result, MAX_RESULT_BYTES, separators=(",", ":"))
-        except PermanentError as unusable:
-            raise _unusable(str(unusable)) from None
         event = FoundDone(
             epoch=stored.record.task.epoch,
             step=step,
-            result=written,
+            result=self._written(stored.record, step, result),
             who=asked.who,
             reason=asked.reason,
             start_by=self._clock.now() + self._start_within,
@@ -133,6 +136,14 @@ class Answers:
             traceparent=current_traceparent(),
         )
         return await self._tell(stored, event)
+
+    def _written(self, record: TaskRecord, step: StepName, result: Json) -> bytes:
+        """Write a result as the step's Agent would have given it, if that Agent is known here."""
+        agent = next((self._agents.get(each.shape.agent) for each in record.steps if each.name == step), None)
+        try:
+            return result_bytes(agent.read(result) if isinstance(agent, ReadingAgent) else result)
+        except PermanentError as unusable:
+            raise _unusable(str(unusable)) from None
 
     def _check(self, record: TaskRecord, event: FoundDone) -> None:
         """Refuse a result of which what follows can't be made: it could not be taken back."""

@@ -53,7 +53,10 @@ class BookingAgent:
     async def do(self, call: AgentCall) -> Json:
         """Book, and give the confirmation."""
         await self._service.put(call.resource, call.request, call)
-        answer = await self._service.get(call.resource, call.complete_by)
+        return self.read(await self._service.get(call.resource, call.complete_by))
+
+    def read(self, answer: Json) -> Json:
+        """Give the confirmation's fields."""
         return read_answer(self._confirmation, answer).model_dump(mode="json")
 
 

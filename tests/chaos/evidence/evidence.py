@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -37,6 +37,7 @@ class Evidence:
     host_pauses: Sequence[Interval]
     accepted: Mapping[str, datetime]
     refused: Mapping[str, str]
+    cancelled: Collection[str]
     both_won: Sequence[str]
     tasks: Mapping[str, TaskRows]
     rejected: Sequence[Mapping[str, Any]]

@@ -7,6 +7,7 @@ from itertools import pairwise
 
 from tests.chaos.evidence.evidence import Evidence
 from tests.chaos.evidence.rows import FINAL, RawEpoch, RawTask, TaskRows
+from tests.chaos.invariants.cancelling import CANCELLED
 from tests.chaos.invariants.violations import Invariant, Violation
 
 #: The order of states within one epoch.
@@ -14,8 +15,9 @@ _PROGRESS = {"Pending": 0, "Processing": 1} | dict.fromkeys(FINAL, 2)
 _RECOVERED = "recovered"
 #: What may end an epoch, by the state of the task.
 _ENDS = {
-    "Pending": {_RECOVERED, "exhausted"},
-    "Processing": {_RECOVERED, "exhausted", "refused"},
+    "Pending": {_RECOVERED, "exhausted", CANCELLED},
+    "Processing": {_RECOVERED, "exhausted", "refused", CANCELLED},
+    "Processed": {CANCELLED},
     "Error": {"resubmitted", "undo requested"},
 }
 
@@ -73,8 +75,13 @@ def _wrong_steps(seen: Sequence[RawTask]) -> Iterator[str]:
             yield f"went from {before.state} back to {after.state} in epoch {after.epoch}"
         if same_epoch and before.state in FINAL and after.updated_at != before.updated_at:
             yield f"was changed after its end in epoch {after.epoch}"
-        if not same_epoch and before.state in FINAL and before.state != "Error":
+        if not same_epoch and not _may_be_left(before.state, after.direction):
             yield f"left {before.state} for epoch {after.epoch}"
+
+
+def _may_be_left(state: str, direction: str) -> bool:
+    """Tell whether an epoch may follow: what was processed can only be undone, what was undone is."""
+    return state != "Compensated" and (state != "Processed" or direction == "undo")
 
 
 def failure_count(evidence: Evidence) -> Iterator[Violation]:

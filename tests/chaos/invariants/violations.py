@@ -17,7 +17,7 @@ class Invariant(Enum):
     NET_EFFECT = ("I3", "the ledger, after late calls have arrived, and table Tasks")
     #: One Scheduler holds a task; epochs never decrease; one of two operators wins.
     MUTUAL_EXCLUSION = ("I4", "table Tasks read every second, rows of closed epochs, operators' answers")
-    #: States follow the transition table, and only operators restart a finished task.
+    #: States follow the transition table; only operators, and cancels, lead out of a final state.
     MONOTONE = ("I5", "table Tasks read every second, rows of closed epochs")
     #: Nothing is called before its dispatch is recorded, or undone before the task's direction is undo.
     ORDER = ("I6", "the ledger's times against the rows of the task's epochs")
@@ -33,6 +33,8 @@ class Invariant(Enum):
     STATUS_AGREES = ("I11", "queue notices-demo against the task's history, in the order of time")
     #: The operator gets an alert of each `Error`, and of each task that the Supervisor gave up.
     ALERTS = ("I12", "what was posted to the alert webhook against the task's history")
+    #: What a caller cancelled is undone, once.
+    CANCELLED = ("I15", "the callers' answers, table Tasks, rows of closed epochs")
     #: Every fault really happened.
     NOT_VACUOUS = ("I14", "counts of faults that affected something")
 

@@ -68,6 +68,8 @@ class InjectedFault(StrEnum):
     UNDO_REFUSED = "undo refused"
     #: A caller submits the same order a second time.
     SUBMITTED_TWICE = "order submitted twice"
+    #: A caller cancels an order, by two requests at once.
+    ORDER_CANCELLED = "order cancelled"
     #: A message that is no submission is sent to the submissions queue.
     POISON_MESSAGE = "poison message"
 

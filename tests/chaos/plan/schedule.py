@@ -19,6 +19,8 @@ _ONE_POISON_IN = 40
 _FEWEST_POISON = 3
 #: Seconds in which the second submission of an order follows the first.
 _AGAIN_WITHIN = 5.0
+#: Seconds in which the cancel of an order follows its submission.
+_CANCELLED_WITHIN = 8.0
 #: One order in so many is held back for faults that have affected nothing when the plan's time is over.
 _ONE_SPARE_IN = 5
 #: Seconds after the plan's time in which a fault that has affected nothing yet is injected again.
@@ -47,19 +49,23 @@ class Scenario(StrEnum):
     OVERTAKEN = "overtaken"
     #: No payment is ever made, and its undo is refused for good.
     STUCK = "stuck"
+    #: Its caller cancels it, under way or processed.
+    CANCELLED = "cancelled"
 
 
 @dataclass(frozen=True, slots=True)
 class PlannedOrder:
     """One order: submitted `at` so many seconds after the start, and perhaps a second time `again` later.
 
-    When all faults have ended, it is submitted at once.
+    It is cancelled `cancelled` seconds after that, if at all. When all faults have ended, it is submitted at
+    once.
     """
 
     id: str
     at: float
     scenario: Scenario
     again: float | None
+    cancelled: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +103,7 @@ class Plan:
 
 def make_plan(seed: int, orders: int, seconds: float) -> Plan:
     """Plan a run of `orders` orders within `seconds` seconds."""
-    random = _random(seed, "orders")
+    random, cancels = _random(seed, "orders"), _random(seed, "cancels")
     scenarios = _scenarios(orders, random)
     planned = tuple(
         PlannedOrder(
@@ -105,10 +111,15 @@ def make_plan(seed: int, orders: int, seconds: float) -> Plan:
             at=_moment(number, orders, seconds),
             scenario=scenarios[number],
             again=random.uniform(0, _AGAIN_WITHIN) if number % _ONE_TWICE_IN == 0 else None,
+            cancelled=_cancelled(scenarios[number], cancels),
         )
         for number in range(orders)
     )
     return Plan(seed, seconds, planned, _poison(seed, orders, seconds))
+
+
+def _cancelled(scenario: Scenario, random: Random) -> float | None:
+    return random.uniform(0, _CANCELLED_WITHIN) if scenario is Scenario.CANCELLED else None
 
 
 def _moment(number: int, orders: int, seconds: float) -> float:
@@ -133,6 +144,7 @@ _CAUSED_BY = {
     InjectedFault.PAYMENT_AFTER_UNDO: {Scenario.OVERTAKEN},
     InjectedFault.UNDO_FAILING: {Scenario.UNREACHABLE},
     InjectedFault.UNDO_REFUSED: {Scenario.STUCK},
+    InjectedFault.ORDER_CANCELLED: {Scenario.CANCELLED},
 }
 
 

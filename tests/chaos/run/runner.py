@@ -110,6 +110,7 @@ class Run:
             host_pauses=self._outages.host_pauses,
             accepted=self._callers.accepted,
             refused=self._callers.refused,
+            cancelled=self._callers.cancelled,
             both_won=self._operators.both_won,
             tasks=await self._tables.tasks(),
             rejected=await self._tables.rejected(),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from datetime import UTC, datetime
 from http import HTTPStatus
@@ -27,7 +28,7 @@ _POISON_PAUSE = 1.0
 
 
 class Callers:
-    """Submits a plan's orders, each under its own id, until it is accepted."""
+    """Submits a plan's orders, each under its own id, until it is accepted, and cancels some of them."""
 
     def __init__(self, url: str, plan: Plan, fault_counts: FaultCounts) -> None:
         self._url = url
@@ -36,6 +37,7 @@ class Callers:
         self._waiting = set(plan.scenarios)
         self._accepted: dict[str, datetime] = {}
         self._refused: dict[str, str] = {}
+        self._cancelled: set[str] = set()
         self._hurry = asyncio.Event()
 
     @property
@@ -49,8 +51,13 @@ class Callers:
         return self._refused
 
     @property
+    def cancelled(self) -> AbstractSet[str]:
+        """Orders whose cancel was answered 202."""
+        return self._cancelled
+
+    @property
     def waiting(self) -> list[str]:
-        """Orders that have not been accepted yet, or not a second time."""
+        """Orders that have not been accepted yet, or not a second time, or are still to be cancelled."""
         return sorted(self._waiting)
 
     def hurry(self) -> None:
@@ -74,7 +81,29 @@ class Callers:
             await asyncio.sleep(order.again)
             await self._until_accepted(session, order)
             self._fault_counts.add(InjectedFault.SUBMITTED_TWICE)
+        if order.cancelled is not None:
+            await asyncio.sleep(order.cancelled)
+            await self._until_cancelled(session, order.id)
         self._waiting.remove(order.id)
+
+    async def _until_cancelled(self, session: aiohttp.ClientSession, order: str) -> None:
+        """Cancel an order twice at once, until that is taken, or its operator's (409)."""
+        while True:
+            answers = await asyncio.gather(*(self._cancel(session, order) for _ in range(2)))
+            if HTTPStatus.ACCEPTED in answers:
+                self._cancelled.add(order)
+                self._fault_counts.add(InjectedFault.ORDER_CANCELLED)
+                return
+            if HTTPStatus.CONFLICT in answers:
+                return
+            await asyncio.sleep(_PAUSE)
+
+    async def _cancel(self, session: aiohttp.ClientSession, order: str) -> int | None:
+        try:
+            async with session.delete(f"/api/orders/{order}") as answer:
+                return answer.status
+        except (aiohttp.ClientError, TimeoutError):
+            return None  # the host is down, or slow
 
     async def _until_accepted(self, session: aiohttp.ClientSession, order: PlannedOrder) -> None:
         body = SAMPLE_ORDER | {"reply_to": REPLY_QUEUE, "correlation_id": f"for-{order.id}"}

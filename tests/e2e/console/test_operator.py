@@ -83,7 +83,8 @@ async def test_second_of_two_operators_is_refused_with_the_reason(bench: Bench, 
     await dialog.get_by_label("Reason").fill("mine")
     await bench.act("contested", "undo")
     await dialog.get_by_role("button", name="Resubmit").click()
-    await expect(dialog.get_by_role("alert")).to_contain_text("Not done.The task is not in Error")
+    told = "Not done.The task is in epoch 2 now, and not in epoch 1."
+    await expect(dialog.get_by_role("alert")).to_contain_text(told)
     await dialog.get_by_role("button", name="Close").click()
     await expect(console.page.get_by_role("definition").filter(has_text="Compensated")).to_be_visible()
     console.complaints.clear()  # Chromium reports every 4xx as an error

@@ -16,6 +16,7 @@ from functions.bus.sender import Outgoing, QueueSender
 from functions.pattern.agent_messages import AgentRequest
 from functions.pattern.errors import PermanentError, TransientError
 from functions.pattern.messages import SubmissionMessage
+from functions.pattern.rejected import Content, Labels
 from functions.pattern.request_figures import BusFigures
 from tests.contract.schemas import examples
 from tests.fakes.clock import FakeClock
@@ -118,21 +119,19 @@ async def test_submission_is_known_by_id_and_content(client: BusClient, sender: 
     assert SubmissionMessage.model_validate_json(body) == sent[0]
 
 
-async def test_submission_that_is_put_back_has_an_id_of_its_own(
+async def test_message_that_is_put_again_comes_when_its_time_has_come(
     client: BusClient, sender: QueueSender
 ) -> None:
-    """The queue would drop the one that it knows; it is delivered when its time has come."""
-    submissions = QueuedMessages(lambda _queue: sender, FakeClock())
+    """Under the id that it is given, with what it carried, and in its own trace."""
+    postbox, trace = QueuedMessages(lambda _queue: sender, FakeClock()), f"00-{'1' * 32}-{'2' * 16}-01"
     message = submission()
-    await submissions.submit(message)
-    for times in (1, 2):
-        await submissions.put_back(message.model_copy(update={"put_back": times}), after(60))
-    first, second, third = (batch[0] for batch in client.batches)
-    assert [second.message_id, third.message_id] == [f"{first.message_id}.r1", f"{first.message_id}.r2"]
-    assert (first.scheduled_enqueue_time_utc, second.scheduled_enqueue_time_utc) == (
-        None,
-        after(60),
-    )
+    await postbox.submit(message)
+    labels = Labels(subject=message.workflow, properties={"attempts": 2, "traceparent": trace})
+    await postbox.put("submissions", "m-1.a2", Content(message.written, labels), not_before=after(60))
+    first, again = (batch[0] for batch in client.batches)
+    assert [each.scheduled_enqueue_time_utc for each in (first, again)] == [None, after(60)]
+    assert (again.message_id, again.subject, b"".join(again.body)) == ("m-1.a2", "diamond", message.written)
+    assert again.application_properties == {"attempts": 2, "traceparent": trace}
 
 
 async def test_request_that_json_cannot_hold_is_not_sent(client: BusClient, sender: QueueSender) -> None:

@@ -10,7 +10,7 @@ import pytest
 from functions.operations.application import operators_application
 from functions.pattern.definition import Registry
 from functions.pattern.identity import TaskId
-from functions.pattern.ports import Pile, QueueDepth
+from functions.pattern.ports import Agent, Pile, QueueDepth
 from functions.pattern.records import TaskRecord
 from functions.pattern.request_figures import BusFigures, StoreFigures
 from functions.pattern.shared_rows import Chore
@@ -53,6 +53,7 @@ class Desk:
         guard: Guard | None = None,
         *,
         registry: Registry | None = None,
+        agents: Mapping[str, Agent] | None = None,
         trace_url_template: str | None = "https://traces.example.com/{trace_id}/all",
     ) -> None:
         self.clock = FakeClock()
@@ -78,6 +79,7 @@ class Desk:
         self.application = operators_application(
             self.ports,
             registry or Registry((LINE,), {}),
+            agents or {},
             StoreFigures(),
             self.bus_figures,
             guard=guard or _KEYS,

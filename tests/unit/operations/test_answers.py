@@ -7,10 +7,13 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from pydantic import BaseModel
 
-from functions.pattern.definition import Registry
+from functions.agents.rest import read_answer
+from functions.pattern.definition import Json, Registry
 from functions.pattern.identity import StepName
 from functions.pattern.states import EpochEnd, ProcessState, StepState
+from tests.fakes.agents import ScriptedAgent
 from tests.fakes.interventions import giving_up
 from tests.fakes.tasks import SECOND, after, claimed, pending, started, told
 from tests.fakes.workflows import TASK, step, workflow
@@ -28,10 +31,24 @@ PAYING = workflow(step("pay", idempotent=False), replace(step("mail", "pay"), re
 DONE = {"result": {"receipt": "p-1"}, "reason": "it is on the account"}
 
 
+class Receipt(BaseModel):
+    """What a till gives."""
+
+    receipt: str
+
+
+class Till(ScriptedAgent):
+    """Reads its answers, and keeps what it knows of them."""
+
+    def read(self, answer: Json) -> Json:
+        """Give the receipt."""
+        return read_answer(Receipt, answer).model_dump()
+
+
 @pytest.fixture
 def held() -> Desk:
     """Make an application with a task that is held, as nobody knows whether its payment was made."""
-    desk = Desk(registry=Registry((PAYING,), {}))
+    desk = Desk(registry=Registry((PAYING,), {}), agents={"pay": Till()})
     desk.clock.advance(60)
     begun = told(pending(PAYING), claimed(), started("pay", complete_by=5))
     desk.holds(told(begun, giving_up(hold=True), now=desk.clock.now()))
@@ -91,9 +108,37 @@ async def test_answer_for_an_epoch_that_is_over_is_refused(held: Desk) -> None:
 
 
 @pytest.mark.parametrize(
-    "result", [{"text": "x" * 25_000}, {"other": 1}, "p-1"], ids=["too large", "of no use", "no object"]
+    ("result", "reason"),
+    [
+        ({"receipt": "x" * 25_000}, "its result has 25014 bytes; at most 24576 can be sent"),
+        ({"receipt": "\ud800"}, "its result can't be written as JSON"),
+        ({"receipt": 1}, "the answer does not fit (receipt: input should be a valid string)"),
+        ({}, "the answer does not fit (receipt: field required)"),
+        ("p-1", "Input should be a valid dictionary"),
+    ],
+    ids=["too large", "no Unicode", "other type", "incomplete", "no object"],
 )
-async def test_result_is_checked_before_it_counts(held: Desk, result: object) -> None:
-    """It could not be taken back: of its size, and that what follows can be made of it."""
-    assert wrong_fields(await held.act("steps/pay/done", body=DONE | {"result": result})) == ["result"]
+async def test_result_is_checked_as_the_agents_would_be(held: Desk, result: object, reason: str) -> None:
+    """Its size, its JSON, and what the Agent itself asks of its service's answers."""
+    refused = await held.act("steps/pay/done", body=DONE | {"result": result})
+    assert wrong_fields(refused) == ["result"]
+    assert refused.json["errors"][0]["reason"].startswith(reason)
     assert held.store.record(TASK).task.process_state is ProcessState.ERROR
+
+
+async def test_result_is_recorded_as_the_agent_would_give_it(held: Desk) -> None:
+    """Without what it would have left out."""
+    more = {"receipt": "p-1", "page": "<html>"}
+    assert (await held.act("steps/pay/done", body=DONE | {"result": more})).status == 202
+    assert held.store.record(TASK).step(PAY).result == b'{"receipt":"p-1"}'
+
+
+async def test_result_of_no_use_for_what_follows_is_refused(held: Desk) -> None:
+    """It could not be taken back; also where the Agent, or its form, is not known here."""
+    elsewhere = Desk(registry=Registry((PAYING,), {}))
+    elsewhere.clock.advance(60)
+    elsewhere.holds(held.store.record(TASK))
+    result = {"result": {"other": 1}}
+    assert wrong_fields(await elsewhere.act("steps/pay/done", body=DONE | result)) == ["result"]
+    assert elsewhere.store.record(TASK).task.process_state is ProcessState.ERROR
+    assert (await elsewhere.act("steps/pay/done", body=DONE)).status == 202

@@ -15,7 +15,7 @@ from functions.pattern.completion import complete
 from functions.pattern.definition import AnswerMaker, Registry, Results
 from functions.pattern.events import StepSkipped
 from functions.pattern.folding import Fold, Told, fold
-from functions.pattern.readiness import can_go_on
+from functions.pattern.readiness import what_is_missing
 from functions.pattern.records import MAX_ANSWER_BYTES, TaskRecord
 from functions.pattern.states import AnnouncementKind, ProcessState
 from tests.fakes.clock import START
@@ -137,8 +137,8 @@ def test_task_that_is_done_waits_parked_for_its_answer(deployed: Registry, reaso
     assert all(step.settled for step in folded.record.steps)
     [alert] = announcements(folded.changes[-1].before, folded.record)
     assert (alert.kind, alert.reason) == (AnnouncementKind.ALERT, reason)
-    assert not can_go_on(deployed, folded.record)
-    assert can_go_on(LAST, folded.record)
+    assert what_is_missing(deployed, folded.record) is not None
+    assert what_is_missing(LAST, folded.record) is None
 
 
 def test_task_that_waited_for_its_answer_ends_with_it() -> None:

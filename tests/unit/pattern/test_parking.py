@@ -9,6 +9,7 @@ import pytest
 from functions.pattern.announcements import announcements, starts_scheduler
 from functions.pattern.events import Event, Parked, RefusalReason, Refused, Released
 from functions.pattern.identity import scheduler_id
+from functions.pattern.planning import ready_steps
 from functions.pattern.records import TaskRecord
 from functions.pattern.states import AnnouncementKind, EpochEnd, ProcessState
 from functions.pattern.supervision import judge
@@ -17,8 +18,8 @@ from functions.store.keys import index_row
 from tests.fakes.clock import START
 from tests.fakes.interventions import done, giving_up, recovered, recovery, refused, undo_request
 from tests.fakes.supervision import POLICY
-from tests.fakes.tasks import FIRST, SECOND, after, claimed, failed, pending, started, told
-from tests.fakes.workflows import LINE, TASK
+from tests.fakes.tasks import FIRST, SECOND, after, claimed, completed, failed, pending, started, told
+from tests.fakes.workflows import LINE, TASK, step, workflow
 
 REASON = "version 1 of 'line' is not deployed here"
 HELD = told(pending(LINE), claimed())
@@ -92,6 +93,39 @@ def test_task_is_not_parked_under_a_step() -> None:
     """Its outcome must find its Scheduler in place."""
     assert apply(told(HELD, started("pick")), parking(HELD), START) == Refused(RefusalReason.BUSY)
     told(HELD, *done("pick"), parking(HELD))
+
+
+def test_overdue_step_keeps_no_task_from_being_parked() -> None:
+    """Its late outcome is refused, and the next epoch calls it again."""
+    running = told(HELD, started("pick", complete_by=20))
+    assert apply(running, parking(HELD), after(19.9)) == Refused(RefusalReason.BUSY)
+    parked = told(running, parking(HELD), now=after(20))
+    assert apply(parked, completed("pick"), after(20)) == Refused(RefusalReason.NOT_HOLDER)
+    again = told(parked, release(parked), claimed(SECOND), now=after(30))
+    assert ready_steps(again) == ("pick",)
+
+
+def test_task_of_which_something_is_in_question_is_not_parked() -> None:
+    """An operator has to know of it."""
+    flow = workflow(step("pick"), step("pay", idempotent=False))
+    paying = told(pending(flow), claimed(), started("pick"), started("pay", complete_by=60))
+    for at in (30, 90):
+        assert apply(paying, parking(paying), after(at)) == Refused(RefusalReason.BUSY)
+
+
+def test_task_of_which_the_end_is_decided_is_not_parked() -> None:
+    """What was decided would be forgotten when it goes on."""
+    flow = workflow(step("pick"), step("pay", idempotent=False))
+    paying = told(pending(flow), claimed(), started("pick"), started("pay", complete_by=60))
+    waiting = told(paying, failed("pick"))
+    assert apply(waiting, parking(waiting), after(90)) == Refused(RefusalReason.DECIDED)
+
+
+def test_task_that_nobody_claimed_is_parked_by_the_supervisor() -> None:
+    """There is no Scheduler to take it from; one that came since then keeps it."""
+    unclaimed = Parked(epoch=FIRST, scheduler=None, reason=REASON)
+    assert told(pending(LINE), unclaimed, now=after(40)).task.is_parked
+    assert apply(HELD, unclaimed, after(40)) == Refused(RefusalReason.NOT_HOLDER)
 
 
 def test_only_what_is_parked_is_released() -> None:

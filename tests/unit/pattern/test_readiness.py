@@ -12,14 +12,15 @@ from pydantic import BaseModel
 from functions.pattern.definition import Registry, Step, Workflow
 from functions.pattern.identity import StepName
 from functions.pattern.planning import CannotStart
-from functions.pattern.readiness import Definitions, NotDeployedError, can_go_on
+from functions.pattern.readiness import Definitions, NotDeployedError, what_is_missing
 from functions.pattern.states import Way
 from tests.fakes.interventions import done, refused
-from tests.fakes.tasks import SECOND, claimed, pending, skipped, told
+from tests.fakes.tasks import SECOND, claimed, pending, skipped, started, told
 from tests.fakes.workflows import LINE, TRIP, step, workflow
 
 PICK, SEND = LINE.steps
 NEWER = replace(LINE, version=2)
+GONE = "version 1 of 'line' is not deployed here"
 
 
 class Heavier(BaseModel):
@@ -44,8 +45,8 @@ def _look(*deployed: Workflow) -> bool | CannotStart:
 @pytest.mark.parametrize(
     ("deployed", "reason"),
     [
-        ([], "version 1 of 'line' is not deployed here"),
-        ([NEWER], "version 1 of 'line' is not deployed here"),
+        ([], GONE),
+        ([NEWER], GONE),
         ([_line(step("take"))], "step 'pick' of version 1 of 'line' is not deployed here"),
         (
             [_line(replace(PICK, agent="robot"))],
@@ -64,7 +65,7 @@ def _look(*deployed: Workflow) -> bool | CannotStart:
 def test_what_is_not_deployed_parks(deployed: list[Workflow], reason: str) -> None:
     """The reason names it: workflow and version, step, Agent, field."""
     assert _look(*deployed) == CannotStart(reason, parks=True)
-    assert can_go_on(Registry(tuple(deployed), {}), pending(LINE)) is False
+    assert what_is_missing(Registry(tuple(deployed), {}), pending(LINE)) == reason
 
 
 @pytest.mark.parametrize(
@@ -81,7 +82,7 @@ def test_what_is_not_deployed_parks(deployed: list[Workflow], reason: str) -> No
 def test_what_is_deployed_beside_it_keeps_nothing(deployed: list[Workflow]) -> None:
     """Nothing but the functions of the recorded steps is asked for."""
     assert _look(*deployed) is True
-    assert can_go_on(Registry(tuple(deployed), {}), pending(LINE)) is True
+    assert what_is_missing(Registry(tuple(deployed), {}), pending(LINE)) is None
 
 
 @pytest.mark.parametrize("field", ["request", "when"])
@@ -115,10 +116,17 @@ def test_undo_needs_an_agent_that_can() -> None:
 def test_task_goes_on_as_soon_as_one_step_can() -> None:
     """Or when nothing is left to start, and its answer can be given."""
     fork = workflow(step("left"), step("right"), name="line", resource="lines")
-    assert can_go_on(Registry((replace(fork, steps=fork.steps[:1]),), {}), pending(fork)) is True
+    assert what_is_missing(Registry((replace(fork, steps=fork.steps[:1]),), {}), pending(fork)) is None
     ended = told(pending(LINE), claimed(), skipped("pick"), skipped("send"))
-    assert can_go_on(Registry((LINE,), {}), ended) is True
-    assert can_go_on(Registry((), {}), ended) is False
+    assert what_is_missing(Registry((LINE,), {}), ended) is None
+    assert what_is_missing(Registry((), {}), ended) == GONE
+
+
+def test_step_under_way_is_missed_by_the_next_epoch() -> None:
+    """It would be called again there; one that must not be repeated would not."""
+    assert what_is_missing(Registry((), {}), told(pending(LINE), claimed(), started("pick"))) == GONE
+    once = workflow(step("pick", idempotent=False), name="line", resource="lines")
+    assert what_is_missing(Registry((), {}), told(pending(once), claimed(), started("pick"))) is None
 
 
 def test_request_of_what_is_not_deployed_is_refused() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from functions.pattern.errors import IllegalTransitionError
 from functions.pattern.events import RefusalReason, Refused, SchedulerEvent
-from functions.pattern.identity import Epoch, SchedulerId
+from functions.pattern.identity import Epoch, SchedulerId, StartId
 from functions.pattern.records import TaskRecord
 from functions.pattern.transitions import apply
 from tests.fakes.clock import START
@@ -23,7 +23,7 @@ from tests.fakes.tasks import (
     started,
     told,
 )
-from tests.fakes.workflows import LINE
+from tests.fakes.workflows import LINE, step, workflow
 
 CLAIMED = told(pending(LINE), claimed())
 RUNNING = told(CLAIMED, started("pick", complete_by=20))
@@ -123,6 +123,19 @@ def test_refusal_of_a_completed_step_is_a_defect() -> None:
     """A step has one outcome in an epoch."""
     with pytest.raises(IllegalTransitionError):
         apply(PICKED, failed("pick"), START)
+
+
+@pytest.mark.parametrize("idempotent", [True, False])
+def test_other_outcome_of_a_start_that_ran_twice_is_refused(idempotent: bool) -> None:  # noqa: FBT001 - a table
+    """Two lives of one activity may be told different things; that is no defect of ours."""
+    flow = workflow(step("pick", idempotent=idempotent), step("send", "pick"))
+    running = told(pending(flow), claimed(), started("pick", start_id="one"))
+    done, refused = (replace(event, start_id=StartId("one")) for event in (completed("pick"), failed("pick")))
+    assert apply(told(running, done), refused, after(1)) == Refused(RefusalReason.LATE)
+    beside = workflow(step("pick", idempotent=idempotent), step("pay", idempotent=False))
+    waiting = told(pending(beside), claimed(), started("pick", start_id="one"), started("pay"), refused)
+    again = apply(waiting, done, after(1))
+    assert again == Refused(RefusalReason.LATE) if idempotent else not isinstance(again, Refused)
 
 
 @pytest.mark.parametrize(

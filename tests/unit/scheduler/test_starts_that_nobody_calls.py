@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 
 from functions.pattern.states import ProcessState
-from functions.store import task_writer
+from functions.store import event_line, task_writer
+from tests.fakes.runners import limits
 from tests.fakes.tasks import completed
 from tests.fakes.workflows import step, workflow
 from tests.unit.scheduler.written import Process
@@ -69,3 +71,28 @@ async def test_claim_whose_answer_is_lost_for_long_still_calls_what_it_started()
     process.agents.let_go(*others)
     await running
     assert "send" in process.agents.steps
+
+
+@pytest.mark.parametrize("idempotent", [True, False])
+async def test_first_start_is_called_by_its_run_although_the_claims_answer_never_came(
+    monkeypatch: pytest.MonkeyPatch, *, idempotent: bool
+) -> None:
+    """A run that ends for lack of an answer leaves a step on record that nobody has called.
+
+    No other run may call one that must not be repeated: only who made its start knows that it was not.
+    """
+    monkeypatch.setattr(task_writer, "_GRACE", 0.05)
+    monkeypatch.setattr(event_line, "_LONGEST_DOUBT", 0.05)
+    of = workflow(step("pay", idempotent=idempotent), name="once")
+    process = Process(of, bounds=replace(limits(), start_within=0.05))
+    process.rows.faults.append(Fault.LOST)
+    process.rows.loss_gate.clear()
+    process.agents.slow("pay")
+    running = asyncio.create_task(process.run())
+    async with asyncio.timeout(10):
+        await process.agents.until_called("pay")
+    process.rows.loss_gate.set()
+    process.agents.let_go("pay")
+    await running
+    assert process.agents.steps == ["pay"]
+    assert process.record.task.process_state is ProcessState.PROCESSED

@@ -13,12 +13,15 @@ from pydantic import BaseModel
 from functions.pattern.definition import Registry, Workflow
 from functions.pattern.errors import TransientError
 from functions.pattern.identity import TaskId
+from functions.pattern.messages import SubmissionMessage
+from functions.pattern.rejected import Labels
 from functions.pattern.states import ProcessState, Way
 from functions.submission.intake import Intake
 from tests.fakes.clock import FakeClock
 from tests.fakes.interventions import recovered
+from tests.fakes.messages import RecordedPostbox
 from tests.fakes.ports import fake_ports
-from tests.fakes.queues import RecordedRejections, RecordedSchedulers, RecordedSubmissions, Rejection
+from tests.fakes.queues import RecordedRejections, RecordedSchedulers, Rejection
 from tests.fakes.store import MemoryStateStore
 from tests.fakes.tasks import FIRST, after, claimed, pending, told
 from tests.fakes.workflows import DIAMOND, TASK, step, submission, workflow
@@ -35,12 +38,12 @@ class Bench:
 
     def __init__(self, *workflows: Workflow) -> None:
         clock = FakeClock()
-        self.submissions = RecordedSubmissions()
+        self.postbox = RecordedPostbox()
         self.store = MemoryStateStore(clock)
         self.rejections = RecordedRejections()
         self.schedulers = RecordedSchedulers()
         self.intake = Intake(
-            fake_ports(store=self.store, rejected=self.rejections, clock=clock, submissions=self.submissions),
+            fake_ports(store=self.store, rejected=self.rejections, clock=clock, postbox=self.postbox),
             Registry(workflows or (DIAMOND,), {}),
             {"notices-demo"},
             30,
@@ -142,19 +145,21 @@ async def test_order_is_recorded_under_its_own_version() -> None:
 
 @pytest.mark.parametrize("changes", [{"workflow": "journey"}, {"version": 7}])
 async def test_order_of_what_is_not_deployed_comes_again_later(bench: Bench, changes: dict[str, Any]) -> None:
-    """Each time later, for a day; the message is the same but for how often."""
-    delays: list[float] = []
-    body, now = _body(**changes), after(0)
+    """Each time later, for a day; the message is the same but for how often, which makes its id another."""
+    body = first = _body(**changes)
     while not bench.rejections.all:
         await bench.take(body)
-        if len(bench.submissions.returned) > len(delays):
-            message, not_before = bench.submissions.returned[-1]
-            body = message.model_dump_json(exclude_none=True).encode()
-            delays.append((not_before - now).total_seconds())
+        body = bench.postbox.sent[-1][2].body
+    delays = [(each[3] - after(0)).total_seconds() for each in bench.postbox.sent if each[3] is not None]
     assert delays[:4] == [10, 20, 40, 80]
     assert max(delays) == delays[-1] == 1800
     assert 86_400 <= sum(delays) < 90_000
-    assert [each.put_back for each, _ in bench.submissions.returned] == list(range(1, len(delays) + 1))
+    message = SubmissionMessage.model_validate_json(first)
+    times = range(1, len(delays) + 1)
+    assert [each[1] for each in bench.postbox.sent] == [f"{message.message_id}.r{time}" for time in times]
+    assert {each[0] for each in bench.postbox.sent} == {"submissions"}
+    assert SubmissionMessage.model_validate_json(body) == message.model_copy(update={"put_back": len(times)})
+    assert bench.postbox.sent[0][2].labels == Labels(subject=message.workflow, correlation_id="c-1")
     assert bench.rejections.all[0].reason.startswith("workflow: no '")
     assert bench.rejections.all[0].reason.endswith("was deployed for a day")
     assert (len(bench.store), bench.schedulers.started) == (0, [])

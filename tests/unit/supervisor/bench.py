@@ -41,11 +41,12 @@ class Bench:
         )
         self.supervisor = self.rival("one")
 
-    def rival(self, instance: str) -> Sweep:
-        """Make a Supervisor."""
+    def rival(self, instance: str, *deployed: Workflow) -> Sweep:
+        """Make another Supervisor, of another deployment if one is given."""
         damage = Damage(self.ports, self.damage.alert)
         silence = Silence(self.ports, self.silences.alert)
-        return Sweep(self.ports, POLICY, self.registry, instance, damage, silence=silence)
+        registry = Registry(deployed, {}) if deployed else self.registry
+        return Sweep(self.ports, POLICY, registry, instance, damage, silence=silence)
 
     async def sweep(self) -> SweepReport:
         """Sweep once."""

@@ -9,7 +9,7 @@ import pytest
 from functions.pattern.definition import Json
 from functions.pattern.errors import PermanentError
 from functions.pattern.identity import EffectKey, TaskId
-from functions.pattern.ports import AgentCall, UndoingAgent
+from functions.pattern.ports import AgentCall, ReadingAgent, UndoingAgent
 from functions.workflows.deliveries.agents import AGENTS
 from tests.fakes.remote_service import Answer, RemoteServiceFake
 from tests.fakes.tasks import after
@@ -77,6 +77,18 @@ async def test_confirmation_that_does_not_fit_is_for_good(
     service.answers = [Answer(204, pieces=()), _saying({} if emptied else dict.fromkeys(confirmation))]
     with pytest.raises(PermanentError, match=rf"^the answer does not fit \({first}: .+\)$"):
         await AGENTS[agent](make_remote()).do(_call({}))
+
+
+@each_booking
+async def test_operators_confirmation_is_read_like_the_services(
+    agent: str, confirmation: Json, make_remote: MakeRemote
+) -> None:
+    """What an operator says that was booked."""
+    booking = AGENTS[agent](make_remote())
+    assert isinstance(booking, ReadingAgent)
+    assert booking.read({**confirmation, "more": 1}).keys() == confirmation.keys()
+    with pytest.raises(PermanentError, match=r"^the answer does not fit"):
+        booking.read({})
 
 
 @each_booking
