@@ -26,7 +26,10 @@ from functions.supervisor.sweep import Sweep
 from tests.fakes.clock import FakeClock
 from tests.fakes.ports import fake_ports
 from tests.fakes.supervision import POLICY, Queues, RecordedDamage, RecordedRequests
-from tests.fakes.workflows import LINE
+from tests.fakes.workflows import LINE, step, workflow
+
+#: What is deployed, besides `LINE`.
+PARCEL = workflow(step("send"))
 
 
 class Crashed(Exception):  # noqa: N818 - an event, not an error
@@ -78,7 +81,7 @@ class Supervisor:
         self.damage = RecordedDamage()
         damage = Damage(ports, self.damage.alert)
         self.full_sweep = FullSweep(ports, damage)
-        self.sweep = Sweep(ports, POLICY, Registry((LINE,), {}), instance, damage).run
+        self.sweep = Sweep(ports, POLICY, Registry((LINE, PARCEL), {}), instance, damage).run
 
     async def record(self, task: TaskId) -> TaskRecord:
         """Read a task that must exist."""
