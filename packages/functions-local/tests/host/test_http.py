@@ -90,6 +90,18 @@ async def test_body_that_is_not_gzip_is_400(http: aiohttp.ClientSession, path: s
         assert response.status == 400
 
 
+@pytest.mark.parametrize("given", ["100", "99", "1000", "many"])
+async def test_status_that_ends_no_request_is_500(
+    http: aiohttp.ClientSession, host: Part, given: str
+) -> None:
+    """Instead of an answer that the client can't read, or waits for; the log names the function."""
+    async with http.get(f"/api/status/{given}") as response:
+        assert (response.status, await response.read()) == (500, b"")
+    await until(lambda: "function status returned no valid response: " in host.log)
+    async with http.get("/api/status/418") as response:
+        assert response.status == 418
+
+
 @pytest.mark.parametrize("size", [0, 1, 3_000_000])
 async def test_binary_body_comes_back_unchanged(http: aiohttp.ClientSession, size: int) -> None:
     """Bytes that are not text, none and many, are passed both ways."""
@@ -191,8 +203,13 @@ async def test_admin_runs_a_queue_function(http: aiohttp.ClientSession, folder: 
     await until(lambda: [trace["bodies"] for trace in traces(folder, "many")] == [["by hand"]])
 
 
-@pytest.mark.parametrize(("name", "status"), [("echo", 400), ("nobody", 404)])
-async def test_admin_refuses_what_it_cannot_run(http: aiohttp.ClientSession, name: str, status: int) -> None:
-    """An HTTP function is called by its route; an unknown one is 404."""
-    async with http.post(f"/admin/functions/{name}", json={"input": ""}) as response:
+@pytest.mark.parametrize(
+    ("name", "given", "status"),
+    [("TICK", None, 202), ("tick", {}, 400), ("echo", "", 400), ("nobody", "", 404)],
+)
+async def test_admin_runs_only_what_it_can(
+    http: aiohttp.ClientSession, name: str, given: object, status: int
+) -> None:
+    """A timer needs no input, which is a text; an HTTP function is called by its route."""
+    async with http.post(f"/admin/functions/{name}", json={"input": given}) as response:
         assert response.status == status

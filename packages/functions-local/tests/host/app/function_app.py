@@ -86,6 +86,12 @@ async def cookies(req: func.HttpRequest) -> func.HttpResponse:  # noqa: ARG001 -
     return response
 
 
+@app.route(route="status/{status}")
+async def status(req: func.HttpRequest) -> func.HttpResponse:
+    """Answer with a status, which may be none."""
+    return func.HttpResponse(status_code=req.route_params["status"])
+
+
 @app.route(route="raises", methods=["GET"])
 async def raises(req: func.HttpRequest) -> str:  # noqa: ARG001 - the binding asks for it
     """Fail."""
