@@ -55,6 +55,15 @@ async def test_failing_activity_fails_the_orchestration_with_its_message(host: P
     assert "raise ValueError" in host.log
 
 
+@pytest.mark.parametrize("where", ["orchestrator", "activity"])
+async def test_exit_fails_the_orchestration(host: Part, where: str) -> None:
+    """Not the host, which runs the next one."""
+    status = await outcome(host, "exiting", where)
+    assert status["runtimeStatus"] == "Failed"
+    assert "SystemExit: on purpose" in status["output"]
+    assert (await outcome(host, "chain", 1))["output"] == 3
+
+
 async def test_status_has_the_engines_figures(host: Part) -> None:
     """Next to the counters of the functions."""
     await outcome(host, "chain", 1)

@@ -140,6 +140,26 @@ async def test_exception_is_an_empty_500_and_a_log_line(http: aiohttp.ClientSess
     assert 'raise ValueError("boom")' in host.log
 
 
+@pytest.mark.parametrize(
+    ("how", "message"),
+    [
+        ("thread", "SystemExit: exit asked by GET"),
+        ("exit", "SystemExit: on purpose"),
+        ("interrupt", "KeyboardInterrupt: on purpose"),
+        ("cancelled", "CancelledError: on purpose"),
+    ],
+)
+async def test_function_that_exits_fails_alone(
+    http: aiohttp.ClientSession, host: Part, how: str, message: str
+) -> None:
+    """Its invocation has failed; the host runs on."""
+    async with http.get(f"/api/exits/{how}") as response:
+        assert (response.status, await response.read()) == (500, b"")
+    await until(lambda: f"failed: {message}" in host.log)
+    async with http.get("/api/echo/7") as response:
+        assert response.ok
+
+
 @pytest.mark.parametrize(("path", "function"), [("/api/echo/x", "echo"), ("/api/echo/fixed", "echo_fixed")])
 async def test_log_lines_name_function_and_invocation(
     http: aiohttp.ClientSession, host: Part, path: str, function: str
