@@ -73,6 +73,8 @@ class DurableOptions(_Section):
     hub_name: str = "TestHubName"
     #: Whether history keeps what activities were given, for `showHistory`.
     store_inputs_in_orchestration_history: bool = False
+    #: The version of an orchestration that is started without one.
+    default_version: str = ""
     max_concurrent_orchestrator_functions: int | None = Field(default=None, ge=1)
     max_concurrent_activity_functions: int | None = Field(default=None, ge=1)
 

@@ -86,7 +86,7 @@ def test_host_json_values_are_read(tmp_path: Path) -> None:
     text = """{"version": "2.0", "functionTimeout": "00:10:00", "logging": {}, "extensions": {
         "http": {"routePrefix": ""}, "eventHubs": {},
         "serviceBus": {"prefetchCount": 5, "maxAutoLockRenewalDuration": "00:01:00"},
-        "durableTask": {"hubName": "Hub", "maxConcurrentActivityFunctions": 3}}}"""
+        "durableTask": {"hubName": "Hub", "maxConcurrentActivityFunctions": 3, "defaultVersion": "1"}}}"""
     loaded = host_json(tmp_path, text)
     assert loaded.function_timeout == timedelta(minutes=10)
     assert loaded.extensions.http.route_prefix == ""
@@ -94,6 +94,7 @@ def test_host_json_values_are_read(tmp_path: Path) -> None:
     assert loaded.extensions.service_bus.max_auto_lock_renewal_duration == timedelta(minutes=1)
     assert loaded.extensions.durable_task.hub_name == "Hub"
     assert loaded.extensions.durable_task.max_concurrent_activity_functions == 3
+    assert loaded.extensions.durable_task.default_version == "1"
 
 
 def test_function_timeout_may_be_off(tmp_path: Path) -> None:

@@ -86,6 +86,11 @@ async def test_orchestrators_are_replayed_on_the_event_loop(host: Part) -> None:
     assert status["output"]["thread"] == "MainThread"
 
 
+async def test_default_version_is_read_from_host_json(host: Part) -> None:
+    """An orchestrator sees it."""
+    assert (await outcome(host, "clock", 1))["output"]["version"] == "1.0"
+
+
 async def test_finished_orchestration_is_kept_after_a_kill(folder: Path, host: Part) -> None:
     """After kill -9, a new host on the same folder returns it."""
     await outcome(host, "chain", 5, id="kept")

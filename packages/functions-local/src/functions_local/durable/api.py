@@ -100,7 +100,7 @@ class ManagementApi:
             request.match_info["name"],
             request.match_info.get("id"),
             await requests.json_body(request),
-            request.query.get("version", ""),
+            request.query.get("version"),
         )
         if "timeout" not in request.query:
             return self._accepted(request, instance)

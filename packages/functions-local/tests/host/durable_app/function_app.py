@@ -79,4 +79,5 @@ def clock(context: df.DurableOrchestrationContext) -> Generator[Any, Any, Any]:
     yield context.call_activity("add_one", 1)
     parser = sys.modules["azure.durable_functions.models.history.HistoryEvent"].dt_parse
     zone = str(context.current_utc_datetime.tzinfo)
-    return {"parser": parser.__name__, "zone": zone, "thread": threading.current_thread().name}
+    thread = threading.current_thread().name
+    return {"parser": parser.__name__, "zone": zone, "thread": thread, "version": context.version}
