@@ -136,10 +136,11 @@ async def load_functions(
     indexed = await worker.start()
     if not indexed and (refusals := functions_of_model_v1(folder)):
         raise StartError("\n".join(refusals))
-    functions = read_functions(indexed, settings, skip_unsupported=skip_unsupported)
-    if not functions:
+    if not indexed:
         raise StartError(f"{folder} has no functions: is there a function_app.py with a FunctionApp?")
-    return functions
+    if functions := read_functions(indexed, settings, skip_unsupported=skip_unsupported):
+        return functions
+    raise StartError(f"no function of {folder} is left: each is disabled, or not supported")
 
 
 def read_functions(
@@ -204,9 +205,9 @@ def _trigger(function: str, bindings: list[dict[str, Any]]) -> Trigger:
 
 def _http(function: str, binding: Mapping[str, Any]) -> Trigger:
     methods = frozenset(str(method).upper() for method in binding.get("methods") or ("GET", "POST"))
-    route = binding.get("route")
+    route = binding.get("route") or function
     auth = AuthLevel(str(binding.get("authLevel", "FUNCTION")).upper())
-    return HttpTrigger(binding["name"], function if route is None else route.strip("/"), methods, auth)
+    return HttpTrigger(binding["name"], route.strip("/"), methods, auth)
 
 
 def _timer(_function: str, binding: Mapping[str, Any]) -> Trigger:

@@ -8,7 +8,14 @@ from typing import Any
 
 import pytest
 
-from functions_local.app import Function, ServiceBusOutput, ServiceBusTrigger, TimerTrigger, read_functions
+from functions_local.app import (
+    Function,
+    HttpTrigger,
+    ServiceBusOutput,
+    ServiceBusTrigger,
+    TimerTrigger,
+    read_functions,
+)
 from functions_local.configuration import AppSettings, StartError
 from functions_local.protos import Message
 from functions_local.queues import queue_configuration
@@ -53,6 +60,14 @@ def test_mistake_of_an_app_is_named(name: str, bindings: list[dict[str, Any]], s
     with pytest.raises(StartError) as raised:
         read_functions([Indexed(name, "1", bindings)], AppSettings({}))
     assert str(raised.value) == sentence
+
+
+@pytest.mark.parametrize(("route", "used"), [(None, "f"), ("", "f"), ("/", ""), ("/a/", "a")])
+def test_route_is_the_functions_name_unless_it_has_one(route: str | None, used: str) -> None:
+    """As in Azure, where an empty one is none."""
+    [found] = read_functions([Indexed("f", "1", [{**HTTP, "route": route}])], AppSettings({}))
+    assert isinstance(found.trigger, HttpTrigger)
+    assert found.trigger.route == used
 
 
 def test_retry_of_an_unknown_strategy_is_refused() -> None:
