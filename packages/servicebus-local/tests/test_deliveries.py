@@ -110,8 +110,9 @@ def test_limit_holds_only_where_the_broker_receives(broker: RunningBroker) -> No
     """What it sends is larger than what it got: annotations are added, and an answer has many messages."""
     with WireClient(broker.endpoints.port) as wire:
         wire.send(attach_sender("solo"), attach_receiver("solo", 1), attach_receiver("solo/$management", 2))
-        limits = [wire.until(Performative.ATTACH).fields[_LIMIT_FIELD] for _ in range(3)]
-    assert limits == [256 * 1024, 2**64 - 1, 2**64 - 1]
+        wire.send(attach_sender("solo/$management", 3))
+        limits = [wire.until(Performative.ATTACH).fields[_LIMIT_FIELD] for _ in range(4)]
+    assert limits == [256 * 1024, 2**64 - 1, 2**64 - 1, 1024 * 1024]
 
 
 def test_largest_message_is_received(client: ServiceBusClient, links: Links) -> None:

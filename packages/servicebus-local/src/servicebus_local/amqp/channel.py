@@ -181,7 +181,7 @@ class Channel:
             return
         self._links[link.handle] = link
         self._connection.had_link = True
-        self.send(replies.attach_link(attach))
+        self.send(replies.attach_link(attach, link.max_message_bytes))
         if isinstance(link, IncomingLink):
             link.grant_credit()
 
