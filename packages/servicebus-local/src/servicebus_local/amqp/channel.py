@@ -36,6 +36,8 @@ class ChannelConnection(Protocol):
     has_room: bool
     #: The client takes an answer to a settlement only as settled.
     expects_settled: bool
+    #: Messages that a link is sent at once.
+    burst: int
     #: A link was attached at some time.
     had_link: bool
 
@@ -83,6 +85,11 @@ class Channel:
     def expects_settled(self) -> bool:
         """Return whether the client takes an answer to a settlement only as settled."""
         return self._connection.expects_settled
+
+    @property
+    def burst(self) -> int:
+        """Return how many messages a link is sent at once."""
+        return self._connection.burst
 
     def close(self) -> None:
         """End the session with all its links."""

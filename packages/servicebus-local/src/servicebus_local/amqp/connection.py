@@ -34,6 +34,9 @@ _HTTP_REQUESTS = (b"GET ", b"PUT ", b"POST ", b"DELETE ")
 #: How the clients for Python and JavaScript name themselves: they wait a minute for a settled answer. The
 #: others take an unsettled refusal, and can then send another outcome (Java's takes no other).
 _EXPECT_SETTLED = ("azsdk-python", "MSJSClient")
+#: Messages that a link is sent at once: Java's client drops all that come while 256 wait in it.
+_BURST, _BURST_OF_JAVA = 250, 50
+_JAVA = "azure-messaging-servicebus"
 _PROPERTIES_FIELD = 9
 #: Keep-alives are sent twice in the client's idle time-out (AMQP 1.0 §2.4.5); it is in milliseconds.
 _KEEP_ALIVES_PER_MILLISECOND = 2 * 1000
@@ -64,6 +67,8 @@ class ClientConnection(asyncio.Protocol):
         self.has_room = True
         #: The client takes an answer to a settlement only as settled.
         self.expects_settled = False
+        #: Messages that a link is sent at once.
+        self.burst = _BURST
         #: A link was attached at some time.
         self.had_link = False
 
@@ -215,7 +220,10 @@ class ClientConnection(asyncio.Protocol):
         wanted = fields.number(2, MAX_FRAME_BYTES)
         self.max_frame_bytes = max(_MIN_MAX_FRAME_BYTES, min(wanted, MAX_FRAME_BYTES))
         self.send(0, replies.open_connection(_CONTAINER_ID))
-        self.expects_settled = _product(fields).startswith(_EXPECT_SETTLED)
+        product = _product(fields)
+        self.expects_settled = product.startswith(_EXPECT_SETTLED)
+        if product == _JAVA:
+            self.burst = _BURST_OF_JAVA
         idle_ms = fields.number(4, 0)
         if idle_ms and self._keep_alive is None:
             self._keep_alive_every(max(_SHORTEST_PAUSE, idle_ms / _KEEP_ALIVES_PER_MILLISECOND))

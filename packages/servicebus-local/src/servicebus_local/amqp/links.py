@@ -41,6 +41,10 @@ class LinkChannel(Protocol):
     def expects_settled(self) -> bool:
         """Return whether the client takes an answer to a settlement only as settled."""
 
+    @property
+    def burst(self) -> int:
+        """Return how many messages a link is sent at once."""
+
     def call_later(self, seconds: float, callback: Callable[[], object]) -> None:
         """Call something later."""
 
