@@ -10,6 +10,7 @@ from time import monotonic
 from typing import Protocol
 
 from servicebus_local.amqp import replies
+from servicebus_local.amqp.client_kinds import ClientKind
 from servicebus_local.amqp.performatives import Attach, Disposition, Flow, Transfer
 from servicebus_local.broker.queue import Queue
 from servicebus_local.codec.values import AmqpError, Encoded
@@ -38,12 +39,8 @@ class LinkChannel(Protocol):
         """Return whether the client takes what is sent: its window is open, the socket's buffer not full."""
 
     @property
-    def expects_settled(self) -> bool:
-        """Return whether the client takes an answer to a settlement only as settled."""
-
-    @property
-    def burst(self) -> int:
-        """Return how many messages a link is sent at once."""
+    def client(self) -> ClientKind:
+        """The kind of the client."""
 
     def call_later(self, seconds: float, callback: Callable[[], object]) -> None:
         """Call something later."""

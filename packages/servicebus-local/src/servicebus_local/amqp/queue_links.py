@@ -57,7 +57,7 @@ class QueueReceiverLink(OutgoingLink):
         self._entity = entity
         self._locks: dict[int, Lock] = {}
         #: What it may still be sent at once, and when the next burst may begin (monotonic seconds).
-        self._allowance = channel.burst
+        self._allowance = channel.client.burst
         self._next_burst_at = monotonic() + _PAUSE_SECONDS
 
     def close(self) -> None:
@@ -84,7 +84,7 @@ class QueueReceiverLink(OutgoingLink):
             self.channel.call_later(self._next_burst_at - monotonic(), self._end_pause)
 
     def _end_pause(self) -> None:
-        self._allowance = self.channel.burst
+        self._allowance = self.channel.client.burst
         self._next_burst_at = monotonic() + _PAUSE_SECONDS
         if self.credit > 0:
             self.on_credit()
@@ -131,5 +131,5 @@ class QueueReceiverLink(OutgoingLink):
 
     def _answer(self, delivery_id: int, state: Encoded, final: bool) -> None:  # noqa: FBT001 - a callback
         if not self.closed:
-            settled = final or self.channel.expects_settled
+            settled = final or self.channel.client.expects_settled
             self.channel.disposition(delivery_id, state, from_receiver=False, settled=settled)
