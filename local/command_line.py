@@ -99,6 +99,7 @@ def _agent_check(chosen: argparse.Namespace) -> Coroutine[None, None, int]:
             connection=chosen.connection,
             lock=chosen.lock,
             keeps_rejected=chosen.keeps_rejected,
+            only=tuple(chosen.only),
         )
     )
 
@@ -200,6 +201,9 @@ def _add_agent_check_options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--lock", type=_positive, default=15, metavar="S", help="seconds of the queue's lock (default: 15)"
+    )
+    parser.add_argument(
+        "--only", action="append", default=[], metavar="CHECK", help="a check by its name; repeat for more"
     )
     parser.add_argument(
         "--keeps-rejected", action="store_true", help="it keeps what it can't read, and dead-letters nothing"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from pathlib import Path
 
 from rich.console import Console
@@ -15,7 +15,7 @@ from local.agent_check.broker import OwnBroker
 from local.agent_check.desk import Desk
 from local.agent_check.kit import Kit
 from local.agent_check.options import AgentCheckOptions
-from local.agent_check.plan import carry_out, in_order
+from local.agent_check.plan import carry_out, in_order, stages
 from local.agent_check.report import show_progress, show_report
 from local.agent_check.verdicts import Finding, Verdict
 from local.platform import INTERRUPTED, until_stop_signal
@@ -32,11 +32,12 @@ async def agent_check(options: AgentCheckOptions) -> int:
 
 async def _checked(options: AgentCheckOptions, console: Console) -> int:
     findings: list[Finding] = []
-    async with _kit(options) as kit:
-        async for finding in carry_out(kit):
+    stages(options.only)  # refuses an unknown name before anything starts
+    async with _kit(options) as kit, aclosing(carry_out(kit)) as found:
+        async for finding in found:
             show_progress(finding, console)
             findings.append(finding)
-    show_report(list(in_order(findings)), options, console)
+    show_report(list(in_order(findings, options.only)), options, console)
     return _BROKEN if any(each.verdict is Verdict.FAILED for each in findings) else _KEPT
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import uuid
 from collections import Counter
 from collections.abc import AsyncIterator
@@ -36,7 +37,6 @@ PATIENCE = 30.0
 AFTER_LOCK = 5.0
 SILENCE = 2.0
 _COMPLETE_WITHIN = 120.0
-_TAKEN_WITHIN = 10.0
 _LOOK_EVERY = 0.05
 _LOOK_AGAIN = 0.5
 
@@ -52,8 +52,11 @@ class Kit:
     watchdog: Watchdog
     #: Held by the one check that ends the Agent or holds it up.
     stage: asyncio.Lock = field(default_factory=asyncio.Lock)
-    #: When the Agent was started last, by the loop's clock.
-    started: float = 0.0
+    #: Held while the service is held up, or its effects are counted.
+    service: asyncio.Lock = field(default_factory=asyncio.Lock)
+    #: When the Agent was killed last, and when it was back, by the loop's clock.
+    killed: float = 0.0
+    back: float = 0.0
 
     def request(
         self,
@@ -109,7 +112,7 @@ class Kit:
         """Wait for the reply that comes after a crash: within the lock, and a little."""
         now = asyncio.get_running_loop().time
         heard = self.desk.heard(request)
-        while len(heard) < times and now() < self.started + self.options.lock + AFTER_LOCK:
+        while len(heard) < times and now() < max(self.killed + self.options.lock, self.back) + AFTER_LOCK:
             await self.desk.until(lambda: len(heard) >= times, _LOOK_AGAIN)  # another crash gives more time
         if len(heard) < times:
             seconds = f"{self.options.lock:g} s, the lock, and {AFTER_LOCK:g} s"
@@ -129,34 +132,46 @@ class Kit:
         """See how often each request had its effect; without `--effects`, nothing is seen."""
         if self.options.effects is None:
             return
-        counts: Counter[str] = await count_effects(self.options.effects)
+        async with self.service:
+            counts: Counter[str] = await count_effects(self.options.effects)
         for request in requests:
             if not least <= (count := counts[request.effect_key]) <= most:
                 expected = str(least) if least == most else f"{least} to {most}"
                 raise CheckFailedError(f"{count} effects of {request.effect_key}, not {expected}")
 
-    async def taken(self) -> None:
-        """Wait until the Agent has a request in its hands."""
+    async def is_taken(self) -> bool:
+        """Wait until the Agent has a request in its hands; tell whether it has."""
         if self.broker is None:
-            await asyncio.sleep(SILENCE)  # a namespace doesn't tell
-            return
-        async with asyncio.timeout(_TAKEN_WITHIN):
-            while not await self.broker.locked(self.desk.queue):  # noqa: ASYNC110 - another process
-                await asyncio.sleep(_LOOK_EVERY)
+            await asyncio.sleep(_LOOK_AGAIN)  # a namespace doesn't tell
+            return True
+        try:
+            async with asyncio.timeout(PATIENCE):
+                while not await self.broker.locked(self.desk.queue):  # noqa: ASYNC110 - another process
+                    await asyncio.sleep(_LOOK_EVERY)
+        except TimeoutError:
+            return False
+        return True
 
     @asynccontextmanager
     async def held_up(self) -> AsyncIterator[None]:
         """Hold up the service that the Agent calls, for the block."""
         if self.options.hold is None:
             raise NotSeenError("needs --hold, a command that holds up the service that the Agent calls")
-        async with holding(self.options.hold, self.watchdog):
+        async with self.service, holding(self.options.hold, self.watchdog):
             yield
 
-    async def crash(self) -> None:
-        """Kill every process of the Agent, and start as many."""
+    async def kill(self) -> None:
+        """Kill every process of the Agent; `start_again` must follow, when nothing holds it up any more."""
+        self.killed, self.back = asyncio.get_running_loop().time(), math.inf
         await self.agent.kill()
+
+    async def start_again(self) -> None:
+        """Start as many processes as were killed, and wait until the Agent is back."""
         self.agent.start()
-        self.started = asyncio.get_running_loop().time()
+        request = self.request()
+        await self.desk.ask([request])
+        await self.answered(request)
+        self.back = asyncio.get_running_loop().time()
 
     def own_broker(self) -> OwnBroker:
         """Give the kit's own broker. Raises `NotSeenError` where it is somebody else's."""

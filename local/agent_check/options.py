@@ -20,6 +20,7 @@ class AgentCheckOptions:
     `run` starts one process of the Agent, `effects` prints a count for each effect key, `hold` holds up the
     service that the Agent calls, from its first line on until it is ended. `lock` is the queue's, in seconds.
     An Agent with `keeps_rejected` completes what it can't read, and keeps it in a place of its own.
+    Of the checks, `only` some may be chosen by their names; the first and the last ones run in any case.
     """
 
     agent: str
@@ -31,6 +32,7 @@ class AgentCheckOptions:
     connection: str | None = None
     lock: float = 15.0
     keeps_rejected: bool = False
+    only: tuple[str, ...] = ()
 
 
 def read_request(file: Path | None) -> dict[str, Any]:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
+from contextlib import aclosing
 
 from local.agent_check.checks import crashes, keys, late, outage, throughout, unreadable
 from local.agent_check.kit import Kit
 from local.agent_check.verdicts import CheckFailedError, Finding, NotSeenError, Verdict
+from local.platform import StartRefusedError
 
 type Check = Callable[[Kit], Awaitable[None]]
 
@@ -45,28 +47,50 @@ def name_of(check: Check) -> str:
     return check.__name__.replace("_", " ")
 
 
-async def carry_out(kit: Kit) -> AsyncIterator[Finding]:
+def stages(only: Sequence[str]) -> list[list[Check]]:
+    """Choose checks by their names, all if there are none. Raises `StartRefusedError` for an unknown one."""
+    known = {name_of(check) for stage in STAGES for check in stage}
+    if unknown := [name for name in only if name not in known]:
+        raise StartRefusedError(f"There is no check '{unknown[0]}'; there are: {', '.join(sorted(known))}.")
+    always = (*STAGES[0], *STAGES[-1])
+    return [
+        [check for check in stage if not only or check in always or name_of(check) in only]
+        for stage in STAGES
+    ]
+
+
+async def carry_out(kit: Kit) -> AsyncGenerator[Finding]:
     """Run the checks, and give each finding when it is there.
 
     An Agent that answers not even one request is asked no more; its replies are looked at all the same.
     """
+    first, *others, last = stages(kit.options.only)
     answers = True
-    for stage in STAGES:
-        if not answers and stage is not STAGES[-1]:
+    for stage in [first, *others, last]:
+        if not answers and stage is not last:
             continue
-        for found in asyncio.as_completed([asyncio.create_task(_find(check, kit)) for check in stage]):
-            finding = await found
-            answers = answers and not (stage is STAGES[0] and finding.verdict is Verdict.FAILED)
-            yield finding
+        async with aclosing(_side_by_side(stage, kit)) as found:
+            async for finding in found:
+                answers = answers and not (stage is first and finding.verdict is Verdict.FAILED)
+                yield finding
 
 
-def in_order(findings: list[Finding]) -> Iterator[Finding]:
+def in_order(findings: Sequence[Finding], only: Sequence[str]) -> Iterator[Finding]:
     """Give the findings in the order of the plan; a check that did not run was not seen."""
     found = {finding.check: finding for finding in findings}
-    for stage in STAGES:
-        for check in stage:
-            name = name_of(check)
-            yield found.get(name, Finding(name, Verdict.NOT_SEEN, "not run: a request is not answered"))
+    for name in (name_of(check) for stage in stages(only) for check in stage):
+        yield found.get(name, Finding(name, Verdict.NOT_SEEN, "not run: a request is not answered"))
+
+
+async def _side_by_side(stage: Sequence[Check], kit: Kit) -> AsyncGenerator[Finding]:
+    running = [asyncio.create_task(_find(check, kit)) for check in stage]
+    try:
+        for found in asyncio.as_completed(running):
+            yield await found
+    finally:
+        for each in running:
+            each.cancel()
+        await asyncio.gather(*running, return_exceptions=True)
 
 
 async def _find(check: Check, kit: Kit) -> Finding:

@@ -1,5 +1,6 @@
 // The Agent `payment`, in JavaScript: takes the money once for each key, and gives it back.
 // Run it with `node payment_agent.mjs`; `node payment_agent.mjs effects` prints what it did.
+import { setImmediate as nextTurn } from "node:timers/promises";
 import { ServiceBusClient } from "@azure/service-bus";
 import Database from "libsql"; // SQLite, with the interface of better-sqlite3
 
@@ -88,18 +89,25 @@ function serve() {
   });
   const requests = bus.createReceiver("agent-payment-requests", { skipParsingBodyAsJson: true });
   const replies = bus.createSender("agent-replies");
+  // Each verdict has its own turn: of a completion and a dead-lettering in one turn, the client (rhea 3.0.5) can
+  // make two completions.
+  let turn = Promise.resolve();
+  const settle = (verdict) => {
+    turn = turn.then(() => nextTurn());
+    return turn.then(verdict);
+  };
   const processMessage = async (message) => {
     let request;
     try {
       request = read(message);
     } catch (fault) {
       const why = { deadLetterReason: "not a request", deadLetterErrorDescription: String(fault) };
-      await requests.deadLetterMessage(message, why);
+      await settle(() => requests.deadLetterMessage(message, why));
       return;
     }
     const reply = answer(request);
     if (reply) await replies.sendMessages({ body: Buffer.from(JSON.stringify(reply)) });
-    await requests.completeMessage(message);
+    await settle(() => requests.completeMessage(message));
   };
   const processError = async ({ error }) => console.error(error.message);
   requests.subscribe({ processMessage, processError }, { autoCompleteMessages: false, maxConcurrentCalls: AT_ONCE });

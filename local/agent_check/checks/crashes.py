@@ -55,7 +55,8 @@ async def the_ledger_outlives_the_agent(kit: Kit) -> None:
     async with kit.stage:
         await kit.desk.ask([before])
         first = await kit.answered(before)
-        await kit.crash()
+        await kit.kill()
+        await kit.start_again()
     again = kit.request(of=before, epoch=2)
     await kit.desk.ask([again])
     if (await kit.answered(again)).result != first.result:
@@ -68,7 +69,8 @@ async def _killed_among(kit: Kit, *, idempotent: bool) -> list[AgentRequest]:
     await kit.desk.ask(requests)
     if not await kit.desk.until(lambda: any(map(kit.desk.heard, requests)), PATIENCE):
         raise CheckFailedError(f"none of {_SOME} requests was answered within {PATIENCE:g} s")
-    await kit.crash()
+    await kit.kill()
+    await kit.start_again()
     return requests
 
 
@@ -78,7 +80,8 @@ async def _killed_at_its_reply(kit: Kit, *, idempotent: bool) -> AgentRequest:
             request = kit.request(idempotent=idempotent)
             await kit.desk.ask([request])
             await kit.answered(request)
-            await kit.crash()
+            await kit.kill()
+        await kit.start_again()
         return request
 
 
@@ -86,6 +89,8 @@ async def _killed_held_up(kit: Kit) -> AgentRequest:
     async with kit.held_up():
         request = kit.request(idempotent=False)
         await kit.desk.ask([request])
-        await kit.taken()
-        await kit.crash()
+        if not await kit.is_taken():
+            raise CheckFailedError("the Agent did not take a request")
+        await kit.kill()
+    await kit.start_again()
     return request
