@@ -1,8 +1,8 @@
 """The command line `python -m local`, and its exit codes.
 
 0: done, or stopped by a signal. 1: a part failed, a demo or a measurement did not end as expected, a chaos
-run violated an invariant, or an Agent broke a rule. 2: refused, nothing was started or submitted. 130: a demo, a chaos run, a
-measurement or a check was stopped before its end.
+run violated an invariant, or an Agent broke a rule. 2: refused, nothing was started or submitted. 130: a
+demo, a chaos run, a measurement or a check of an Agent was stopped before its end.
 """
 
 from __future__ import annotations

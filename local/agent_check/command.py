@@ -17,7 +17,7 @@ from local.agent_check.kit import Kit
 from local.agent_check.options import AgentCheckOptions
 from local.agent_check.plan import carry_out, in_order, stages
 from local.agent_check.report import show_progress, show_report
-from local.agent_check.verdicts import Finding, Verdict
+from local.agent_check.verdicts import Finding, CheckVerdict
 from local.platform import INTERRUPTED, until_stop_signal
 from local.platform.watchdog import Watchdog
 
@@ -38,7 +38,7 @@ async def _checked(options: AgentCheckOptions, console: Console) -> int:
             show_progress(finding, console)
             findings.append(finding)
     show_report(list(in_order(findings, options.only)), options, console)
-    return _BROKEN if any(each.verdict is Verdict.FAILED for each in findings) else _KEPT
+    return _BROKEN if any(each.verdict is CheckVerdict.FAILED for each in findings) else _KEPT
 
 
 @asynccontextmanager

@@ -8,7 +8,7 @@ from contextlib import aclosing
 
 from local.agent_check.checks import crashes, keys, late, outage, throughout, unreadable
 from local.agent_check.kit import Kit
-from local.agent_check.verdicts import CheckFailedError, Finding, NotSeenError, Verdict
+from local.agent_check.verdicts import CheckFailedError, Finding, NotSeenError, CheckVerdict
 from local.platform import StartRefusedError
 
 type Check = Callable[[Kit], Awaitable[None]]
@@ -71,7 +71,7 @@ async def carry_out(kit: Kit) -> AsyncGenerator[Finding]:
             continue
         async with aclosing(_side_by_side(stage, kit)) as found:
             async for finding in found:
-                answers = answers and not (stage is first and finding.verdict is Verdict.FAILED)
+                answers = answers and not (stage is first and finding.verdict is CheckVerdict.FAILED)
                 yield finding
 
 
@@ -79,7 +79,7 @@ def in_order(findings: Sequence[Finding], only: Sequence[str]) -> Iterator[Findi
     """Give the findings in the order of the plan; a check that did not run was not seen."""
     found = {finding.check: finding for finding in findings}
     for name in (name_of(check) for stage in stages(only) for check in stage):
-        yield found.get(name, Finding(name, Verdict.NOT_SEEN, "not run: a request is not answered"))
+        yield found.get(name, Finding(name, CheckVerdict.NOT_SEEN, "not run: a request is not answered"))
 
 
 async def _side_by_side(stage: Sequence[Check], kit: Kit) -> AsyncGenerator[Finding]:
@@ -99,7 +99,7 @@ async def _find(check: Check, kit: Kit) -> Finding:
     try:
         await check(kit)
     except CheckFailedError as fault:
-        return Finding(name, Verdict.FAILED, str(fault))
+        return Finding(name, CheckVerdict.FAILED, str(fault))
     except NotSeenError as reason:
-        return Finding(name, Verdict.NOT_SEEN, str(reason))
-    return Finding(name, Verdict.PASSED, promise)
+        return Finding(name, CheckVerdict.NOT_SEEN, str(reason))
+    return Finding(name, CheckVerdict.PASSED, promise)

@@ -10,9 +10,9 @@ from rich.table import Table
 from rich.text import Text
 
 from local.agent_check.options import AgentCheckOptions
-from local.agent_check.verdicts import Finding, Verdict
+from local.agent_check.verdicts import Finding, CheckVerdict
 
-_STYLES = {Verdict.PASSED: "green", Verdict.FAILED: "bold red", Verdict.NOT_SEEN: "yellow"}
+_STYLES = {CheckVerdict.PASSED: "green", CheckVerdict.FAILED: "bold red", CheckVerdict.NOT_SEEN: "yellow"}
 _BLIND = "Without --effects, effects were judged by the replies: the same key, the same result."
 
 
@@ -27,7 +27,7 @@ def show_report(findings: Sequence[Finding], options: AgentCheckOptions, console
     for finding in findings:
         table.add_row(_verdict(finding), Text(finding.check), Text(finding.words))
     counts = Counter(finding.verdict for finding in findings)
-    total = ", ".join(f"{counts[verdict]} {verdict}" for verdict in Verdict if counts[verdict])
+    total = ", ".join(f"{counts[verdict]} {verdict}" for verdict in CheckVerdict if counts[verdict])
     notes = [] if options.effects else [Text(_BLIND)]
     console.print(Group(table, *notes, Text(total)))
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 
-class Verdict(StrEnum):
+class CheckVerdict(StrEnum):
     """How a check ended."""
 
     #: The Agent keeps the rule.
@@ -30,5 +30,5 @@ class Finding:
     """The verdict of one check; `words` are its promise, or what broke it."""
 
     check: str
-    verdict: Verdict
+    verdict: CheckVerdict
     words: str

@@ -13,7 +13,7 @@ from rich.console import Console
 
 from local.agent_check.options import AgentCheckOptions
 from local.agent_check.report import show_report
-from local.agent_check.verdicts import Finding, Verdict
+from local.agent_check.verdicts import Finding, CheckVerdict
 from local.command_line import main
 from local.platform import ROOT
 from servicebus_local.config import read_config
@@ -49,12 +49,12 @@ def test_request_that_is_no_object_is_refused(tmp_path: Path, capsys: pytest.Cap
 
 def test_report_is_coloured_on_a_terminal_only(capsys: pytest.CaptureFixture[str]) -> None:
     """Each line has its verdict in words."""
-    findings = [Finding(verdict.name, verdict, "because") for verdict in Verdict]
+    findings = [Finding(verdict.name, verdict, "because") for verdict in CheckVerdict]
     for terminal in (False, True):
         show_report(findings, AgentCheckOptions("payment", "./agent"), Console(force_terminal=terminal))
         text = capsys.readouterr().out
         assert ("\x1b[" in text) is terminal
-        assert all(verdict in text for verdict in Verdict)
+        assert all(verdict in text for verdict in CheckVerdict)
         assert "judged by the replies" in text
 
 
