@@ -45,7 +45,7 @@ from functions.settings import Settings, connection_string_of
 from functions.store import connect as table_storage
 from functions.store.agent_requests import AGENT_REQUESTS_TABLE, TableAgentRequests
 from functions.store.announcing import Announcer
-from functions.store.conditional_rows import ConditionalRows, TableBreakerRows, TableHeartbeats
+from functions.store.conditional_rows import ConditionalRows, TableBreakerRows, TableHeartbeats, TableTimes
 from functions.store.indexes import TableIndexRows, TableTaskIndex
 from functions.store.outbox import TableOutbox
 from functions.store.rejected import TableRejectedMessages
@@ -59,6 +59,7 @@ from functions.submission.intake import Intake
 from functions.supervisor.blueprint import supervisor_blueprint
 from functions.supervisor.damage import Damage
 from functions.supervisor.full_sweep import FullSweep
+from functions.supervisor.silence import Silence
 from functions.supervisor.sweep import Sweep
 from functions.telemetry.changes import CountedChanges
 from functions.telemetry.export import export_telemetry
@@ -131,6 +132,7 @@ class Wiring:
         webhook = self._webhook()
         self._alerts = Alerts(None if webhook is None else webhook.post)
         self._damage = Damage(self._ports, self._alerts.alert_damage)
+        self._silence = Silence(self._ports, self._alerts.alert_silence)
         self._callers, self._operators = cache(self._make_callers), cache(self._make_operators)
 
     def prepare(self) -> None:
@@ -182,6 +184,7 @@ class Wiring:
             breakers=TableBreakerRows(shared),
             agent_requests=TableAgentRequests(self._tables.table(AGENT_REQUESTS_TABLE), clock=clock),
             heartbeats=TableHeartbeats(shared),
+            times=TableTimes(shared),
             submissions=SubmissionSpans(messages),
             postbox=messages,
             announcements=messages,
@@ -242,11 +245,9 @@ class Wiring:
             seconds=settings.function_timeout_seconds,
             start_within=settings.pick_up_seconds,
         )
-        return scheduler_blueprint(
-            RunSteps(ports, self._agents, registry, limits),
-            RequestTaker(ports),
-            ReplyTaker(ports, limits),
-        )
+        runs = RunSteps(ports, self._agents, registry, limits)
+        replies = ReplyTaker(ports, limits, self._alerts.alert_refused)
+        return scheduler_blueprint(runs, RequestTaker(ports), replies)
 
     def _make_agents(self, registrations: Sequence[Registration]) -> dict[str, Agent]:
         """Make the Agents whose remote services this application calls. Raises `SettingsError`."""
@@ -287,7 +288,7 @@ class Wiring:
             skew=timedelta(seconds=settings.skew_seconds),
             start_within=timedelta(seconds=settings.pick_up_seconds),
         )
-        return Sweep(self._ports, policy, self._registry, new_id(), self._damage)
+        return Sweep(self._ports, policy, self._registry, new_id(), self._damage, silence=self._silence)
 
     def _webhook(self) -> Webhook | None:
         address = self._settings.alert_webhook_url

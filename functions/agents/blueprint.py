@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable
 from functools import partial
 
 import azure.durable_functions as df
 import azure.functions as func
 
+from functions.agents.locks import Lock
 from functions.agents.queued import QueuedAgent
 from functions.messages.blueprint import queue_function
 from functions.pattern.messages import requests_queue
+
+_log = logging.getLogger(__name__)
 
 
 def queued_agents_blueprint(agents: Iterable[QueuedAgent]) -> df.Blueprint:
@@ -19,8 +23,10 @@ def queued_agents_blueprint(agents: Iterable[QueuedAgent]) -> df.Blueprint:
     A request is tried until its complete-by, at which the Agent lets it go, but never until the host ends the
     function: for so long the host renews the request's lock.
     """
-    blueprint = df.Blueprint()
-    for agent in agents:
+    blueprint, served = df.Blueprint(), list(agents)
+    names = ", ".join(each.name for each in served) or "none"
+    _log.info("Agents behind queues that are served here: %s", names)
+    for agent in served:
         name = f"agent_{agent.name.replace('-', '_')}"
         queue = requests_queue(agent.name)
         queue_function(blueprint, name, queue, partial(_take, agent), patience=agent.patience)
@@ -28,4 +34,4 @@ def queued_agents_blueprint(agents: Iterable[QueuedAgent]) -> df.Blueprint:
 
 
 async def _take(agent: QueuedAgent, message: func.ServiceBusMessage) -> None:
-    await agent.take(message.message_id, message.get_body())
+    await agent.take(message.message_id, message.get_body(), Lock.of(message))

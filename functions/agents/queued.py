@@ -6,15 +6,16 @@ import logging
 from datetime import timedelta
 from functools import partial
 
+from functions.agents.locks import Lock, LockWatch
 from functions.agents.sent_once import SentOnce
 from functions.agents.steps import SPARE_SECONDS, carry_out
 from functions.messages.reading import MessageReader
+from functions.pattern.agent_messages import AgentReply, AgentRequest, done, done_without_result, refused
 from functions.pattern.definition import Json
 from functions.pattern.errors import PermanentError, TransientError, UnusableAnswerError
-from functions.pattern.messages import AgentReply, AgentRequest, reply_to, requests_queue
+from functions.pattern.messages import requests_queue
 from functions.pattern.ports import Agent, AgentCall, Ports
 from functions.pattern.requests import result_bytes
-from functions.pattern.states import Outcome
 
 _log = logging.getLogger(__name__)
 
@@ -30,17 +31,16 @@ class QueuedAgent:
         self.name = name
         self._agent = agent
         self._messages = ports.agent_messages
-        self._reader = MessageReader(
-            AgentRequest, requests_queue(name), ports.rejected, reason="not a request"
-        )
+        self._reader = MessageReader(AgentRequest, requests_queue(name), ports.rejected, agent=name)
         self._clock = ports.clock
         self._once = SentOnce(ports)
+        self._watch = LockWatch(name)
         spare = min(SPARE_SECONDS, function_timeout / 2)
         self._call_within = timedelta(seconds=function_timeout - spare)
         #: Seconds for which its function may try a request: of what a call leaves, half is for its outcome.
         self.patience = function_timeout - spare / 2
 
-    async def take(self, message_id: str, body: bytes) -> None:
+    async def take(self, message_id: str, body: bytes, lock: Lock | None = None) -> None:
         """Carry out one request and reply. A late request or a transient fault gets no reply.
 
         A message that can't be read is recorded as rejected. Raises `TransientError` when the reply can't be
@@ -51,6 +51,7 @@ class QueuedAgent:
         request = await self._reader.read(message_id, body)
         if request is None:
             return
+        self._watch.look(request, self._clock.now(), lock)
         if not request.idempotent:
             await self._once.take(request, partial(self._carry_out, request))
             return
@@ -72,19 +73,19 @@ class QueuedAgent:
         )
         try:
             result = _usable(await carry_out(self._agent, request.direction, call))
+        except UnusableAnswerError as unusable:
+            text = "task %s step %s: done, but its result is unknown (%s)"
+            _log.error(text, request.task_id, request.step, unusable)
+            return done_without_result(request, str(unusable))
         except PermanentError as refusal:
-            if isinstance(refusal, UnusableAnswerError) and not request.idempotent:
-                text = "task %s step %s: done, but its result is unknown (%s)"
-                _log.error(text, request.task_id, request.step, refusal)
-                return reply_to(request, Outcome.COMPLETED, error=str(refusal))
-            return reply_to(request, Outcome.FAILED, error=str(refusal))
+            return refused(request, str(refusal))
         except TransientError as fault:
             if request.idempotent and call.complete_by <= self._clock.now() < request.complete_by:
                 raise
             outcome = "expired" if request.idempotent else "outcome unknown"
             _log.warning("task %s step %s: %s (%s)", request.task_id, request.step, outcome, fault)
             return None
-        return reply_to(request, Outcome.COMPLETED, result=dict(result))
+        return done(request, result)
 
 
 def _usable(result: Json) -> Json:

@@ -11,7 +11,6 @@ from http import HTTPStatus
 from random import Random, SystemRandom
 
 import aiohttp
-from pydantic_core import from_json
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception, stop_after_attempt
 
 from functions.agents.breaker import Breaker, CircuitOpenError
@@ -23,6 +22,7 @@ from functions.pattern.identity import EffectKey
 from functions.pattern.ports import AgentCall, Ports
 from functions.pattern.records import MAX_RESULT_BYTES
 from functions.pattern.requests import request_bytes
+from functions.pattern.strict_json import NotJsonError, parse_json
 from functions.pattern.texts import excerpt
 from functions.telemetry.fields import Field
 from functions.telemetry.http import call_span
@@ -194,9 +194,9 @@ class RemoteService:
         if len(body) > MAX_RESULT_BYTES:
             raise UnusableAnswerError(f"{self._name} answered more than {MAX_RESULT_BYTES} bytes")
         try:
-            parsed = from_json(body, allow_inf_nan=False) if body else {}
-        except ValueError:
-            raise UnusableAnswerError(f"{self._name} answered what is not JSON") from None
+            parsed = parse_json(body) if body else {}
+        except NotJsonError as fault:
+            raise UnusableAnswerError(f"{self._name} answered what can't be used: {fault}") from None
         if not isinstance(parsed, dict):
             raise UnusableAnswerError(f"{self._name} answered what is not a JSON object")
         return parsed

@@ -7,8 +7,8 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 
 from functions.messages.patience import again_for
+from functions.pattern.agent_messages import AgentReply, AgentRequest
 from functions.pattern.errors import TransientError
-from functions.pattern.messages import AgentReply, AgentRequest
 from functions.pattern.ports import Ports
 
 #: Seconds for which a store, or Service Bus, that fails is asked again.

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Collection, Iterable, Mapping
 from typing import assert_never
 
+from functions.agents.locks import lock_warnings
 from functions.pattern.definition import Json, Step, Workflow
 from functions.pattern.errors import DefinitionError, PermanentError
 from functions.pattern.messages import requests_queue
@@ -13,6 +15,8 @@ from functions.pattern.states import Direction, Way
 
 #: What a function needs of its time beside its Agent's call: to read the task, and to record the outcome.
 SPARE_SECONDS = 30
+
+_log = logging.getLogger(__name__)
 
 
 async def carry_out(agent: Agent, direction: Direction, call: AgentCall) -> Json:
@@ -29,14 +33,17 @@ def check_agents(
     workflows: Iterable[Workflow],
     agents: Mapping[str, Agent],
     *,
-    queues: Collection[str],
+    queues: Mapping[str, float],
     function_timeout: float,
 ) -> None:
     """Refuse steps that no Agent can carry out. Raises `DefinitionError`, which names the step and the fix.
 
-    `queues` are all that there are; `function_timeout` is the host's for one function, in seconds.
+    `queues` are all that there are, with their locks in seconds; one too long for a step is a warning.
+    `function_timeout` is the host's for one function, in seconds.
     """
     for workflow in workflows:
+        for warning in lock_warnings([workflow], queues):
+            _log.warning("%s", warning)
         for step in workflow.steps:
             fault = _way_fault(step, queues, function_timeout) or _agent_fault(step, agents.get(step.agent))
             if fault is not None:

@@ -7,6 +7,7 @@ from datetime import datetime
 from functools import cache
 
 from functions.bus.sender import Outgoing, QueueSender
+from functions.pattern.agent_messages import AgentReply, AgentRequest
 from functions.pattern.announcements import Announcement
 from functions.pattern.identity import StepName, scheduler_id
 from functions.pattern.messages import (
@@ -14,8 +15,6 @@ from functions.pattern.messages import (
     OPERATOR_ALERTS_QUEUE,
     SCHEDULER_REQUESTS_QUEUE,
     SUBMISSIONS_QUEUE,
-    AgentReply,
-    AgentRequest,
     SchedulerRequest,
     SubmissionMessage,
     announcement_message,
@@ -106,7 +105,7 @@ class QueuedMessages:
         """Put an Agent's reply on the Schedulers' queue."""
         outgoing = Outgoing(
             message_id=f"{reply.task_id}.{reply.epoch}.{reply.step}",
-            body=reply.model_dump_json().encode(),
+            body=reply.model_dump_json(exclude_defaults=True).encode(),
             subject=reply.outcome,
             correlation_id=reply.task_id,
         )

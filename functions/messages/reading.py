@@ -3,19 +3,79 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
 import azure.functions as func
 from pydantic import BaseModel, ValidationError
 
-from functions.pattern.rejected import Content, Labels, RejectedMessages
+from functions.pattern.definition import NAME_PATTERN
+from functions.pattern.identity import TASK_ID_PATTERN, StepName, TaskId
+from functions.pattern.rejected import About, Content, Labels, RejectedMessages
+from functions.pattern.strict_json import FaultAt, NotJsonError, parse_json
 
 #: Application properties in which Service Bus says why a message died.
 DEAD_LETTER_REASON = "DeadLetterReason"
 DEAD_LETTER_DESCRIPTION = "DeadLetterErrorDescription"
 _OF_SERVICE_BUS = {DEAD_LETTER_REASON, DEAD_LETTER_DESCRIPTION}
 
+#: Faults that a reason names.
+_MOST_TOLD = 3
+_CUT = "…"
+#: An enum's member, as pydantic names it.
+_MEMBER = re.compile(r"<[^<>]*: ('[^']*')>")
+#: Characters of what is taken for a secret, and shown nowhere.
+_LEAST_TOKEN = 8
+
 _log = logging.getLogger(__name__)
+
+
+class NotAMessageError(Exception):
+    """A message is not what is read; the text says where and why, and nothing of its token.
+
+    `content` is what could be read of it.
+    """
+
+    def __init__(self, faults: tuple[FaultAt, ...], content: object) -> None:
+        self.faults = faults
+        self.content: Mapping[str, object] = content if isinstance(content, dict) else {}
+        text, token = "; ".join(str(each) for each in faults[:_MOST_TOLD]), self.content.get("token")
+        is_secret = isinstance(token, str) and len(token) >= _LEAST_TOKEN
+        super().__init__(text.replace(str(token), _CUT) if is_secret else text)
+
+    @property
+    def about(self) -> About:
+        """Tell which task and step the message names."""
+        task, step = self.content.get("task_id"), self.content.get("step")
+        return About(
+            task=TaskId(task) if isinstance(task, str) and re.search(TASK_ID_PATTERN, task) else None,
+            step=StepName(step) if isinstance(step, str) and re.fullmatch(NAME_PATTERN, step) else None,
+        )
+
+
+def read_message[MessageT: BaseModel](expected: type[MessageT], body: bytes) -> MessageT:
+    """Read a message strictly. Raises `NotAMessageError`."""
+    try:
+        content = parse_json(body)
+    except NotJsonError as error:
+        raise NotAMessageError(error.faults, error.content) from None
+    try:
+        return expected.model_validate_json(body, strict=True)
+    except ValidationError as error:
+        raise NotAMessageError(faults_of(error), content) from None
+
+
+def faults_of(error: ValidationError) -> tuple[FaultAt, ...]:
+    """Name the places that do not fit, and why; nothing is said of what is there."""
+    return tuple(
+        FaultAt(each["loc"], each["type"], _plain(each["msg"]))
+        for each in error.errors(include_url=False, include_input=False, include_context=False)
+    )
+
+
+def _plain(text: str) -> str:
+    return _MEMBER.sub(r"\1", text).removeprefix("Value error, ")
 
 
 def content_of(message: func.ServiceBusMessage) -> Content:
@@ -33,18 +93,22 @@ def content_of(message: func.ServiceBusMessage) -> Content:
 
 @dataclass(frozen=True, slots=True)
 class MessageReader[MessageT: BaseModel]:
-    """Reads the messages of one queue; `reason` is recorded with those that can't be understood."""
+    """Reads the messages of one queue; those that can't be understood are for `agent`, if it is known."""
 
     expected: type[MessageT]
     queue: str
     rejected: RejectedMessages
-    reason: str
+    agent: str | None = None
 
     async def read(self, message_id: str, body: bytes) -> MessageT | None:
         """Read one message, or record it as rejected and give None. Raises `TransientError`."""
         try:
-            return self.expected.model_validate_json(body)
-        except ValidationError as error:
-            _log.warning("message %s rejected: %s", message_id, error.title)
-            await self.rejected.reject(self.queue, message_id, body, self.reason)
+            return read_message(self.expected, body)
+        except NotAMessageError as error:
+            await self.reject(message_id, body, str(error), replace(error.about, agent=self.agent))
             return None
+
+    async def reject(self, message_id: str, body: bytes, reason: str, about: About) -> None:
+        """Record a message as rejected, and say so in the log. Raises `TransientError`."""
+        _log.warning("%s: message %s rejected (%s): %s", self.queue, message_id, about, reason)
+        await self.rejected.reject(self.queue, message_id, body, reason, about=about)

@@ -49,7 +49,11 @@ TaskIdPath = Annotated[
 
 RejectedIdPath = Annotated[
     str,
-    Path(pattern="^[0-9a-f]{64}$", description="From the list of rejected messages", examples=["9f86" * 16]),
+    Path(
+        pattern=r"^([A-Za-z0-9_-]{1,64}\.)?[0-9a-f]{64}$",
+        description="From the list of rejected messages",
+        examples=["9f86" * 16],
+    ),
 ]
 
 
@@ -121,16 +125,17 @@ def operators_application(
     access = Access(reading={Role.OPERATOR}, writing={Role.OPERATOR}, own_pages_only=True)
     guard.protect(app, access, BodyLimits(BodyLimit(_MOST_BODY_BYTES)))
     router = APIRouter(prefix="/api/ops", tags=["operations"], route_class=ReadRoute)
-    _add_tasks(router, ports, trace_url_template)
+    rejected = Rejected(ports)
+    _add_tasks(router, ports, rejected, trace_url_template)
     _add_actions(router, Actions(ports, start_within))
     _add_answers(router, Answers(ports, registry, agents, start_within))
     _add_overview(router, OverviewReader(ports, registry), store, bus)
-    _add_rejected(router, Rejected(ports))
+    _add_rejected(router, rejected)
     app.include_router(router)
     return app
 
 
-def _add_tasks(router: APIRouter, ports: Ports, trace_url_template: str | None) -> None:
+def _add_tasks(router: APIRouter, ports: Ports, rejected: Rejected, trace_url_template: str | None) -> None:
     tasks = Tasks(ports)
 
     @router.get("/tasks", responses=documented_answer(examples.TASK_PAGE) | documented_problems(422, 503))
@@ -148,7 +153,8 @@ def _add_tasks(router: APIRouter, ports: Ports, trace_url_template: str | None) 
     async def show_task(task_id: TaskIdPath) -> TaskView:
         """Show a task with its steps and its history, and what each action would do to it."""
         record = (await tasks.find(TaskId(task_id))).record
-        return TaskView.whole(record, trace_url_template, ports.clock.now())
+        about = await rejected.of_task(TaskId(task_id))
+        return TaskView.whole(record, about, trace_url_template, ports.clock.now())
 
 
 def _add_actions(router: APIRouter, actions: Actions) -> None:

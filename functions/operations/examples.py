@@ -78,6 +78,7 @@ TASK: dict[str, Any] = {
         {"kind": "failed", "epoch": 1, "sent_at": _FAILED, "cause": None, "step": None},
     ],
     "lost_messages": [],
+    "rejected": [],
     "prospects": {
         "resubmit": {"runs": ["payment"], "undoes": [], "waits_until": None},
         "undo": {"runs": [], "undoes": ["payment"], "waits_until": None},
@@ -90,13 +91,16 @@ TASK: dict[str, Any] = {
 }
 
 REJECTED: dict[str, Any] = {
-    "id": "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
+    "id": "order-1.9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
     "queue": "submissions/$DeadLetterQueue",
     "message_id": "order-1.4bf92f3577b34da6a3ce929d0e0e4736",
     "size": 412,
     "whole": True,
     "reason": "MaxDeliveryCountExceeded: Message could not be consumed after 10 delivery attempts.",
     "rejected_at": _FAILED,
+    "task": "order-1",
+    "step": None,
+    "agent": None,
     "resends": 1,
     "resent_by": "operator",
     "resent_why": "the defect is fixed",
@@ -143,6 +147,7 @@ OVERVIEW: dict[str, Any] = {
             "last_error": "payment answered 503",
         }
     ],
+    "silent_agents": [{"agent": "payment", "since": _SUBMITTED, "tasks": 40}],
     "finished": {
         "since": "2026-11-21T11:01:00Z",
         "more": False,

@@ -8,22 +8,25 @@ from http import HTTPStatus
 from pydantic import BaseModel, ConfigDict
 
 from functions.messages.queues import living_queue
+from functions.pattern.identity import TaskId
 from functions.pattern.ports import Ports
 from functions.pattern.rejected import RejectedMessage
 from functions.web.problems import ProblemError
+from functions.web.views import read_from
 
 _MOST_LISTED = 200
+_MOST_OF_TASK = 20
 #: A message id holds at most 128 characters (Service Bus).
 _MOST_ID_CHARACTERS = 116
 
 
 class RejectedLine(BaseModel):
-    """A message that was not processed: where it was, what it was called, its bytes, and why.
+    """A message that was not processed: where it was, what it was called, its bytes, why, and for whom.
 
     It can be sent again if it is kept `whole`. `resends` counts how often it was, last by `resent_by`.
     """
 
-    model_config = ConfigDict(from_attributes=True)
+    model_config = ConfigDict(from_attributes=True, validate_by_name=True)
 
     id: str
     queue: str
@@ -32,6 +35,9 @@ class RejectedLine(BaseModel):
     whole: bool
     reason: str
     rejected_at: datetime
+    task: str | None = read_from("about", "task")
+    step: str | None = read_from("about", "step")
+    agent: str | None = read_from("about", "agent")
     resends: int
     resent_by: str | None
     resent_why: str | None
@@ -56,6 +62,11 @@ class Rejected:
         """List the latest, of one queue or of all. Raises `TransientError`."""
         page = await self._rejected.listed(queue=queue, most=_MOST_LISTED)
         return RejectedList(messages=[_line(each) for each in page.messages], more=page.more)
+
+    async def of_task(self, task: TaskId) -> list[RejectedLine]:
+        """List the latest that name a task. Raises `TransientError`."""
+        page = await self._rejected.of_task(task, most=_MOST_OF_TASK)
+        return [_line(each) for each in page.messages]
 
     async def resend(self, message: str, *, who: str, why: str) -> RejectedLine:
         """Send a message to its queue again, under a new id: its own may still be known as a duplicate's.

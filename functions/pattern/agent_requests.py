@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
-from functions.pattern.messages import AgentReply, AgentRequest
+from functions.pattern.agent_messages import AgentReply, AgentRequest
 
 
 @dataclass(frozen=True, slots=True)

@@ -123,7 +123,7 @@ class StepFailed(_Outcome):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepUnrecorded(_Outcome):
-    """The remote service did what must not be repeated, but its result can't be recorded."""
+    """The remote service did its part, but the result can't be recorded."""
 
     error: str
 

@@ -1,4 +1,4 @@
-"""Messages on Service Bus. `docs/schemas/` holds the JSON Schemas of those that Agents get and send."""
+"""Messages on Service Bus; `agent_messages.py` holds those that Agents get and send."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 from functions.pattern.announcements import Announcement
 from functions.pattern.definition import NAME_PATTERN, Workflow
 from functions.pattern.errors import PayloadTooLargeError
-from functions.pattern.identity import TASK_ID_PATTERN, Birth, EffectKey, Epoch, StepName, TaskId
+from functions.pattern.identity import TASK_ID_PATTERN, Birth, Epoch, StepName, TaskId
 from functions.pattern.records import Order
-from functions.pattern.states import AnnouncementKind, Direction, Outcome, ProcessState
+from functions.pattern.states import AnnouncementKind, ProcessState
 from functions.pattern.times import UtcTime
 
 SUBMISSIONS_QUEUE = "submissions"
@@ -33,23 +33,19 @@ _LONGEST_PUT_BACK = timedelta(minutes=30)
 _MOST_PUT_BACK = 55
 _MOST_DOUBLINGS = 8
 
-#: A reply's reason goes into the task's row; the rest of what a service says is for its own log.
-_MOST_REASON_CHARACTERS = 1_000
-
 TaskIdField = Annotated[TaskId, StringConstraints(pattern=TASK_ID_PATTERN)]
 CorrelationId = Annotated[str, StringConstraints(min_length=1, max_length=128)]
 StepField = Annotated[StepName, Field(pattern=rf"^{NAME_PATTERN}$")]
 EpochField = Annotated[Epoch, Field(ge=1)]
-Token = Annotated[str, Field(min_length=16, max_length=128)]
 
 
-class _Message(BaseModel):
+class Message(BaseModel):
     """What every message is: immutable, strict about its fields, and silent about them in errors."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
 
-class SubmissionMessage(_Message):
+class SubmissionMessage(Message):
     """An order on its way from the API to the state store. `submitted_at` is UTC.
 
     The payload has the fields that the caller sent, and no others: what a model adds is not the caller's.
@@ -131,7 +127,7 @@ def content_digest(workflow: str, payload: bytes, reply_to: str | None) -> str:
     return digest.hexdigest()
 
 
-class SchedulerRequest(_Message):
+class SchedulerRequest(Message):
     """Asks for a Scheduler of `epoch`; `queued` are the task's steps behind queues (None in schema 1)."""
 
     schema_version: Literal[1, 2] = 2
@@ -140,7 +136,7 @@ class SchedulerRequest(_Message):
     queued: tuple[StepField, ...] | None = None
 
 
-class AnnouncementMessage(_Message):
+class AnnouncementMessage(Message):
     """A notice to a caller, `completed` with its `answer`, or an alert to the operator. `at` is UTC."""
 
     schema_version: Literal[1] = 1
@@ -173,92 +169,6 @@ def announcement_message(announcement: Announcement) -> AnnouncementMessage:
 def requests_queue(agent: str) -> str:
     """Name the queue on which an Agent gets its requests."""
     return f"agent-{agent}-requests"
-
-
-class _AgentMessage(_Message):
-    """What a reply echoes of its request."""
-
-    schema_version: Literal[1, 2] = Field(
-        2,
-        description="2, or 1 of requests without `idempotent` and `result`; another number means another"
-        " schema.",
-    )
-    task_id: TaskIdField = Field(description="The task; a reply echoes it.")
-    step: StepField = Field(description="The task's step; a reply echoes it.")
-    epoch: EpochField = Field(description="The attempt at the task, from 1 on; a reply echoes it.")
-    token: Token = Field(
-        repr=False, description="A secret of this request; a reply that does not echo it counts for nothing."
-    )
-
-
-class AgentRequest(_AgentMessage):
-    """Asks an Agent to do or to undo a step, until `complete_by` (UTC), under its idempotency key.
-
-    One that is not `idempotent` is sent to the remote service once, however often it arrives.
-    """
-
-    direction: Direction = Field(
-        description="`do`: carry the step out. `undo`: reverse it, and refuse a late `do`."
-    )
-    effect_key: EffectKey = Field(
-        description="The idempotency key, `{task}.{birth}/{step}/{direction}`: the same in every attempt."
-    )
-    complete_by: UtcTime = Field(
-        description="From this time on (UTC) nothing may be begun, and no reply is sent,"
-        " except one that was `idempotent: false` and has a known outcome."
-    )
-    idempotent: bool = Field(
-        True,
-        description="Whether the service may be called again. `false`: it is called once, also when the"
-        " request arrives again. Always `true` in schema 1.",
-    )
-    request: dict[str, Any] = Field(description="What to do or to undo, as the workflow's step says it.")
-    result: dict[str, Any] | None = Field(
-        None,
-        description="Of an undo: the result of the do, null where that is unknown. Not in schema 1.",
-    )
-
-
-class AgentReply(_AgentMessage):
-    """The outcome of a request: done, with its `result`, or refused for good, with its `error`.
-
-    A transient failure, or work not done by complete-by, gets no reply at all; what is known of a request
-    that is not `idempotent` is replied, however late.
-    """
-
-    outcome: Literal[Outcome.COMPLETED, Outcome.FAILED] = Field(
-        description="`completed`: it is done, or undone. `failed`: it is refused for good."
-    )
-    result: dict[str, Any] = Field(
-        default_factory=dict,
-        description="What later steps need to know, at most 24 KiB as compact JSON; of `completed` only.",
-    )
-    error: str = Field(
-        "",
-        max_length=_MOST_REASON_CHARACTERS,
-        description="The reason, for the operator: of `failed`, or of `completed` why there is no result that"
-        " can be used. Then the task of a request that was `idempotent: false` is held for an operator.",
-    )
-
-
-def reply_to(
-    request: AgentRequest,
-    outcome: Literal[Outcome.COMPLETED, Outcome.FAILED],
-    *,
-    result: dict[str, Any] | None = None,
-    error: str = "",
-) -> AgentReply:
-    """Answer a request, echoing what makes the answer count."""
-    return AgentReply(
-        schema_version=request.schema_version,
-        task_id=request.task_id,
-        step=request.step,
-        epoch=request.epoch,
-        token=request.token,
-        outcome=outcome,
-        result=result or {},
-        error=error[:_MOST_REASON_CHARACTERS],
-    )
 
 
 def seconds_left(complete_by: datetime, now: datetime) -> float:

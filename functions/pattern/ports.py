@@ -7,14 +7,15 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Protocol, runtime_checkable
 
+from functions.pattern.agent_messages import AgentReply, AgentRequest
 from functions.pattern.agent_requests import AgentRequestRows
 from functions.pattern.announcements import Announcement
 from functions.pattern.definition import Json
 from functions.pattern.identity import EffectKey, Epoch, ResourceId, StepName, TaskId, resource_of
-from functions.pattern.messages import AgentReply, AgentRequest, SubmissionMessage
+from functions.pattern.messages import SubmissionMessage
 from functions.pattern.records import Task
 from functions.pattern.rejected import Postbox, RejectedMessages
-from functions.pattern.shared_rows import BreakerRows, Heartbeats
+from functions.pattern.shared_rows import BreakerRows, Heartbeats, Times
 from functions.pattern.store_ports import (
     IndexRows,
     Outbox,
@@ -173,6 +174,7 @@ class Ports:
     breakers: BreakerRows
     agent_requests: AgentRequestRows
     heartbeats: Heartbeats
+    times: Times
     submissions: Submissions
     postbox: Postbox
     announcements: Announcements

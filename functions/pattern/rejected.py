@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Protocol
 
+from functions.pattern.identity import StepName, TaskId
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Labels:
@@ -15,6 +17,23 @@ class Labels:
     subject: str | None = None
     correlation_id: str | None = None
     properties: Mapping[str, str | int | float | bool] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class About:
+    """What a message names, or is known to be for; None is what is not known."""
+
+    task: TaskId | None = None
+    step: StepName | None = None
+    agent: str | None = None
+
+    def __str__(self) -> str:
+        named = (("task", self.task), ("step", self.step), ("Agent", self.agent))
+        return ", ".join(f"{what} {name}" for what, name in named if name is not None) or "task unknown"
+
+
+#: Of a message that could not be read at all.
+NOTHING_KNOWN = About()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +50,7 @@ class RejectedMessage:
     whole: bool
     reason: str
     rejected_at: datetime
+    about: About = NOTHING_KNOWN
     resends: int = 0
     resent_by: str | None = None
     resent_why: str | None = None
@@ -57,12 +77,22 @@ class RejectedMessages(Protocol):
     """The record of messages that were not processed. Its methods raise `TransientError`."""
 
     async def reject(
-        self, queue: str, message_id: str, body: bytes, reason: str, labels: Labels | None = None
+        self,
+        queue: str,
+        message_id: str,
+        body: bytes,
+        reason: str,
+        labels: Labels | None = None,
+        *,
+        about: About = NOTHING_KNOWN,
     ) -> None:
         """Record the message and why it was rejected; the same message is recorded once."""
 
     async def listed(self, *, queue: str | None, most: int) -> RejectedPage:
         """Read the latest of up to a thousand rejected messages, of one queue or of all."""
+
+    async def of_task(self, task: TaskId, *, most: int) -> RejectedPage:
+        """Read the latest of the rejected messages that name a task."""
 
     async def resending(
         self, message: str, who: str, why: str

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any, Protocol
 
@@ -21,6 +22,8 @@ class Chore(StrEnum):
     HOUSEKEEPING = "housekeeping"
     #: What operators were told of rows that can't be read.
     DAMAGE = "damage"
+    #: What operators were told of Agents that answer nothing.
+    SILENCE = "silence"
 
 
 class Heartbeats(Protocol):
@@ -31,6 +34,25 @@ class Heartbeats(Protocol):
 
     async def latest(self, chore: Chore) -> Mapping[str, Any] | None:
         """Read the latest figures by their names, or None before the first run."""
+
+
+class Occasion(StrEnum):
+    """What times are kept of."""
+
+    #: An Agent behind a queue replied, by its name.
+    REPLIED = "replied"
+    #: Operators were alerted of a refused reply, by its Agent and the kind of its fault.
+    REFUSED = "refused"
+
+
+class Times(Protocol):
+    """Times in UTC, by occasion and name, that all instances share. Its methods raise `TransientError`."""
+
+    async def note(self, occasion: Occasion, name: str, now: datetime, every: timedelta) -> bool:
+        """Keep the time, unless there is one of less than `every` ago; tell whether it was kept."""
+
+    async def latest(self, occasion: Occasion) -> Mapping[str, datetime]:
+        """Read the times of an occasion, by their names."""
 
 
 @dataclass(frozen=True, slots=True)

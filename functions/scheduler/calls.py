@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from functions.pattern.agent_messages import AGENT_SCHEMA, AgentRequest
 from functions.pattern.definition import Registry
 from functions.pattern.identity import StepName, effect_key
 from functions.pattern.inputs import result_of
-from functions.pattern.messages import AgentRequest
 from functions.pattern.ports import AgentCall
 from functions.pattern.readiness import Definitions
 from functions.pattern.records import TaskRecord
@@ -32,6 +32,7 @@ def agent_request(registry: Registry, record: TaskRecord, step: StepName) -> Age
     """Make the request to an Agent behind a queue; made again, it is the same, with the same token."""
     call, recorded = agent_call(registry, record, step), record.step(step)
     return AgentRequest(
+        schema_version=AGENT_SCHEMA,
         task_id=call.task,
         step=step,
         epoch=record.task.epoch,

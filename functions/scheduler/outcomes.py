@@ -41,13 +41,17 @@ class _OfStart(Author):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepAttempt:
-    """One start of a step in one epoch. What is done under it may be repeated, or must not be."""
+    """One start of a step in one epoch. What is done under it may be repeated, or must not be.
+
+    Nobody needs what an undo gives.
+    """
 
     task: TaskId
     epoch: Epoch
     step: StepName
     start_id: StartId | None
     is_repeatable: bool
+    is_undo: bool = False
     token: str | None = None
 
     @classmethod
@@ -60,6 +64,7 @@ class StepAttempt:
             step=step,
             start_id=begun.start_id,
             is_repeatable=begun.shape.idempotent or record.task.direction is Direction.UNDO,
+            is_undo=record.task.direction is Direction.UNDO,
             token=begun.token,
         )
 
@@ -80,23 +85,21 @@ class StepAttempt:
         """Make the event of a step that is refused for good."""
         return StepFailed(**self._of_start(start_by), error=reason)
 
-    def unusable(self, reason: str, start_by: datetime) -> StepFailed | StepUnrecorded:
-        """Make the event of a step that is done without a result that can be kept: as if it were refused.
+    def unusable(self, reason: str, start_by: datetime) -> StepCompleted | StepUnrecorded:
+        """Make the event of a step that is done without a result that can be kept.
 
-        What must not be repeated is not: it would be taken for not done.
+        It is not refused: that would have it taken for not done.
         """
-        if self.is_repeatable:
-            return self.failed(reason, start_by)
+        if self.is_undo:
+            return StepCompleted(**self._of_start(start_by), result=b"{}")
         return StepUnrecorded(**self._of_start(start_by), error=f"it was done, but {reason}")
 
     def unwritable(self, outcome: StepOutcome, error: UnwritableError, start_by: datetime) -> StepOutcome:
         """Make the event of a step whose outcome the state store refuses, and would again."""
         reason = f"its outcome can't be recorded: {error}"
-        return (
-            self.failed(reason, start_by)
-            if isinstance(outcome, StepFailed)
-            else self.unusable(reason, start_by)
-        )
+        if isinstance(outcome, StepFailed) or self.is_undo:
+            return self.failed(reason, start_by)
+        return self.unusable(reason, start_by)
 
     def broken(self, defect: Exception, start_by: datetime) -> StepBroken:
         """Make the event of a step whose definition has a defect."""

@@ -6,23 +6,24 @@ import logging
 from datetime import datetime, timedelta
 from functools import partial
 
-from functions.messages.reading import MessageReader
+from functions.messages.reading import MessageReader, NotAMessageError
+from functions.pattern.agent_messages import AgentReply
 from functions.pattern.errors import UnwritableError
 from functions.pattern.events import Refused, StepOutcome
 from functions.pattern.identity import start_of
-from functions.pattern.messages import (
-    AGENT_REPLIES_QUEUE,
-    SCHEDULER_REQUESTS_QUEUE,
-    AgentReply,
-    SchedulerRequest,
-)
+from functions.pattern.messages import SCHEDULER_REQUESTS_QUEUE, SchedulerRequest
 from functions.pattern.planning import ready_steps
 from functions.pattern.ports import Ports, Schedulers
 from functions.pattern.records import TaskRecord
 from functions.pattern.states import Outcome, StepState
+from functions.scheduler.ignored import NO_SUCH_EPOCH, NO_SUCH_STEP, NO_SUCH_TASK, Ignored, ignored
 from functions.scheduler.outcomes import StepAttempt
 from functions.scheduler.progress import Progress, progress_of
+from functions.scheduler.refused_replies import AlertRefused, RefusedReplies, known_done, read_reply
 from functions.scheduler.run_steps import RunLimits
+from functions.scheduler.signs_of_life import SignsOfLife
+from functions.telemetry.fields import Field
+from functions.telemetry.instruments import FORGED_REPLIES
 
 _log = logging.getLogger(__name__)
 
@@ -33,7 +34,7 @@ class RequestTaker:
     def __init__(self, ports: Ports) -> None:
         queue = SCHEDULER_REQUESTS_QUEUE
         self._store = ports.store
-        self._reader = MessageReader(SchedulerRequest, queue, ports.rejected, reason="not a request")
+        self._reader = MessageReader(SchedulerRequest, queue, ports.rejected)
 
     async def take(self, message_id: str, body: bytes, schedulers: Schedulers) -> None:
         """Start the Scheduler; a message that can't be understood is recorded as rejected."""
@@ -50,47 +51,63 @@ class RequestTaker:
 class ReplyTaker:
     """Accepts a reply when it carries the token and the epoch of the request, in time; once.
 
-    It is recorded before the Scheduler is woken: after a crash between the two, it is redelivered.
+    It is recorded before the Scheduler is woken: after a crash between the two, it is redelivered. `alert`
+    hears of replies that can't be read.
     """
 
-    def __init__(self, ports: Ports, limits: RunLimits) -> None:
+    def __init__(self, ports: Ports, limits: RunLimits, alert: AlertRefused) -> None:
         self._ports = ports
         self._limits = limits
-        self._reader = MessageReader(AgentReply, AGENT_REPLIES_QUEUE, ports.rejected, reason="not a reply")
+        self._refused = RefusedReplies(ports, alert)
+        self._signs = SignsOfLife(ports)
 
     async def take(self, message_id: str, body: bytes, schedulers: Schedulers) -> None:
         """Take one message; one that can't be understood is recorded as rejected. Raises `TransientError`."""
-        reply = await self._reader.read(message_id, body)
+        try:
+            reply: AgentReply | None = read_reply(body)
+        except NotAMessageError as error:
+            await self._refused.refuse(message_id, body, error)
+            reply = known_done(error)
         if reply is None:
             return
-        progress = await self._record(reply)
-        if progress is None:
-            text = "task %s step %s: a reply is ignored: it is late, or answers no request that is open"
-            _log.info(text, reply.task_id, reply.step)
+        heard = await self._record(reply)
+        if isinstance(heard, Ignored):
+            level = logging.WARNING if heard.may_be_forged else logging.INFO
+            text = "task %s step %s: a reply counts for nothing: %s"
+            _log.log(level, text, reply.task_id, reply.step, heard.why)
             return
-        await schedulers.wake(reply.task_id, reply.epoch, reply.step, progress)
+        await schedulers.wake(reply.task_id, reply.epoch, reply.step, heard)
 
-    async def _record(self, reply: AgentReply) -> Progress | None:
-        """Record what the reply says, and give how the task stands then; None when it counts for nothing."""
+    async def _record(self, reply: AgentReply) -> Progress | Ignored:
+        """Record what the reply says, and give how the task stands then, or why it counts for nothing."""
         record = await self._record_of(reply)
-        if record is None or reply.step not in {step.name for step in record.steps}:
-            return None
+        if isinstance(record, Ignored):
+            return record
+        agent = record.step(reply.step).shape.agent
         recorded = await self._change(reply, record)
-        if recorded is None:
-            return None
+        if isinstance(recorded, Ignored) and recorded.may_be_forged:
+            FORGED_REPLIES.add(1, {Field.AGENT: agent})
+            return recorded
+        await self._signs.heard_of(agent)
+        if isinstance(recorded, Ignored):
+            return recorded
         # Nothing follows within the change: what is ready is run where its Scheduler says.
         ready = len(ready_steps(recorded))
         return progress_of(recorded, reply.epoch, ready=ready, at_once=self._limits.at_once)
 
-    async def _record_of(self, reply: AgentReply) -> TaskRecord | None:
-        """Give the task's record, unless there is none, or none of the reply's epoch yet."""
+    async def _record_of(self, reply: AgentReply) -> TaskRecord | Ignored:
+        """Give the record of the task, which must have the reply's step and epoch."""
         record = await self._ports.store.known(reply.task_id)
         if record is not None and record.task.epoch < reply.epoch:
             stored = await self._ports.store.load(reply.task_id)
             record = None if stored is None else stored.record
-        return None if record is None or record.task.epoch < reply.epoch else record
+        if record is None:
+            return NO_SUCH_TASK
+        if record.task.epoch < reply.epoch:
+            return NO_SUCH_EPOCH
+        return record if reply.step in {step.name for step in record.steps} else NO_SUCH_STEP
 
-    async def _change(self, reply: AgentReply, record: TaskRecord) -> TaskRecord | None:
+    async def _change(self, reply: AgentReply, record: TaskRecord) -> TaskRecord | Ignored:
         attempt, step = _attempt(reply, record), record.step(reply.step)
         start_by = self._ports.clock.now() + timedelta(seconds=self._limits.start_within)
         event = _outcome(reply, attempt, start_by)
@@ -100,7 +117,10 @@ class ReplyTaker:
             changed = await change(event)
         except UnwritableError as error:
             changed = await change(attempt.unwritable(event, error, start_by))
-        return None if isinstance(changed, Refused) else changed.record
+        if isinstance(changed, Refused):
+            newest = await self._ports.store.known(reply.task_id)
+            return ignored(reply, newest or record, changed.reason, self._ports.clock.now())
+        return changed.record
 
 
 def _attempt(reply: AgentReply, record: TaskRecord) -> StepAttempt:
@@ -113,6 +133,7 @@ def _attempt(reply: AgentReply, record: TaskRecord) -> StepAttempt:
         step=reply.step,
         start_id=start_of(reply.token),
         is_repeatable=step.shape.idempotent or is_undo,
+        is_undo=is_undo,
         token=reply.token,
     )
 
@@ -120,6 +141,6 @@ def _attempt(reply: AgentReply, record: TaskRecord) -> StepAttempt:
 def _outcome(reply: AgentReply, attempt: StepAttempt, start_by: datetime) -> StepOutcome:
     if reply.outcome is Outcome.FAILED:
         return attempt.failed(reply.error or "refused without a reason", start_by)
-    if reply.error:
-        return attempt.unusable(reply.error, start_by)
+    if reply.no_result:
+        return attempt.unusable(reply.no_result, start_by)
     return attempt.completed(reply.result, start_by)

@@ -13,9 +13,9 @@ from azure.data.tables.aio import TableClient
 from pydantic import ValidationError
 from pydantic_core import from_json
 
+from functions.pattern.agent_messages import AgentReply, AgentRequest
 from functions.pattern.agent_requests import Begun
 from functions.pattern.errors import TransientError
-from functions.pattern.messages import AgentReply, AgentRequest
 from functions.pattern.ports import Clock
 from functions.store.connect import table_faults
 from functions.store.retention import delete_old_rows

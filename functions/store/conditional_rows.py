@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from typing import Any
 
 from azure.core import MatchConditions
@@ -15,10 +16,10 @@ from azure.data.tables.aio import TableClient
 from functions.pattern.breaker import BreakerRecord
 from functions.pattern.errors import TransientError, UnreadableError
 from functions.pattern.request_figures import StoreFigures
-from functions.pattern.shared_rows import Chore, StoredBreaker, Swap
+from functions.pattern.shared_rows import Chore, Occasion, StoredBreaker, Swap
 from functions.store.connect import table_faults
 from functions.store.entities import BREAKER, WRITE_ID, Entity
-from functions.store.keys import BREAKERS, SHARDS_PARTITION, breaker_row, heartbeat_row
+from functions.store.keys import BREAKERS, SHARDS_PARTITION, breaker_row, heartbeat_row, time_row
 from functions.store.pages import KEYS_BETWEEN, read_page
 
 _log = logging.getLogger(__name__)
@@ -126,6 +127,27 @@ class TableHeartbeats:
         if row is None:
             return None
         return {name: value for name, value in row.entity.items() if name not in _KEYS}
+
+
+class TableTimes:
+    """A row for each time; of two instances that note the same one at once, one does."""
+
+    def __init__(self, rows: ConditionalRows) -> None:
+        self._rows = rows
+
+    async def note(self, occasion: Occasion, name: str, now: datetime, every: timedelta) -> bool:
+        """Keep the time, unless there is one of less than `every` ago; tell whether it was kept."""
+        key = time_row(occasion, name)
+        there = await self._rows.read(key)
+        if there is not None and now < there.entity["At"] + every:
+            return False
+        kept, _ = await self._rows.swap({"RowKey": key, "At": now}, None if there is None else there.version)
+        return kept
+
+    async def latest(self, occasion: Occasion) -> Mapping[str, datetime]:
+        """Read the times of an occasion, by their names, in one request."""
+        rows = await self._rows.every(occasion)
+        return {row["RowKey"].partition("|")[2]: row["At"] for row in rows}
 
 
 def _stored(row: VersionedRow | None) -> StoredBreaker | None:

@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from functions.pattern.announcements import Announcement
 from functions.pattern.identity import Epoch, TaskId
 from functions.pattern.records import LostMessage, Task
-from functions.pattern.shared_rows import Chore
+from functions.pattern.shared_rows import Chore, Occasion
 from functions.pattern.states import AnnouncementKind, ProcessState
 from functions.pattern.store_ports import Index
 
@@ -132,6 +132,11 @@ def breaker_row(service: str) -> str:
 def heartbeat_row(chore: Chore) -> str:
     """Give the row key of a chore's heartbeat."""
     return f"{chore}-heartbeat"
+
+
+def time_row(occasion: Occasion, name: str) -> str:
+    """Give the row key of a time that instances share."""
+    return f"{occasion}|{name}"
 
 
 def _latest_first(time: datetime) -> str:

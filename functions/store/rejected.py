@@ -14,13 +14,14 @@ from azure.data.tables import UpdateMode
 from azure.data.tables.aio import TableClient
 
 from functions.pattern.errors import TransientError
+from functions.pattern.identity import TaskId
 from functions.pattern.ports import Clock
-from functions.pattern.rejected import Content, Labels, RejectedMessage, RejectedPage
+from functions.pattern.rejected import NOTHING_KNOWN, About, Content, Labels, RejectedMessage, RejectedPage
 from functions.pattern.request_figures import StoreFigures
 from functions.pattern.texts import bounded
 from functions.store.connect import table_faults
 from functions.store.entities import readable
-from functions.store.pages import read_page
+from functions.store.pages import KEYS_BETWEEN, read_page
 from functions.store.retention import delete_old_rows
 
 #: One partition: they are few, and are found by their ids alone.
@@ -38,7 +39,7 @@ _MOST_LISTED = 1_000
 _MOST_REQUESTS = 5
 _COLUMNS = [
     *("RowKey", "Queue", "MessageID", "BodyBytes", "Whole", "Reason", "RejectedAt"),
-    *("Resends", "ResentBy", "ResentWhy", "ResentAt"),
+    *("Resends", "ResentBy", "ResentWhy", "ResentAt", "Task", "Step", "Agent"),
 ]
 
 
@@ -51,13 +52,20 @@ class TableRejectedMessages:
         self._figures = figures
 
     async def reject(
-        self, queue: str, message_id: str, body: bytes, reason: str, labels: Labels | None = None
+        self,
+        queue: str,
+        message_id: str,
+        body: bytes,
+        reason: str,
+        labels: Labels | None = None,
+        *,
+        about: About = NOTHING_KNOWN,
     ) -> None:
         """Record the message; when it is delivered again, its row stays as it is."""
         carried = _encoded(labels or Labels())
         row = {
             "PartitionKey": _PARTITION,
-            "RowKey": _id(queue, message_id, body),
+            "RowKey": _id(queue, message_id, body, about.task),
             "SchemaVersion": 2,
             "Queue": queue,
             "MessageID": message_id[:_MOST_ID_CHARACTERS],
@@ -67,6 +75,9 @@ class TableRejectedMessages:
             "Reason": bounded(reason, _MOST_REASON_BYTES),
             "RejectedAt": self._clock.now(),
             "Resends": 0,
+            "Task": about.task,
+            "Step": about.step,
+            "Agent": about.agent,
             **_parts(body[:_MOST_BODY_BYTES]),
         }
         with table_faults():
@@ -78,7 +89,15 @@ class TableRejectedMessages:
     async def listed(self, *, queue: str | None, most: int) -> RejectedPage:
         """Read up to a thousand, in a few requests, and give the latest of them."""
         query = "PartitionKey eq @partition" + ("" if queue is None else " and Queue eq @queue")
-        keys = {"partition": _PARTITION} | ({} if queue is None else {"queue": queue})
+        keys: dict[str, Any] = {"partition": _PARTITION} | ({} if queue is None else {"queue": queue})
+        return await self._latest(query, keys, most)
+
+    async def of_task(self, task: TaskId, *, most: int) -> RejectedPage:
+        """Read the rows whose keys begin with the task."""
+        keys = {"partition": _PARTITION, "first": f"{task}.", "end": f"{task}/"}
+        return await self._latest(KEYS_BETWEEN, keys, most)
+
+    async def _latest(self, query: str, keys: dict[str, Any], most: int) -> RejectedPage:
         found: list[RejectedMessage] = []
         after: str | None = None
         for _ in range(_MOST_REQUESTS):
@@ -129,13 +148,16 @@ class TableRejectedMessages:
         return await delete_old_rows(self._table, "RejectedAt lt @before", before, most)
 
 
-def _id(queue: str, message_id: str, body: bytes) -> str:
-    """Name a message, so that its next delivery is known, whatever characters its own id has."""
+def _id(queue: str, message_id: str, body: bytes, task: TaskId | None) -> str:
+    """Name a message, so that its next delivery is known, whatever characters its own id has.
+
+    The name begins with the task, so that those of one task are found together; a task id holds no dot.
+    """
     digest = hashlib.sha256()
     for part in (queue.encode(), message_id.encode(), body):
         digest.update(len(part).to_bytes(8))
         digest.update(part)
-    return digest.hexdigest()
+    return digest.hexdigest() if task is None else f"{task}.{digest.hexdigest()}"
 
 
 def _parts(body: bytes) -> dict[str, bytes]:
@@ -170,6 +192,7 @@ def _message(row: Mapping[str, Any]) -> RejectedMessage:
         whole=row["Whole"],
         reason=row["Reason"],
         rejected_at=row["RejectedAt"],
+        about=About(task=row.get("Task"), step=row.get("Step"), agent=row.get("Agent")),
         resends=row["Resends"],
         resent_by=row.get("ResentBy"),
         resent_why=row.get("ResentWhy"),

@@ -9,6 +9,7 @@ from datetime import timedelta
 
 from pydantic import ValidationError
 
+from functions.messages.reading import NotAMessageError, faults_of, read_message
 from functions.pattern.definition import Registry, Workflow
 from functions.pattern.errors import PayloadTooLargeError, UnwritableError
 from functions.pattern.identity import FIRST_EPOCH, new_birth
@@ -87,9 +88,9 @@ class Intake:
 
     def _read(self, body: bytes) -> SubmissionMessage:
         try:
-            message = SubmissionMessage.model_validate_json(body)
-        except ValidationError as error:
-            raise _RejectedError(_reason(error)) from None
+            message = read_message(SubmissionMessage, body)
+        except NotAMessageError as error:
+            raise _RejectedError(str(error)) from None
         if message.reply_to is not None and message.reply_to not in self._reply_queues:
             raise _RejectedError("reply_to: not a queue that replies may go to")
         return message
@@ -106,5 +107,4 @@ class Intake:
 def _reason(error: ValidationError | PayloadTooLargeError) -> str:
     if isinstance(error, PayloadTooLargeError):
         return str(error)
-    faults = error.errors(include_url=False, include_input=False, include_context=False)
-    return "; ".join(f"{'.'.join(map(str, fault['loc'])) or 'message'}: {fault['msg']}" for fault in faults)
+    return "; ".join(map(str, faults_of(error)))

@@ -36,6 +36,7 @@ from functions.supervisor.course import Course
 from functions.supervisor.damage import Damage
 from functions.supervisor.leftovers import Leftovers
 from functions.supervisor.releases import Releases
+from functions.supervisor.silence import Silence
 from functions.supervisor.sweeping import SweepReport, for_each
 from functions.telemetry.instruments import OVERDUE, SWEEP_DURATION
 from functions.telemetry.spans import current_traceparent
@@ -60,7 +61,14 @@ class Sweep:
     """One Supervisor's sweeps; `instance` names it in the heartbeat."""
 
     def __init__(
-        self, ports: Ports, policy: SupervisionPolicy, registry: Registry, instance: str, damage: Damage
+        self,
+        ports: Ports,
+        policy: SupervisionPolicy,
+        registry: Registry,
+        instance: str,
+        damage: Damage,
+        *,
+        silence: Silence,
     ) -> None:
         self._ports = ports
         self._policy = policy
@@ -68,6 +76,7 @@ class Sweep:
         self._instance = instance
         self._releases = Releases(ports, registry, policy.start_within)
         self._damage = damage
+        self._silence = silence
 
     async def run(self) -> SweepReport:
         """Sweep once and write the heartbeat. Raises `TransientError` when no shard could be read."""
@@ -83,6 +92,7 @@ class Sweep:
                 raise TransientError("no shard could be read")
             report.unfinished |= course.unfinished
             await self._damage.report(report)
+            await self._silence.report(report)
             await self._beat(report, started_at, course)
             return report
 
@@ -165,6 +175,7 @@ class Sweep:
     async def _act(self, report: SweepReport, stored: Stored, event: Judgement | Parked) -> None:
         if not isinstance(event, Postponed):
             report.overdue += 1
+            report.waits(stored.record, self._ports.clock.now())
             overdue = self._ports.clock.now() - (stored.record.task.complete_by or stored.record.task.due_at)
             report.oldest_overdue = max(report.oldest_overdue, overdue.total_seconds())
         if isinstance(await self._decide(stored, event), Refused):

@@ -8,9 +8,12 @@ import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field, fields
+from datetime import datetime
 from typing import Any
 
 from functions.pattern.errors import TransientError, UnreadableError
+from functions.pattern.records import TaskRecord
+from functions.pattern.silent_agents import asked_at
 
 _log = logging.getLogger(__name__)
 
@@ -71,7 +74,8 @@ class Report:
 
     def figures(self) -> dict[str, Any]:
         """Give the counters by their names."""
-        counters = {each.name: getattr(self, each.name) for each in fields(self) if each.name != "damage"}
+        named = {each.name: getattr(self, each.name) for each in fields(self)}
+        counters = {name: value for name, value in named.items() if not isinstance(value, dict)}
         return counters | {"unreadable": len(self.damage)}
 
     def __str__(self) -> str:
@@ -84,6 +88,7 @@ class SweepReport(Report):
 
     The `overdue` tasks are `recovered`, `given_up`, `parked`, `ended_as_decided` or as is known, or
     `overtaken` by another writer, others `postponed`; of the parked ones, some are `released`.
+    `asked` are the times at which Agents behind queues were asked, by Agent, for whom overdue tasks wait.
     `stale` index entries led to no task under way; `sent` and `dropped` are announcements left over.
     """
 
@@ -100,6 +105,12 @@ class SweepReport(Report):
     sent: int = 0
     dropped: int = 0
     oldest_overdue: float = 0
+    asked: dict[str, list[datetime]] = field(default_factory=dict)
+
+    def waits(self, record: TaskRecord, now: datetime) -> None:
+        """Keep in mind for which Agents a task waits in vain."""
+        for agent, at in asked_at(record, now).items():
+            self.asked.setdefault(agent, []).append(at)
 
 
 @dataclass(slots=True)

@@ -27,6 +27,9 @@ STEP_DURATION = METER.create_histogram(
     "step.duration", "s", "From dispatch to the outcome", explicit_bucket_boundaries_advisory=_SECONDS
 )
 RETRIES = METER.create_counter("remote.retries", "{call}", "Calls of remote services made again")
+FORGED_REPLIES = METER.create_counter(
+    "replies.wrong_token", "{reply}", "Replies with another token than their request's"
+)
 SWEEP_DURATION = METER.create_histogram(
     "sweep.duration", "s", "The Supervisor's sweeps", explicit_bucket_boundaries_advisory=_SECONDS
 )

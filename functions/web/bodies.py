@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
-from math import isfinite
-from typing import Any, NoReturn
+from typing import Any
 
 from fastapi import Request, Response
 from fastapi.routing import APIRoute
@@ -15,6 +13,7 @@ from starlette.datastructures import Headers
 from starlette.requests import ClientDisconnect
 from starlette.types import Receive, Scope
 
+from functions.pattern.strict_json import HALF_A_CHARACTER, NOT_JSON, TOO_DEEP, NotJsonError, parse_json
 from functions.web.problems import ProblemError
 
 #: An order is seldom nested deeper than five levels.
@@ -50,7 +49,7 @@ class BodyLimits:
         if headers.get("content-type", "").split(";")[0].strip().lower() != "application/json":
             raise ProblemError(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "The body must be application/json.")
         if body:
-            scope["json"] = parse_json(body, limit.most_depth)
+            scope["json"] = parse_body(body, limit.most_depth)
 
 
 class ReadRequest(Request):
@@ -93,37 +92,18 @@ async def _read(receive: Receive, most_bytes: int) -> bytes:
     return body
 
 
-def parse_json(body: bytes, most_depth: int = MOST_DEPTH) -> object:
-    """Parse UTF-8 JSON with finite numbers, nested no deeper than `most_depth`. Raises `ProblemError` 400."""
+def parse_body(body: bytes, most_depth: int = MOST_DEPTH) -> object:
+    """Parse a body's JSON. Raises `ProblemError` 400.
+
+    A text that is none is left to its field's model, which refuses and names it: a batch has other orders.
+    """
     try:
-        content = json.loads(body.decode(), parse_constant=_refuse, parse_float=_finite)
-    except ValueError:
-        raise ProblemError(HTTPStatus.BAD_REQUEST, "The body is not JSON.") from None
-    except RecursionError:
-        raise _too_deep(most_depth) from None
-    # A body that opens fewer objects and lists can't be deeper; most need no closer look.
-    if body.count(b"{") + body.count(b"[") > most_depth and _is_deeper(content, most_depth):
-        raise _too_deep(most_depth)
-    return content
-
-
-def _too_deep(most_depth: int) -> ProblemError:
-    return ProblemError(HTTPStatus.BAD_REQUEST, f"The body is nested deeper than {most_depth} levels.")
-
-
-def _refuse(constant: str) -> NoReturn:
-    raise ValueError(constant)
-
-
-def _finite(digits: str) -> float:
-    number = float(digits)
-    if not isfinite(number):
-        raise ValueError(digits)
-    return number
-
-
-def _is_deeper(content: object, most: int) -> bool:
-    if not isinstance(content, dict | list):
-        return False
-    children = content.values() if isinstance(content, dict) else content
-    return most == 0 or any(_is_deeper(child, most - 1) for child in children)
+        return parse_json(body, most_depth)
+    except NotJsonError as error:
+        fault = next((each for each in error.faults if each.kind != HALF_A_CHARACTER), None)
+        if fault is None:
+            return error.content
+        said = {NOT_JSON: NOT_JSON, TOO_DEEP: fault.text}.get(
+            fault.kind, f"not JSON as it is taken here ({fault})"
+        )
+        raise ProblemError(HTTPStatus.BAD_REQUEST, f"The body is {said}.") from None

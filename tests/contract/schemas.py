@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic.json_schema import JsonSchemaMode
 
-from functions.pattern.messages import AgentReply, AgentRequest
+from functions.pattern.agent_messages import AgentReply, AgentRequest
 from tests.house.documents import ROOT, code_blocks
 
 FOLDER = ROOT / "docs" / "schemas"
@@ -29,6 +29,12 @@ def schema_files() -> Mapping[str, str]:
         "agent-request.schema.json": _schema("agent-request", AgentRequest, "serialization", requests),
         "agent-reply.schema.json": _schema("agent-reply", AgentReply, "validation", replies),
     }
+
+
+def messages(folder: str = "") -> Mapping[str, bytes]:
+    """Return the examples for tests of other teams, as they lie in a folder beside the schemas."""
+    files = sorted((FOLDER / "messages" / folder).glob("re*-*.json"))
+    return {path.name: path.read_bytes() for path in files}
 
 
 def _schema(name: str, model: type[AgentRequest | AgentReply], mode: JsonSchemaMode, shown: list[Any]) -> str:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from azure.servicebus import ServiceBusClient, ServiceBusMessage, ServiceBusReceiver, ServiceBusSender
 
-from functions.pattern.messages import AgentReply
+from functions.pattern.agent_messages import AgentReply
 from functions.pattern.states import Outcome
 from servicebus_local.config import read_config
 from servicebus_local.testing import running_broker

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from datetime import datetime
 
+from functions.pattern.agent_messages import AgentReply, AgentRequest
 from functions.pattern.agent_requests import Begun
 from functions.pattern.definition import Json
 from functions.pattern.errors import TransientError
 from functions.pattern.identity import EffectKey, TaskId
-from functions.pattern.messages import AgentReply, AgentRequest
 from functions.pattern.ports import AgentCall
 
 KEY = EffectKey("task-1/payment/do")

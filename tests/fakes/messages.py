@@ -9,6 +9,7 @@ from typing import Any, cast
 
 import azure.functions as func
 
+from functions.agents.locks import Lock
 from functions.pattern.errors import TransientError
 from functions.pattern.rejected import Content
 
@@ -20,6 +21,7 @@ def received(
     properties: Mapping[str, Any] | None = None,
     subject: str | None = None,
     correlation_id: str | None = None,
+    lock: Lock | None = None,
 ) -> func.ServiceBusMessage:
     """Make a message that was taken off a queue."""
     message = SimpleNamespace(
@@ -29,6 +31,8 @@ def received(
         subject=subject,
         label=subject,
         correlation_id=correlation_id,
+        enqueued_time_utc=None if lock is None else lock.enqueued_at.replace(tzinfo=None),
+        locked_until=None if lock is None else lock.until,
     )
     return cast("func.ServiceBusMessage", message)
 

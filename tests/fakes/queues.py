@@ -10,7 +10,7 @@ from typing import Any
 from functions.pattern.errors import TransientError
 from functions.pattern.identity import Epoch, StepName, TaskId
 from functions.pattern.messages import SubmissionMessage
-from functions.pattern.rejected import Content, Labels, RejectedMessage, RejectedPage
+from functions.pattern.rejected import NOTHING_KNOWN, About, Content, Labels, RejectedMessage, RejectedPage
 
 
 class RecordedSubmissions:
@@ -65,17 +65,30 @@ class RecordedRejections:
     def __init__(self) -> None:
         self.all: list[Rejection] = []
         self.labels: list[Labels | None] = []
+        self.about: list[About] = []
 
     async def reject(
-        self, queue: str, message_id: str, body: bytes, reason: str, labels: Labels | None = None
+        self,
+        queue: str,
+        message_id: str,
+        body: bytes,
+        reason: str,
+        labels: Labels | None = None,
+        *,
+        about: About = NOTHING_KNOWN,
     ) -> None:
         """Record the message and the reason for its rejection."""
         self.all.append(Rejection(queue, message_id, body, reason))
         self.labels.append(labels)
+        self.about.append(about)
 
     async def listed(self, *, queue: str | None, most: int) -> RejectedPage:
         """List nothing: tests with this double look at what it has recorded."""
         raise NotImplementedError(queue, most)
+
+    async def of_task(self, task: TaskId, *, most: int) -> RejectedPage:
+        """List nothing, as above."""
+        raise NotImplementedError(task, most)
 
     async def resending(
         self, message: str, who: str, why: str

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime
 
+from functions.pattern.identity import TaskId
 from functions.pattern.ports import Clock
-from functions.pattern.rejected import Content, Labels, RejectedMessage, RejectedPage
+from functions.pattern.rejected import NOTHING_KNOWN, About, Content, Labels, RejectedMessage, RejectedPage
 
 
 class MemoryRejected:
@@ -19,7 +21,14 @@ class MemoryRejected:
         self._kept: dict[str, tuple[RejectedMessage, Content]] = {}
 
     async def reject(
-        self, queue: str, message_id: str, body: bytes, reason: str, labels: Labels | None = None
+        self,
+        queue: str,
+        message_id: str,
+        body: bytes,
+        reason: str,
+        labels: Labels | None = None,
+        *,
+        about: About = NOTHING_KNOWN,
     ) -> None:
         """Keep a message, once."""
         name = hashlib.sha256(repr((queue, message_id, body)).encode()).hexdigest()
@@ -31,13 +40,21 @@ class MemoryRejected:
             whole=len(body) <= self._most,
             reason=reason,
             rejected_at=self._clock.now(),
+            about=about,
         )
         self._kept.setdefault(name, (kept, Content(body, labels or Labels())))
 
     async def listed(self, *, queue: str | None, most: int) -> RejectedPage:
         """List the latest."""
-        of_queue = [kept for kept, _ in self._kept.values() if queue in {None, kept.queue}]
-        latest = sorted(of_queue, key=lambda each: each.rejected_at, reverse=True)
+        return self._latest(most, lambda kept: queue in {None, kept.queue})
+
+    async def of_task(self, task: TaskId, *, most: int) -> RejectedPage:
+        """List the latest of one task."""
+        return self._latest(most, lambda kept: kept.about.task == task)
+
+    def _latest(self, most: int, wanted: Callable[[RejectedMessage], bool]) -> RejectedPage:
+        found = [kept for kept, _ in self._kept.values() if wanted(kept)]
+        latest = sorted(found, key=lambda each: each.rejected_at, reverse=True)
         return RejectedPage(tuple(latest[:most]), more=len(latest) > most)
 
     async def resending(

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import count
 
+from functions.pattern.agent_messages import AgentReply, AgentRequest
 from functions.pattern.definition import Registry
 from functions.pattern.errors import PermanentError, TransientError
-from functions.pattern.messages import AgentReply, AgentRequest
 from functions.pattern.ports import Agent, Clock
 from functions.pattern.store_ports import StateStore
 from functions.scheduler.run_steps import RunLimits, RunSteps

@@ -22,10 +22,12 @@ from functions.store.task_table import TaskTable
 from functions.store.task_writer import TaskWriter
 from functions.supervisor.damage import Damage
 from functions.supervisor.full_sweep import FullSweep
+from functions.supervisor.silence import Silence
 from functions.supervisor.sweep import Sweep
 from tests.fakes.clock import FakeClock
 from tests.fakes.ports import fake_ports
 from tests.fakes.supervision import POLICY, Queues, RecordedDamage, RecordedRequests
+from tests.fakes.times import RecordedSilences
 from tests.fakes.workflows import LINE, step, workflow
 
 #: What is deployed, besides `LINE`.
@@ -81,7 +83,9 @@ class Supervisor:
         self.damage = RecordedDamage()
         damage = Damage(ports, self.damage.alert)
         self.full_sweep = FullSweep(ports, damage)
-        self.sweep = Sweep(ports, POLICY, Registry((LINE, PARCEL), {}), instance, damage).run
+        silence = Silence(ports, RecordedSilences().alert)
+        registry = Registry((LINE, PARCEL), {})
+        self.sweep = Sweep(ports, POLICY, registry, instance, damage, silence=silence).run
 
     async def record(self, task: TaskId) -> TaskRecord:
         """Read a task that must exist."""

@@ -10,10 +10,9 @@ import pytest
 from azure.core.exceptions import ServiceRequestError, ServiceResponseError
 from azure.data.tables.aio import TableClient
 
+from functions.pattern.agent_messages import AgentReply, AgentRequest, done
 from functions.pattern.agent_requests import Begun
 from functions.pattern.errors import TransientError
-from functions.pattern.messages import AgentReply, AgentRequest, reply_to
-from functions.pattern.states import Outcome
 from functions.store.agent_requests import TableAgentRequests
 from tests.fakes.clock import START, FakeClock
 from tests.unit.agents.test_queued import REQUEST
@@ -35,7 +34,7 @@ def _request(token: str = ODD_TOKEN, **changes: Any) -> AgentRequest:
 
 
 def _reply(request: AgentRequest, amount: int = 10) -> AgentReply:
-    return reply_to(request, Outcome.COMPLETED, result={"receipt": "Ä" * amount})
+    return done(request, {"receipt": "Ä" * amount})
 
 
 async def test_of_deliveries_at_once_one_begins_it(rows: TableAgentRequests) -> None:

@@ -7,7 +7,8 @@ import asyncio
 import pytest
 from azure.data.tables.aio import TableClient
 
-from functions.pattern.rejected import Content, Labels
+from functions.pattern.identity import StepName, TaskId
+from functions.pattern.rejected import About, Content, Labels
 from functions.pattern.request_figures import StoreFigures
 from functions.store.rejected import TableRejectedMessages
 from tests.fakes.clock import FakeClock
@@ -89,6 +90,19 @@ async def test_list_has_the_latest_of_one_queue_or_of_all(
     assert ([each.message_id for each in page.messages], page.more) == (["m-5", "m-4", "m-3", "m-2"], True)
     page = await rejected.listed(queue="submissions", most=4)
     assert ([each.message_id for each in page.messages], page.more) == (["m-5", "m-3", "m-1"], False)
+
+
+async def test_those_of_a_task_are_found_by_it(rejected: TableRejectedMessages, clock: FakeClock) -> None:
+    """Whatever ids are similar; the same message is kept once, and can be sent again by its name."""
+    about = About(task=TaskId("task-1"), step=StepName("pay"), agent="payment")
+    others = [About(task=TaskId(other)) for other in ("task-10", "task-1-b", "task")]
+    for number, named in enumerate([about, about, *others, About()]):
+        clock.advance(1)
+        await rejected.reject("agent-replies", f"m-{number // 2}", b"{", "why", about=named)
+    [kept] = (await rejected.of_task(TaskId("task-1"), most=10)).messages
+    assert (kept.message_id, kept.about) == ("m-0", about)
+    assert (await rejected.resending(kept.id, "olga", "mended")) is not None
+    assert len((await rejected.listed(queue=None, most=10)).messages) == 5
 
 
 async def test_two_operators_at_once_send_under_two_ids(rejected: TableRejectedMessages) -> None:

@@ -1,5 +1,6 @@
 // What happened to a task: who ended each epoch and why, and what was told of it.
 
+import { addressOfRejected } from "./addresses.js";
 import { el } from "./elements.js";
 import { clock, count, NOTHING } from "./format.js";
 import { badge } from "./states.js";
@@ -33,6 +34,20 @@ export function lostMessages(task) {
   if (task.lost_messages.length === 0) return null;
   const rows = task.lost_messages.map((lost) => [lost.queue, lost.message_id, lost.reason, clock(lost.at)]);
   return table("Messages lost", ["Queue", "Message", "Reason", "At"], rows);
+}
+
+export function rejected(task) {
+  if (task.rejected.length === 0) return null;
+  const rows = task.rejected.map((message) => [
+    message.queue,
+    message.message_id,
+    [message.step, message.agent && `Agent ${message.agent}`].filter(Boolean).join(", ") || NOTHING,
+    message.reason,
+    clock(message.rejected_at),
+  ]);
+  const made = table("Messages rejected", ["Queue", "Message", "Of", "Reason", "At"], rows);
+  made.append(el("p", { class: "note" }, el("a", { href: addressOfRejected({}) }, "They can be sent again"), " when what was wrong is mended."));
+  return made;
 }
 
 export function steps(task) {

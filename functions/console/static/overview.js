@@ -25,7 +25,7 @@ export function overviewView() {
         place,
         strip(data),
         hour(data),
-        el("div", { class: "sides" }, el("div", {}, workflows(data), versions(data), queues(data)), el("div", {}, supervisor(data), breakers(data), housekeeping(data))),
+        el("div", { class: "sides" }, el("div", {}, workflows(data), versions(data), queues(data)), el("div", {}, silent(data), supervisor(data), breakers(data), housekeeping(data))),
       );
       return PAUSE;
     },
@@ -110,6 +110,12 @@ function supervisor(data) {
       ["Finished its work", beat.unfinished ? el("strong", { class: "late" }, "no") : "yes"],
     ]),
   );
+}
+
+function silent({ silent_agents: agents }) {
+  if (agents.length === 0) return null;
+  const rows = agents.map((each) => [each.agent, each.since ? ago(each.since) : "never", el("strong", { class: "late" }, count(each.tasks))]);
+  return table("Agents that do not reply", ["Agent", "Last reply", "#Tasks wait"], rows);
 }
 
 function housekeeping({ housekeeping: beat, unreadable }) {

@@ -1,6 +1,6 @@
 // Messages that were not processed, the latest first, and how one is sent to its queue again.
 
-import { addressOfRejected } from "./addresses.js";
+import { addressOfRejected, addressOfTask } from "./addresses.js";
 import * as api from "./api.js";
 import { ask } from "./dialog.js";
 import { el, replace } from "./elements.js";
@@ -52,9 +52,16 @@ function line(message, again) {
     el("strong", {}, name),
     whole ? button : el("span", { class: "note" }, "Only its beginning is kept"),
     el("p", { class: "text" }, reason),
+    about(message),
     el("p", { class: "note" }, el("a", { href: addressOfRejected({ queue }) }, queue), ` · ${count(size)} bytes · rejected `, ago(at)),
     resent(message),
   );
+}
+
+function about({ task, step, agent }) {
+  if (!task && !agent) return null;
+  const names = [step && `step ${step}`, agent && `Agent ${agent}`].filter(Boolean).join(", ");
+  return el("p", { class: "note" }, task ? el("a", { href: addressOfTask(task) }, task) : null, task && names ? " · " : "", names);
 }
 
 function resent({ resends, resent_at: at, resent_by: who, resent_why: why }) {

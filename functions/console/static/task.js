@@ -7,7 +7,7 @@ import { el, replace } from "./elements.js";
 import { announce } from "./freshness.js";
 import { ago, clock, count, NOTHING } from "./format.js";
 import { graph } from "./graph.js";
-import { history, lostMessages, notices, steps } from "./history.js";
+import { history, lostMessages, notices, rejected, steps } from "./history.js";
 import { badge } from "./states.js";
 import { facts, section } from "./tables.js";
 import { timeline } from "./timeline.js";
@@ -65,6 +65,7 @@ function content(task, vertical, again) {
     steps(task),
     el("div", { class: "columns" }, history(task), notices(task)),
     lostMessages(task),
+    rejected(task),
   ];
 }
 

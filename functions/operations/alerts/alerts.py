@@ -13,6 +13,8 @@ from pydantic import ValidationError
 
 from functions.pattern.errors import TransientError
 from functions.pattern.messages import AnnouncementMessage
+from functions.pattern.rejected import About
+from functions.pattern.silent_agents import SilentAgent
 
 _log = logging.getLogger(__name__)
 
@@ -67,6 +69,21 @@ def damage_alert(rows: int, named: Mapping[str, str]) -> Alert:
     """Make the alert that so many rows can't be read; `named` are some of them, with the reasons."""
     named_rows = "; ".join(f"{key} ({reason})" for key, reason in named.items())
     return Alert("rows unreadable", {"rows": rows, "named": named_rows})
+
+
+def refused_alert(about: About, reason: str) -> Alert:
+    """Make the alert that an Agent's reply was refused."""
+    facts: Facts = {"agent": about.agent, "task": about.task, "step": about.step, "reason": reason}
+    return Alert("reply refused", facts)
+
+
+def silence_alert(silent: SilentAgent, *, ended: bool) -> Alert:
+    """Make the alert that an Agent answers nothing, or that it does again."""
+    since = None if silent.since is None else silent.since.isoformat()
+    facts: dict[str, str | int | None] = {"agent": silent.agent, "since": since}
+    if ended:
+        return Alert("agent replies again", facts)
+    return Alert("agent silent", facts | {"tasks": silent.tasks, "reason": str(silent)})
 
 
 def document(alert: Alert, alert_format: AlertFormat) -> dict[str, Any]:
@@ -141,8 +158,20 @@ class Alerts:
         except TransientError as fault:
             _log.warning("%s not posted: %s", alert.line(), fault)
 
+    async def alert_refused(self, about: About, reason: str) -> None:
+        """Log that an Agent's reply was refused, and post it; the message itself is kept."""
+        await self._tell(refused_alert(about, reason))
+
+    async def alert_silence(self, silent: SilentAgent, ended: bool) -> None:  # noqa: FBT001 - the Supervisor's
+        """Log that an Agent answers nothing, or does again, and post it."""
+        alert = silence_alert(silent, ended=ended)
+        _log.log(logging.WARNING if ended else logging.ERROR, alert.line())
+        await self.post_recorded(alert)
+
     async def alert_damage(self, rows: int, named: Mapping[str, str]) -> None:
         """Log that rows can't be read, and post it; the heartbeat counts them for as long as it is so."""
-        alert = damage_alert(rows, named)
+        await self._tell(damage_alert(rows, named))
+
+    async def _tell(self, alert: Alert) -> None:
         _log.error(alert.line())
         await self.post_recorded(alert)

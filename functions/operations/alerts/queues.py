@@ -19,7 +19,7 @@ from functions.pattern.events import MessageLost, Refused
 from functions.pattern.identity import TaskId
 from functions.pattern.messages import OPERATOR_ALERTS_QUEUE, TaskIdField
 from functions.pattern.ports import Ports
-from functions.pattern.rejected import Content
+from functions.pattern.rejected import About, Content
 from functions.pattern.texts import bounded
 
 #: Bytes of the reason that is noted on a task.
@@ -61,7 +61,7 @@ class DeadLetters:
         if task is not None and not await self._note_on(task, lost):
             task = None  # there is no such task
         await self.ports.rejected.reject(
-            dead_letter_queue(queue), message_id, content.body, reason, content.labels
+            dead_letter_queue(queue), message_id, content.body, reason, content.labels, about=About(task=task)
         )
         loss = lost_alert(queue, message_id, task, reason)
         _log.error(loss.line())

@@ -25,6 +25,7 @@ from functions.pattern.breaker import BreakerRecord
 from functions.pattern.definition import Registry
 from functions.pattern.ports import Clock, Ports, QueueDepth
 from functions.pattern.shared_rows import Chore
+from functions.pattern.silent_agents import SilentAgent, read_silences
 from functions.pattern.store_ports import Index, IndexPage, TaskIndex
 
 #: What Table Storage gives in one request at most.
@@ -65,6 +66,7 @@ class Overview(BaseModel):
     """How everything is, as of `at`; `supervisor` is its last sweep, null before the first one.
 
     `housekeeping` is the last deletion of what is past its retention; `unreadable` counts damaged index rows.
+    Of `silent_agents`, behind queues, nothing was heard though tasks wait for them.
     """
 
     at: datetime
@@ -80,11 +82,12 @@ class Overview(BaseModel):
     housekeeping: dict[str, Any] | None
     unreadable: int
     breakers: list[BreakerRecord]
+    silent_agents: list[SilentAgent]
     queues: list[QueueDepth]
 
 
 class OverviewReader:
-    """Reads the overview in four requests for each shard and three more, beside looking into the queues."""
+    """Reads the overview in four requests for each shard and four more, beside looking into the queues."""
 
     def __init__(self, ports: Ports, registry: Registry) -> None:
         self._ports = ports
@@ -98,7 +101,7 @@ class OverviewReader:
 
     async def _read(self) -> Overview:
         now, index = self._ports.clock.now(), self._ports.index
-        (due, parked, errors, done), (sweep, housekeeping), breakers, queues = await asyncio.gather(
+        (due, parked, errors, done), (sweep, housekeeping, silence), breakers, queues = await asyncio.gather(
             asyncio.gather(
                 _first_pages(index, Index.DUE),
                 _first_pages(index, Index.PARKED),
@@ -134,12 +137,13 @@ class OverviewReader:
             housekeeping=housekeeping,
             unreadable=sum(len(page.unreadable) for page in (*due, *parked, *errors, *done)),
             breakers=list(breakers),
+            silent_agents=list(read_silences(silence)),
             queues=list(queues),
         )
 
     async def _heartbeats(self) -> list[dict[str, Any] | None]:
         latest = self._ports.heartbeats.latest
-        read = await asyncio.gather(latest(Chore.SWEEP), latest(Chore.HOUSEKEEPING))
+        read = await asyncio.gather(latest(Chore.SWEEP), latest(Chore.HOUSEKEEPING), latest(Chore.SILENCE))
         return [None if figures is None else dict(figures) for figures in read]
 
 

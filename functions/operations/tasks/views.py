@@ -6,6 +6,7 @@ from datetime import datetime
 
 from pydantic import BaseModel, ConfigDict, ValidationInfo, field_validator
 
+from functions.operations.rejected import RejectedLine
 from functions.operations.tasks.prospects import Prospects, prospects
 from functions.pattern.decisions import awaited_until
 from functions.pattern.identity import FIRST_EPOCH, StepName
@@ -167,13 +168,20 @@ class TaskView(TaskDetails):
     history: list[TransitionView]
     notices: list[SentAnnouncement]
     lost_messages: list[LostMessage]
+    rejected: list[RejectedLine]
     prospects: Prospects | None
     trace_id: str | None
     trace_url: str | None
 
     @classmethod
-    def whole(cls, record: TaskRecord, trace_url_template: str | None, now: datetime) -> TaskView:
-        """Show a task's record; its history begins with its submission."""
+    def whole(
+        cls,
+        record: TaskRecord,
+        rejected: list[RejectedLine],
+        trace_url_template: str | None,
+        now: datetime,
+    ) -> TaskView:
+        """Show a task's record, and messages about it; its history begins with its submission."""
         order = record.order
         trace_id = trace_url = None
         if order.traceparent is not None:
@@ -186,6 +194,7 @@ class TaskView(TaskDetails):
             history=[TransitionView.submitted(order), *map(TransitionView.model_validate, record.history)],
             notices=sorted(record.task.sent, key=lambda notice: notice.sent_at),
             lost_messages=list(record.lost),
+            rejected=rejected,
             prospects=prospects(record, now),
             trace_id=trace_id,
             trace_url=trace_url,

@@ -36,6 +36,8 @@ var queries = {
   breakers: loadTextContent('../../queries/breakers.kql')
   'failed-requests': loadTextContent('../../queries/failed-requests.kql')
   'lost-messages': loadTextContent('../../queries/lost-messages.kql')
+  'refused-replies': loadTextContent('../../queries/refused-replies.kql')
+  'silent-agents': loadTextContent('../../queries/silent-agents.kql')
   sweeps: loadTextContent('../../queries/sweeps.kql')
   'task-counts': loadTextContent('../../queries/task-counts.kql')
   'task-durations': loadTextContent('../../queries/task-durations.kql')

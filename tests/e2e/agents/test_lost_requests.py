@@ -15,7 +15,8 @@ import pytest_asyncio
 from azure.servicebus import ServiceBusMessage
 from azure.servicebus.aio import ServiceBusClient
 
-from functions.pattern.messages import AGENT_REPLIES_QUEUE, AgentReply, AgentRequest
+from functions.pattern.agent_messages import AgentReply, AgentRequest
+from functions.pattern.messages import AGENT_REPLIES_QUEUE
 from local.platform import ANY_PORTS, ROOT, PartName, Platform, PlatformOptions
 from tests.contract.schemas import examples
 from tests.e2e.agents.payments import SLOW, Payments

@@ -26,6 +26,8 @@ _MEASURED = {
     "backlog": ("ActiveMessages", "Minimum", "GreaterThan", 100),
     "old-messages": ("OldestSeconds", "Maximum", "GreaterThan", 900),
     "message-lost": (None, "Count", "GreaterThan", 0),
+    "agent-silent": (None, "Count", "GreaterThan", 0),
+    "reply-refused": (None, "Count", "GreaterThan", 0),
     "rows-unreadable": (None, "Count", "GreaterThan", 0),
     "tasks-in-error": (None, "Count", "GreaterThan", 0),
     "failed-compensation": (None, "Count", "GreaterThan", 0),

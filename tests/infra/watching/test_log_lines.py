@@ -14,6 +14,8 @@ from functions.pattern.announcements import announcements
 from functions.pattern.messages import announcement_message
 from functions.pattern.ports import Pile, QueueDepth
 from functions.pattern.records import TaskRecord
+from functions.pattern.rejected import About
+from functions.pattern.silent_agents import SilentAgent
 from functions.pattern.states import AnnouncementKind, ProcessState, Remedy
 from functions.supervisor.blueprint import report_sweep
 from tests.fakes.clock import START, FakeClock
@@ -101,6 +103,22 @@ async def test_rows_that_cannot_be_read_are_found(caplog: pytest.LogCaptureFixtu
     assert _ERROR in query.text
 
 
+async def test_refused_replies_and_silent_agents_are_found(caplog: pytest.LogCaptureFixture) -> None:
+    """By their Agents; that an Agent replies again is no alert."""
+    alerts, silent = Alerts(None), SilentAgent(agent="payment", since=START, tasks=40)
+    await alerts.alert_refused(About(agent="payment"), "epoch: Input should be a valid integer")
+    await alerts.alert_silence(silent, ended=False)
+    await alerts.alert_silence(silent, ended=True)
+    lines, again = caplog.records[:2], caplog.records[2]
+    for name, line in zip(("refused-replies", "silent-agents"), lines, strict=True):
+        query = read_query(name)
+        assert query.head
+        assert line.getMessage().startswith(query.head)
+        assert query.facts <= _facts(line.getMessage()).keys()
+        assert line.levelno == logging.ERROR
+        assert not again.getMessage().startswith(query.head)
+
+
 async def test_sweep_is_found_with_its_figures(caplog: pytest.LogCaptureFixture) -> None:
     """Also a sweep that did nothing: it shows that the Supervisor is alive."""
     query = read_query("sweeps")
@@ -159,5 +177,14 @@ async def test_breaker_is_found_open_and_closed(caplog: pytest.LogCaptureFixture
 
 def test_every_query_of_lines_is_checked_against_the_code() -> None:
     """A new query needs a test here."""
-    held = {"tasks-in-error", "lost-messages", "sweeps", "breakers", "waiting-messages", "unreadable-rows"}
+    held = {
+        "refused-replies",
+        "silent-agents",
+        "tasks-in-error",
+        "lost-messages",
+        "sweeps",
+        "breakers",
+        "waiting-messages",
+        "unreadable-rows",
+    }
     assert {name for name in query_names() if "AppTraces" in read_query(name).text} == held

@@ -26,6 +26,8 @@ _SHOWN = {
     "dead-letters": None,
     "lost-messages": "lost-messages",
     "unreadable-rows": "unreadable-rows",
+    "refused-replies": "refused-replies",
+    "silent-agents": "silent-agents",
     "failure-rate": "failed-requests",
 }
 

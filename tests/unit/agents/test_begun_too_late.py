@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from functions.messages import patience
+from functions.pattern.agent_messages import AgentRequest
 from functions.pattern.agent_requests import Begun
-from functions.pattern.messages import AgentRequest
 from tests.unit.agents.test_queued import Bench
 
 

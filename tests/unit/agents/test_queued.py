@@ -8,11 +8,12 @@ from typing import Any
 import pytest
 
 from functions.agents.queued import QueuedAgent
+from functions.pattern.agent_messages import AgentReply
 from functions.pattern.definition import Json
 from functions.pattern.errors import PermanentError, TransientError
-from functions.pattern.identity import EffectKey, TaskId
-from functions.pattern.messages import AgentReply
+from functions.pattern.identity import EffectKey, StepName, TaskId
 from functions.pattern.ports import AgentCall
+from functions.pattern.rejected import About
 from tests.fakes.agent_requests import MemoryAgentRequests, OneWayAgent
 from tests.fakes.agents import ScriptedAgent, raising
 from tests.fakes.clock import FakeClock
@@ -175,20 +176,40 @@ async def test_reply_that_cannot_be_sent_brings_the_request_again(bench: Bench) 
         await bench.take()
 
 
+async def test_field_that_the_agent_does_not_know_is_ignored(bench: Bench) -> None:
+    """A request may gain some within its version."""
+    await bench.take(more=1)
+    assert (len(bench.script.calls), len(bench.replies.sent), bench.rejections.all) == (1, 1, [])
+
+
 @pytest.mark.parametrize(
-    "changes",
+    ("changes", "reason"),
     [
-        {"token": "short"},
-        {"complete_by": "2026-11-21T10:00:00"},
-        {"direction": "sideways"},
-        {"more": 1},
-        {"schema_version": 3},
+        ({"token": "short"}, "token: String should have at least 16 characters"),
+        ({"complete_by": "2026-11-21T10:00:00"}, "complete_by: Input should have timezone info"),
+        ({"direction": "sideways"}, "direction: Input should be 'do' or 'undo'"),
+        ({"epoch": "1"}, "epoch: Input should be a valid integer"),
+        ({"schema_version": 3}, "schema_version: Input should be less than or equal to 2"),
+        ({"request": {"amount": float("nan")}}, "request.amount: not a JSON number"),
     ],
-    ids=["token", "time without a zone", "direction", "unknown field", "newer schema"],
+    ids=["token", "time without a zone", "direction", "number as text", "newer schema", "NaN"],
 )
-async def test_message_that_is_no_request_is_rejected(bench: Bench, changes: dict[str, Any]) -> None:
-    """Nothing is done, and nothing else is lost."""
+async def test_message_that_is_no_request_is_rejected_with_the_reason(
+    bench: Bench, caplog: pytest.LogCaptureFixture, changes: dict[str, Any], reason: str
+) -> None:
+    """Nothing is done, and nothing else is lost; record and log name what it was about."""
     await bench.take(**changes)
     [rejection] = bench.rejections.all
-    assert (rejection.queue, rejection.reason) == ("agent-payment-requests", "not a request")
+    assert (rejection.queue, rejection.reason) == ("agent-payment-requests", reason)
+    assert bench.rejections.about == [About(task=TaskId("task-1"), step=StepName("payment"), agent="payment")]
+    about = "(task task-1, step payment, Agent payment)"
+    assert caplog.messages == [f"agent-payment-requests: message m-1 rejected {about}: {reason}"]
     assert bench.script.calls == []
+
+
+async def test_reason_tells_no_token(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
+    """Wherever the message holds it."""
+    await bench.agent.take("m-1", _json(REQUEST).replace(b'"9.80"', b'{"token-of-this-request":NaN}'))
+    [rejection] = bench.rejections.all
+    assert rejection.reason == "request.amount.…: not a JSON number"
+    assert "token-of-this-request" not in caplog.text

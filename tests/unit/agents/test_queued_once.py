@@ -13,9 +13,9 @@ import pytest
 from functions.agents import sent_once
 from functions.agents.queued import QueuedAgent
 from functions.agents.rest import RestAgent
+from functions.pattern.agent_messages import AgentReply
 from functions.pattern.definition import Json
 from functions.pattern.errors import PermanentError, TransientError, UnusableAnswerError
-from functions.pattern.messages import AgentReply
 from functions.pattern.ports import AgentCall
 from tests.fakes.agents import raising
 from tests.fakes.ports import fake_ports
@@ -93,7 +93,9 @@ async def test_what_was_done_without_a_result_is_said(bench: Bench) -> None:
     for _ in range(2):
         await _deliver(bench)
     assert len(bench.script.calls) == 1
-    assert [(reply.outcome, reply.error) for reply in bench.replies.sent] == [("completed", "no JSON")] * 2
+    assert [(reply.outcome, reply.no_result) for reply in bench.replies.sent] == [
+        ("completed", "no JSON")
+    ] * 2
 
 
 async def test_unknown_outcome_stays_unknown(bench: Bench) -> None:
@@ -222,4 +224,4 @@ async def test_result_that_no_reply_can_carry_is_told_as_done_without_one(bench:
     await _deliver(bench)
     [reply] = bench.replies.sent
     assert (reply.outcome, reply.result) == ("completed", {})
-    assert "result" in reply.error
+    assert "result" in reply.no_result

@@ -143,11 +143,12 @@ async def test_redirect_is_not_followed(service: RemoteServiceFake, make_remote:
 @pytest.mark.parametrize(
     ("body", "reason"),
     [
-        (b"<html>", "what is not JSON"),
-        (b"\xff", "what is not JSON"),
-        (b'{"paid":NaN}', "what is not JSON"),
-        (b'{"paid":"\\ud800"}', "what is not JSON"),
-        (b"[" * 20_000, "what is not JSON"),
+        (b"<html>", "what can't be used: not JSON"),
+        (b"\xff", "what can't be used: not JSON"),
+        (b'{"paid":NaN}', "what can't be used: paid: not a JSON number"),
+        (b'{"paid":1,"paid":2}', "what can't be used: paid: given twice"),
+        (b'{"paid":"\\ud800"}', "what can't be used: paid: half a character"),
+        (b"[" * 20_000, "what can't be used: nested deeper"),
         (b"[1]", "what is not a JSON object"),
         (b"null", "what is not a JSON object"),
     ],

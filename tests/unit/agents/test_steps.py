@@ -17,7 +17,7 @@ from tests.fakes.workflows import step, workflow
 
 
 def _check(*steps: Step, agents: Mapping[str, Agent] | None = None) -> None:
-    queues = {"submissions", "agent-fly-requests"}
+    queues = {"submissions": 60.0, "agent-fly-requests": 15.0}
     check_agents([workflow(*steps, name="trips")], agents or {}, queues=queues, function_timeout=300)
 
 

@@ -13,8 +13,9 @@ from azure.servicebus.exceptions import ServiceBusConnectionError
 
 from functions.bus.messages import QueuedMessages
 from functions.bus.sender import Outgoing, QueueSender
+from functions.pattern.agent_messages import AgentRequest
 from functions.pattern.errors import PermanentError, TransientError
-from functions.pattern.messages import AgentRequest, SubmissionMessage
+from functions.pattern.messages import SubmissionMessage
 from functions.pattern.rejected import Content, Labels
 from functions.pattern.request_figures import BusFigures
 from tests.contract.schemas import examples

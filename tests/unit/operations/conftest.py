@@ -61,6 +61,7 @@ class Desk:
         self.index = MemoryTaskIndex(self.store)
         self.heartbeat: Mapping[str, Any] | None = None
         self.housekeeping: Mapping[str, Any] | None = None
+        self.silence: Mapping[str, Any] | None = None
         self.rejected, self.postbox = MemoryRejected(self.clock), RecordedPostbox()
         self.breaker_rows = MemoryBreakerRows()
         self.bus_figures = BusFigures()
@@ -89,7 +90,12 @@ class Desk:
 
     async def latest(self, chore: Chore) -> Mapping[str, Any] | None:
         """Give a heartbeat, as the store would."""
-        return {Chore.SWEEP: self.heartbeat, Chore.HOUSEKEEPING: self.housekeeping}[chore]
+        kept = {
+            Chore.SWEEP: self.heartbeat,
+            Chore.HOUSEKEEPING: self.housekeeping,
+            Chore.SILENCE: self.silence,
+        }
+        return kept[chore]
 
     def holds(self, *records: TaskRecord) -> None:
         """Let the store hold these tasks."""

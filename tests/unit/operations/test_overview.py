@@ -10,6 +10,7 @@ from functions.operations.overview.last_hour import MINUTE
 from functions.pattern.breaker import BreakerPolicy, after_failure, after_success, as_probe, new_record
 from functions.pattern.errors import TransientError
 from functions.pattern.identity import TaskId
+from functions.pattern.silent_agents import SilentAgent, written_silences
 from functions.pattern.states import ProcessState
 from functions.pattern.store_ports import Index, IndexEntry
 from tests.fakes.clock import START
@@ -197,3 +198,10 @@ async def test_overview_without_the_breakers_is_none(desk: Desk) -> None:
 def _line(workflow: str, **counts: int) -> dict[str, str | int]:
     kinds = ("under_way", "overdue", "parked", "in_error", "processed", "compensated")
     return {"workflow": workflow, **dict.fromkeys(kinds, 0), **counts}
+
+
+async def test_agents_that_do_not_reply_are_shown(desk: Desk) -> None:
+    """Since when, and how many tasks wait for them."""
+    desk.silence = written_silences((SilentAgent(agent="payment", since=START, tasks=40),))
+    [silent] = (await desk.get("/overview")).json["silent_agents"]
+    assert (silent["agent"], silent["tasks"]) == ("payment", 40)

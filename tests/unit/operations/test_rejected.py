@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from functions.pattern.rejected import Content, Labels
+from functions.pattern.identity import StepName, TaskId
+from functions.pattern.rejected import About, Content, Labels
 from tests.unit.operations.conftest import Desk
 
 REASON = {"reason": "the workflow is deployed now"}
@@ -21,7 +22,8 @@ async def _listed(desk: Desk, query: str = "") -> list[dict[str, Any]]:
 
 async def test_rejected_messages_are_listed_latest_first(desk: Desk) -> None:
     """Of all queues, or of one, with all that a page shows of them."""
-    await desk.rejected.reject("submissions", "m-1", b"{", "not JSON")
+    about = About(task=TaskId("order-1"), step=StepName("pay"), agent="payment")
+    await desk.rejected.reject("submissions", "m-1", b"{", "not JSON", about=about)
     desk.clock.advance(1)
     await desk.rejected.reject("agent-replies/$DeadLetterQueue", "m-2", b"{}", "expired")
     assert [each["message_id"] for each in await _listed(desk)] == ["m-2", "m-1"]
@@ -34,6 +36,9 @@ async def test_rejected_messages_are_listed_latest_first(desk: Desk) -> None:
         "size": 1,
         "whole": True,
         "reason": "not JSON",
+        "task": "order-1",
+        "step": "pay",
+        "agent": "payment",
         "resends": 0,
         "resent_by": None,
         "resent_why": None,

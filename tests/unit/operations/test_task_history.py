@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from functions.pattern.events import MessageLost
+from functions.pattern.identity import StepName, TaskId
+from functions.pattern.rejected import About
 from tests.fakes.tasks import SECOND, claimed
 from tests.fakes.workflows import TASK
 from tests.unit.api.samples import problem
@@ -59,6 +61,25 @@ async def test_messages_that_were_lost_are_shown(desk: Desk) -> None:
         "m-1",
         "TTL",
     )
+
+
+async def test_messages_that_were_rejected_are_shown_with_the_reason(desk: Desk) -> None:
+    """Those that name the task, and nothing of what is in them: a reply holds a token."""
+    desk.holds(processed())
+    about = About(task=TASK, step=StepName("pick"), agent="picker")
+    for name, named in (("m-1", about), ("m-2", About(task=TaskId("task-2")))):
+        await desk.rejected.reject(
+            "agent-replies", name, b'{"token":"s3cret-token-of-it"}', "why", about=named
+        )
+    answer = await desk.get(f"/tasks/{TASK}")
+    [line] = answer.json["rejected"]
+    assert (line["message_id"], line["step"], line["agent"], line["reason"]) == (
+        "m-1",
+        "pick",
+        "picker",
+        "why",
+    )
+    assert "s3cret" not in str(answer.json)
 
 
 async def test_unknown_task_is_not_found(desk: Desk) -> None:

@@ -7,16 +7,17 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
+from functions.pattern.agent_messages import done
 from functions.pattern.completion import complete
 from functions.pattern.definition import Registry, Workflow
 from functions.pattern.epochs import FINAL
-from functions.pattern.messages import reply_to
 from functions.pattern.records import TaskRecord
-from functions.pattern.states import Outcome, ProcessState
+from functions.pattern.states import ProcessState
 from functions.scheduler.progress import RunInput
 from functions.scheduler.run_steps import RunSteps
 from functions.scheduler.takers import ReplyTaker
 from functions.supervisor.damage import Damage
+from functions.supervisor.silence import Silence
 from functions.supervisor.sweep import Sweep
 from tests.fakes.agents import ScriptedAgent
 from tests.fakes.clock import FakeClock
@@ -26,6 +27,7 @@ from tests.fakes.runners import RecordedRequests, limits
 from tests.fakes.store import MemoryStateStore
 from tests.fakes.supervision import POLICY, MemoryOutbox, Queues, RecordedDamage, RecordedHeartbeats
 from tests.fakes.task_index import MemoryTaskIndex
+from tests.fakes.times import RecordedRefusals, RecordedSilences
 
 #: Longer than any step's limit, any Scheduler's start, and any wait of the Supervisor.
 _ROUND_SECONDS = 120
@@ -60,9 +62,10 @@ class Deployment:
         agents = {step.agent: self.agents for of in workflows for step in of.steps}
         self.store.complete = partial(complete, registry)
         self._runs = RunSteps(self._ports, agents, registry, limits())
-        self._replies = ReplyTaker(self._ports, limits())
+        self._replies = ReplyTaker(self._ports, limits(), RecordedRefusals().alert)
         damage = Damage(self._ports, RecordedDamage().alert)
-        self._supervisor = Sweep(self._ports, POLICY, registry, "supervisor", damage)
+        silence = Silence(self._ports, RecordedSilences().alert)
+        self._supervisor = Sweep(self._ports, POLICY, registry, "supervisor", damage, silence=silence)
         self._requests.sent.clear()
 
     def those(self, chosen: Callable[[TaskRecord], bool]) -> list[TaskRecord]:
@@ -94,7 +97,7 @@ class Deployment:
             if not self._requests.sent:
                 return
             _, request = self._requests.sent.pop()
-            reply = reply_to(request, Outcome.COMPLETED).model_dump_json().encode()
+            reply = done(request, {}).model_dump_json().encode()
             await self._replies.take("m-1", reply, RecordedSchedulers())
 
 

@@ -13,6 +13,7 @@ from functions.scheduler.takers import ReplyTaker, RequestTaker
 from tests.fakes.ports import fake_ports
 from tests.fakes.queues import RecordedRejections
 from tests.fakes.runners import limits
+from tests.fakes.times import RecordedRefusals
 from tests.fakes.workflows import LINE, TASK
 from tests.unit.scheduler.bench import Bench
 
@@ -31,7 +32,7 @@ def bench() -> Bench:
 def run_steps(bench: Bench) -> Activity:
     """Give the function that the host calls."""
     ports = fake_ports(store=bench.store, rejected=RecordedRejections())
-    replies = ReplyTaker(ports, limits())
+    replies = ReplyTaker(ports, limits(), RecordedRefusals().alert)
     blueprint = scheduler_blueprint(bench.runs, RequestTaker(ports), replies)
     functions = [builder.build() for builder in blueprint._function_builders]
     found: Activity = {each.get_function_name(): each.get_user_function() for each in functions}["run_steps"]

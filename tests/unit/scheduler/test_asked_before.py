@@ -7,13 +7,14 @@ from typing import Any
 
 import pytest
 
-from functions.pattern.messages import reply_to
-from functions.pattern.states import Outcome, ProcessState, StepState, Way
+from functions.pattern.agent_messages import done
+from functions.pattern.states import ProcessState, StepState, Way
 from functions.scheduler.takers import ReplyTaker
 from tests.fakes.ports import fake_ports
 from tests.fakes.queues import RecordedRejections, RecordedSchedulers
 from tests.fakes.runners import limits
 from tests.fakes.tasks import claimed, pending, started, told
+from tests.fakes.times import RecordedRefusals
 from tests.fakes.workflows import TASK, step, workflow
 from tests.unit.scheduler.test_parking import Deployed
 
@@ -45,8 +46,8 @@ async def test_reply_to_what_was_sent_before_the_defect_counts() -> None:
     bench = await _asked_and_redeployed()
     [(_, request)] = bench.requests.sent
     ports = fake_ports(store=bench.store, clock=bench.clock, rejected=RecordedRejections())
-    reply = reply_to(request, Outcome.COMPLETED, result={"receipt": 1}).model_dump_json().encode()
-    await ReplyTaker(ports, limits()).take("m", reply, RecordedSchedulers())
+    reply = done(request, {"receipt": 1}).model_dump_json().encode()
+    await ReplyTaker(ports, limits(), RecordedRefusals().alert).take("m", reply, RecordedSchedulers())
     assert bench.step("pay").state is StepState.COMPLETED
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from functions.pattern.agent_messages import AgentReply
 from functions.pattern.identity import StepName
-from functions.pattern.messages import AgentReply
 from functions.pattern.states import Outcome, ProcessState, StepState, Way
 from functions.scheduler.takers import ReplyTaker
 from tests.fakes.interventions import giving_up, resubmission
@@ -13,6 +13,7 @@ from tests.fakes.ports import fake_ports
 from tests.fakes.queues import RecordedRejections, RecordedSchedulers
 from tests.fakes.runners import limits
 from tests.fakes.tasks import FIRST, told
+from tests.fakes.times import RecordedRefusals
 from tests.fakes.workflows import TASK, step, workflow
 from tests.unit.scheduler.bench import Bench
 
@@ -30,8 +31,10 @@ async def _requested_and_held() -> tuple[Bench, str]:
 
 async def _take(bench: Bench, **said: Any) -> None:
     ports = fake_ports(store=bench.store, clock=bench.clock, rejected=RecordedRejections())
-    reply = AgentReply.model_validate({"task_id": TASK, "step": PAY, "epoch": FIRST, **said})
-    taker = ReplyTaker(ports, limits())
+    reply = AgentReply.model_validate(
+        {"schema_version": 2, "task_id": TASK, "step": PAY, "epoch": FIRST, **said}
+    )
+    taker = ReplyTaker(ports, limits(), RecordedRefusals().alert)
     await taker.take("m-1", reply.model_dump_json().encode(), RecordedSchedulers())
 
 
@@ -50,7 +53,7 @@ async def test_late_reply_is_known_on_its_step_only() -> None:
 async def test_late_reply_without_a_usable_result_says_that_it_was_done() -> None:
     """Nobody may have it run again."""
     bench, token = await _requested_and_held()
-    await _take(bench, token=token, outcome=Outcome.COMPLETED, error="no JSON")
+    await _take(bench, token=token, outcome=Outcome.COMPLETED, no_result="no JSON")
     pay = bench.store.record(TASK).step(PAY)
     assert (pay.state, pay.error) == (StepState.UNRECORDED, "it was done, but no JSON")
 

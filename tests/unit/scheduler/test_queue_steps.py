@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from functions.pattern.agent_messages import AgentRequest
 from functions.pattern.identity import StepName
-from functions.pattern.messages import AgentRequest
 from functions.pattern.states import Direction, Remedy, StepState, Way
 from tests.fakes.interventions import done, recovered
 from tests.fakes.tasks import FIRST, after, claimed, failed, pending, started, told
@@ -26,6 +26,7 @@ async def test_request_carries_what_an_agent_needs_and_is_waited_for() -> None:
     assert token is not None
     assert token != bench.step("pick").start_id
     expected = AgentRequest(
+        schema_version=2,
         task_id=TASK,
         step=StepName("pick"),
         epoch=FIRST,

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
+from functions.pattern.agent_messages import AgentReply
 from functions.pattern.definition import Workflow
 from functions.pattern.errors import TransientError
 from functions.pattern.identity import StepName, TaskId
-from functions.pattern.messages import AgentReply
 from functions.pattern.states import Outcome, ProcessState, StepState, Way
 from functions.scheduler.takers import ReplyTaker
 from tests.fakes.clock import FakeClock
@@ -19,6 +19,7 @@ from tests.fakes.queues import RecordedRejections, RecordedSchedulers
 from tests.fakes.runners import limits
 from tests.fakes.store import MemoryStateStore
 from tests.fakes.tasks import FIRST, SECOND, after, claimed, pending, started, told
+from tests.fakes.times import MemoryTimes, RecordedRefusals
 from tests.fakes.workflows import LINE, TASK, step, workflow
 from tests.unit.scheduler.bench import going_on, over, refuse_results
 
@@ -34,13 +35,22 @@ class Bench:
         self.store = MemoryStateStore(self.clock)
         self.rejections = RecordedRejections()
         self.schedulers = RecordedSchedulers()
-        ports = fake_ports(store=self.store, clock=self.clock, rejected=self.rejections)
-        self.taker = ReplyTaker(ports, limits(at_once=2))
+        self.times = MemoryTimes()
+        self.refusals = RecordedRefusals()
+        ports = fake_ports(store=self.store, clock=self.clock, rejected=self.rejections, times=self.times)
+        self.taker = ReplyTaker(ports, limits(at_once=2), self.refusals.alert)
         self.store.put(told(pending(of), claimed(), started("pick", token=TOKEN)))
 
     async def take(self, **changes: Any) -> None:
         """Take a reply; without changes it is the right one."""
-        right = {"task_id": TASK, "step": PICK, "epoch": FIRST, "token": TOKEN, "outcome": Outcome.COMPLETED}
+        right = {
+            "schema_version": 2,
+            "task_id": TASK,
+            "step": PICK,
+            "epoch": FIRST,
+            "token": TOKEN,
+            "outcome": Outcome.COMPLETED,
+        }
         reply = AgentReply.model_validate(right | changes)
         await self.taker.take("m-1", reply.model_dump_json().encode(), self.schedulers)
 
@@ -135,16 +145,16 @@ async def test_doubled_reply_is_recorded_once_and_told_twice(bench: Bench) -> No
     assert [woken[3]["runs"] for woken in bench.schedulers.woken] == [1]
 
 
-async def test_result_that_no_row_can_hold_is_a_refusal(bench: Bench) -> None:
-    """The step fails with a reason, instead of the message dying."""
+async def test_task_is_held_for_a_result_that_no_row_can_hold(bench: Bench) -> None:
+    """The step is known to be done."""
     await bench.take(result={"text": "x" * 25_000})
     assert (
-        bench.store.record(TASK).task.last_error
-        == "pick: its result has 25011 bytes; at most 24576 can be sent"
+        bench.store.record(TASK).task.last_error == "pick: it was done, but its result can't be recorded"
+        " (result: has 25011 bytes; at most 24576 can be sent)"
     )
 
 
-async def test_outcome_that_the_store_refuses_is_a_refusal_with_its_cause(
+async def test_task_is_held_for_an_outcome_that_the_store_refuses(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An operator sees why, and no message dies."""
@@ -160,4 +170,3 @@ async def test_message_that_is_no_reply_is_kept_aside(bench: Bench, body: bytes)
     await bench.taker.take("m-9", body, bench.schedulers)
     [rejection] = bench.rejections.all
     assert (rejection.queue, rejection.message_id) == ("agent-replies", "m-9")
-    assert rejection.reason == "not a reply"

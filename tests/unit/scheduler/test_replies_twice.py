@@ -37,6 +37,6 @@ async def test_unusable_answer_comes_twice_and_late() -> None:
     bench = Bench(ONCE)
     bench.store.put(told(pending(ONCE), claimed(), PICKING))
     bench.clock.advance(21)
-    await bench.take(error="not JSON")
-    await bench.take(error="not JSON")
+    await bench.take(no_result="not JSON")
+    await bench.take(no_result="not JSON")
     assert bench.state is StepState.UNRECORDED

@@ -56,4 +56,7 @@ async def test_message_that_is_no_request_is_kept_aside() -> None:
     bench = Bench()
     await bench.take(b"{}")
     [rejection] = bench.rejections.all
-    assert (rejection.queue, rejection.reason) == ("scheduler-requests", "not a request")
+    assert (rejection.queue, rejection.reason) == (
+        "scheduler-requests",
+        "task_id: Field required; epoch: Field required",
+    )

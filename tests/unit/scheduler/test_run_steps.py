@@ -139,14 +139,14 @@ async def test_store_that_fails_expires_nothing_but_the_step(bench: Bench) -> No
     assert await bench.run() == going_on()
 
 
-async def test_outcome_that_no_row_can_hold_is_a_refusal_with_its_cause(
+async def test_task_is_held_for_an_outcome_that_the_store_refuses(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The state store refuses the rows, and would again; an operator sees why."""
     refuse_results(bench.store, monkeypatch)
     assert await bench.run() == over("Error")
     assert (bench.store.record(TASK).task.last_error or "").endswith("PropertyValueTooLarge")
-    assert bench.states == {"pick": "Failed", "send": "NotStarted"}
+    assert bench.states == {"pick": "Unrecorded", "send": "NotStarted"}
 
 
 async def test_first_read_is_tried_again(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -219,11 +219,11 @@ async def test_refused_undo_makes_the_task_an_error_that_names_the_step() -> Non
     assert bench.agents.steps == ["car undo"]
 
 
-async def test_result_that_no_row_can_hold_is_a_refusal(bench: Bench) -> None:
-    """The step fails with a reason, instead of the run dying."""
+async def test_task_is_held_for_a_result_that_no_row_can_hold(bench: Bench) -> None:
+    """The step is done: to call it refused would have it undone, or done again."""
     bench.agents.behaviours["pick"] = lambda: {"text": "x" * 25_000}
     assert await bench.run() == over("Error")
     assert (
         bench.store.record(TASK).task.last_error
-        == "pick: its result has 25011 bytes; at most 24576 can be sent"
+        == "pick: it was done, but its result has 25011 bytes; at most 24576 can be sent"
     )

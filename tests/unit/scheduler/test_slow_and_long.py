@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import pytest
 
+from functions.pattern.agent_messages import AgentRequest
 from functions.pattern.definition import Registry
 from functions.pattern.errors import TransientError
-from functions.pattern.messages import AgentRequest
 from functions.pattern.states import StepState, Way
 from functions.scheduler.progress import RunInput
 from tests.fakes.clock import START

@@ -7,10 +7,10 @@ from typing import Any, cast
 
 import pytest
 
+from functions.pattern.agent_messages import AgentReply
 from functions.pattern.errors import TransientError
 from functions.pattern.events import Postponed
 from functions.pattern.identity import StepName
-from functions.pattern.messages import AgentReply
 from functions.pattern.states import Outcome, Way
 from functions.pattern.supervision import judge
 from functions.scheduler.takers import ReplyTaker
@@ -21,6 +21,7 @@ from tests.fakes.queues import RecordedRejections, RecordedSchedulers
 from tests.fakes.runners import limits
 from tests.fakes.supervision import POLICY
 from tests.fakes.tasks import FIRST, claimed, pending, started, told
+from tests.fakes.times import RecordedRefusals
 from tests.fakes.workflows import TASK, step, workflow
 from tests.unit.scheduler.written import Process
 from tests.unit.store.rows import MemoryRows
@@ -36,10 +37,15 @@ async def test_reply_that_is_recorded_after_an_outage_leaves_time_for_what_follo
     process = Process(of, rows)
     store = TableStateStore(cast("Any", rows), process.writer, RecordingAnnouncer())
     ports = fake_ports(store=store, clock=process.clock, rejected=RecordedRejections())
-    taker = ReplyTaker(ports, limits())
+    taker = ReplyTaker(ports, limits(), RecordedRefusals().alert)
     await store.known(TASK)
     reply = AgentReply(
-        task_id=TASK, step=StepName("pick"), epoch=FIRST, token=TOKEN, outcome=Outcome.COMPLETED
+        schema_version=2,
+        task_id=TASK,
+        step=StepName("pick"),
+        epoch=FIRST,
+        token=TOKEN,
+        outcome=Outcome.COMPLETED,
     )
     rows.error = TransientError("503")
     schedulers = RecordedSchedulers()

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
+from functions.pattern.agent_messages import AgentRequest
 from functions.pattern.definition import Json, Results, Step
 from functions.pattern.events import Event
 from functions.pattern.identity import StepName
-from functions.pattern.messages import AgentRequest
 from functions.pattern.states import Direction, Remedy, Way
 from tests.fakes.tasks import claimed, completed, failed, pending, started, told
 from tests.fakes.workflows import Parcel, step, workflow

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functions.pattern.definition import Registry, Workflow
 from functions.supervisor.damage import Damage
+from functions.supervisor.silence import Silence
 from functions.supervisor.sweep import Sweep
 from functions.supervisor.sweeping import SweepReport
 from tests.fakes.clock import FakeClock
@@ -11,6 +12,7 @@ from tests.fakes.ports import fake_ports
 from tests.fakes.store import MemoryStateStore
 from tests.fakes.supervision import POLICY, MemoryOutbox, Queues, RecordedDamage, RecordedHeartbeats
 from tests.fakes.task_index import MemoryTaskIndex
+from tests.fakes.times import MemoryTimes, RecordedSilences
 from tests.fakes.workflows import LINE
 
 
@@ -26,6 +28,8 @@ class Bench:
         self.queues = Queues()
         self.heartbeat = RecordedHeartbeats()
         self.damage = RecordedDamage()
+        self.silences = RecordedSilences()
+        self.times = MemoryTimes()
         self.ports = fake_ports(
             clock=self.clock,
             store=self.store,
@@ -33,14 +37,16 @@ class Bench:
             outbox=self.outbox,
             announcements=self.queues,
             heartbeats=self.heartbeat,
+            times=self.times,
         )
         self.supervisor = self.rival("one")
 
     def rival(self, instance: str, *deployed: Workflow) -> Sweep:
         """Make another Supervisor, of another deployment if one is given."""
         damage = Damage(self.ports, self.damage.alert)
+        silence = Silence(self.ports, self.silences.alert)
         registry = Registry(deployed, {}) if deployed else self.registry
-        return Sweep(self.ports, POLICY, registry, instance, damage)
+        return Sweep(self.ports, POLICY, registry, instance, damage, silence=silence)
 
     async def sweep(self) -> SweepReport:
         """Sweep once."""

@@ -13,14 +13,8 @@ import pytest_asyncio
 from azure.servicebus import ServiceBusMessage
 from azure.servicebus.aio import ServiceBusClient, ServiceBusReceiver, ServiceBusSender
 
-from functions.pattern.messages import (
-    AGENT_REPLIES_QUEUE,
-    AgentReply,
-    AgentRequest,
-    reply_to,
-    requests_queue,
-)
-from functions.pattern.states import Outcome
+from functions.pattern.agent_messages import AgentReply, AgentRequest, done, refused
+from functions.pattern.messages import AGENT_REPLIES_QUEUE, requests_queue
 from tests.e2e.caller import ORDER
 from tests.e2e.fleet.bench import running
 from tests.e2e.recovery.bench import PATIENCE, Bench, events
@@ -130,8 +124,8 @@ async def _state_of(agent: PaymentAgent, task: str) -> Mapping[str, Any]:
 
 
 def _paid(request: AgentRequest) -> AgentReply:
-    return reply_to(request, Outcome.COMPLETED, result={"receipt": request.task_id})
+    return done(request, {"receipt": request.task_id})
 
 
 def _refused(request: AgentRequest) -> AgentReply:
-    return reply_to(request, Outcome.FAILED, error="no such customer")
+    return refused(request, "no such customer")

@@ -1,0 +1,153 @@
+"""The messages between Schedulers and Agents behind queues; `docs/schemas/` holds their JSON Schemas."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+from pydantic import ConfigDict, Field, JsonValue, ValidationInfo, field_validator
+
+from functions.pattern.identity import EffectKey
+from functions.pattern.messages import EpochField, Message, StepField, TaskIdField
+from functions.pattern.states import Direction, Outcome
+from functions.pattern.times import UtcTime
+
+#: The version of both messages; those of the version before are read, too.
+AGENT_SCHEMA = 2
+
+#: A reply's reason goes into the task's row; the rest of what a service says is for its own log.
+_MOST_REASON_CHARACTERS = 1_000
+
+Token = Annotated[str, Field(min_length=16, max_length=128)]
+Reason = Annotated[str, Field(max_length=_MOST_REASON_CHARACTERS)]
+
+
+class _AgentMessage(Message):
+    """What a reply echoes of its request."""
+
+    schema_version: Annotated[int, Field(ge=1, le=AGENT_SCHEMA)] = Field(
+        description="2, or 1 of requests without `idempotent` and `result`; another number means another"
+        " schema."
+    )
+    task_id: TaskIdField = Field(description="The task; a reply echoes it.")
+    step: StepField = Field(description="The task's step; a reply echoes it.")
+    epoch: EpochField = Field(description="The attempt at the task, from 1 on; a reply echoes it.")
+    token: Token = Field(
+        repr=False, description="A secret of this request; a reply that does not echo it counts for nothing."
+    )
+
+
+class AgentRequest(_AgentMessage):
+    """Asks an Agent to do or to undo a step, until `complete_by` (UTC), under its idempotency key.
+
+    One that is not `idempotent` is sent to the remote service once, however often it arrives. It may gain
+    fields within a version: an Agent ignores those that it does not know.
+    """
+
+    model_config = ConfigDict(extra="ignore")
+
+    direction: Direction = Field(
+        description="`do`: carry the step out. `undo`: reverse it, and refuse a late `do`."
+    )
+    effect_key: EffectKey = Field(
+        description="The idempotency key, `{task}.{birth}/{step}/{direction}`: the same in every attempt."
+    )
+    complete_by: UtcTime = Field(
+        description="From this time on (UTC) nothing may be begun, and no reply is sent,"
+        " except one that was `idempotent: false` and has a known outcome."
+    )
+    idempotent: bool = Field(
+        True,
+        description="Whether the service may be called again. `false`: it is called once, also when the"
+        " request arrives again. Always `true` in schema 1.",
+    )
+    request: dict[str, Any] = Field(description="What to do or to undo, as the workflow's step says it.")
+    result: dict[str, Any] | None = Field(
+        None,
+        description="Of an undo: the result of the do, null where that is unknown. Not in schema 1.",
+    )
+
+
+def _beside(given: str, other: str) -> dict[str, JsonValue]:
+    """Write as a rule of the schema that beside an outcome of `given` there is nothing in field `other`."""
+    empty: JsonValue = {"maxProperties": 0} if other == "result" else {"maxLength": 0}
+    return {
+        "if": {"properties": {"outcome": {"const": given}}, "required": ["outcome"]},
+        "then": {"properties": {other: empty}},
+    }
+
+
+_NO_RESULT_BESIDE_ONE: JsonValue = {
+    "if": {"properties": {"no_result": {"minLength": 1}}, "required": ["no_result"]},
+    "then": {"properties": {"result": {"maxProperties": 0}}},
+}
+_RULES: list[JsonValue] = [
+    _beside("failed", "result"),
+    _beside("failed", "no_result"),
+    _beside("completed", "error"),
+    _NO_RESULT_BESIDE_ONE,
+]
+
+
+class AgentReply(_AgentMessage):
+    """The outcome of a request: done, with its `result`, or refused for good, with its `error`.
+
+    A transient failure, or work not done by complete-by, gets no reply at all; what is known of a request
+    that is not `idempotent` is replied, however late. A field that is empty is as good as none.
+    """
+
+    model_config = ConfigDict(json_schema_extra={"allOf": _RULES})
+
+    outcome: Literal[Outcome.COMPLETED, Outcome.FAILED] = Field(
+        description="`completed`: it is done, or undone. `failed`: it is refused for good."
+    )
+    result: dict[str, Any] = Field(
+        default_factory=dict,
+        description="What later steps need to know, at most 24 KiB as compact JSON; of `completed` only.",
+    )
+    no_result: Reason = Field(
+        "",
+        description="Of `completed`, in the place of `result`: why there is none that can be used. The task"
+        " is held, and an operator gives the result.",
+    )
+    error: Reason = Field("", description="The reason, for the operator; of `failed` only.")
+
+    @field_validator("result", "no_result")
+    @classmethod
+    def _only_if_done(cls, given: dict[str, Any] | str, read: ValidationInfo) -> dict[str, Any] | str:
+        if given and read.data.get("outcome") is Outcome.FAILED:
+            raise ValueError("not beside the outcome 'failed'")
+        if given and read.data.get("result"):
+            raise ValueError("not beside a result")
+        return given
+
+    @field_validator("error")
+    @classmethod
+    def _only_if_refused(cls, given: str, read: ValidationInfo) -> str:
+        if given and read.data.get("outcome") is Outcome.COMPLETED:
+            raise ValueError("not beside the outcome 'completed'")
+        return given
+
+
+def done(request: AgentRequest, result: Mapping[str, Any]) -> AgentReply:
+    """Reply that a request is carried out."""
+    return AgentReply(**_echo(request), outcome=Outcome.COMPLETED, result=dict(result))
+
+
+def done_without_result(request: AgentRequest, reason: str) -> AgentReply:
+    """Reply that a request is carried out, and why there is no result that can be used."""
+    return AgentReply(**_echo(request), outcome=Outcome.COMPLETED, no_result=_cut(reason))
+
+
+def refused(request: AgentRequest, reason: str) -> AgentReply:
+    """Reply that a request is refused for good."""
+    return AgentReply(**_echo(request), outcome=Outcome.FAILED, error=_cut(reason))
+
+
+def _echo(request: AgentRequest) -> dict[str, Any]:
+    """Give what makes a reply count."""
+    return {name: getattr(request, name) for name in _AgentMessage.model_fields}
+
+
+def _cut(reason: str) -> str:
+    return reason[:_MOST_REASON_CHARACTERS]

@@ -1,0 +1,93 @@
+"""Agents behind queues that answer nothing: nobody serves their queue, or what they need is down."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+
+from functions.pattern.records import TaskRecord
+from functions.pattern.states import StepState, Way
+
+_UNDER_WAY = frozenset({StepState.RUNNING, StepState.UNDOING})
+_AGENTS = "agents"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SilentAgent:
+    """An Agent that has not replied since (None: never), and how many tasks a sweep found waiting for it."""
+
+    agent: str
+    since: datetime | None
+    tasks: int
+
+    def __str__(self) -> str:
+        since = "" if self.since is None else f" since {self.since:%Y-%m-%d %H:%M} UTC"
+        return f"no reply of Agent {self.agent}{since}; {self.tasks} tasks wait"
+
+
+@dataclass(frozen=True, slots=True)
+class Silences:
+    """What is known of silent Agents after a sweep, and what of it is new."""
+
+    known: tuple[SilentAgent, ...]
+    begun: tuple[SilentAgent, ...]
+    ended: tuple[SilentAgent, ...]
+
+
+_KNOWN: TypeAdapter[tuple[SilentAgent, ...]] = TypeAdapter(tuple[SilentAgent, ...])
+
+
+def asked_at(record: TaskRecord, now: datetime) -> Mapping[str, datetime]:
+    """Tell when each Agent was asked that a task waits for over a queue, beyond its complete-by."""
+    return {
+        step.shape.agent: step.complete_by - timedelta(seconds=step.shape.complete_within)
+        for step in record.steps
+        if step.shape.via is Way.QUEUE and step.state in _UNDER_WAY
+        if step.complete_by is not None and step.complete_by <= now
+    }
+
+
+def heard(
+    known: Sequence[SilentAgent],
+    asked: Mapping[str, Sequence[datetime]],
+    replied: Mapping[str, datetime],
+) -> Silences:
+    """Tell of which Agents nothing was heard since they were asked; a silence ends with the first reply.
+
+    `asked` are the times of the requests that are overdue, `replied` those of the last replies.
+    """
+    ended = {each.agent for each in known if replied.get(each.agent) != each.since}
+    found = {agent: _unanswered(times, replied.get(agent)) for agent, times in asked.items()}
+    lasting = tuple(
+        replace(each, tasks=max(each.tasks, found.get(each.agent, 0)))
+        for each in known
+        if each.agent not in ended
+    )
+    before = {each.agent for each in known}
+    begun = tuple(
+        SilentAgent(agent=agent, since=replied.get(agent), tasks=tasks)
+        for agent, tasks in sorted(found.items())
+        if tasks and agent not in before
+    )
+    return Silences(lasting + begun, begun, tuple(each for each in known if each.agent in ended))
+
+
+def _unanswered(times: Sequence[datetime], replied: datetime | None) -> int:
+    return sum(replied is None or replied < each for each in times)
+
+
+def read_silences(row: Mapping[str, Any] | None) -> tuple[SilentAgent, ...]:
+    """Read what was kept; what can't be read is forgotten, and would be told again."""
+    try:
+        return _KNOWN.validate_json((row or {}).get(_AGENTS, b"[]"))
+    except ValidationError:
+        return ()
+
+
+def written_silences(known: tuple[SilentAgent, ...]) -> Mapping[str, Any]:
+    """Write what is known as figures of a sweep."""
+    return {_AGENTS: _KNOWN.dump_json(known)}
