@@ -13,7 +13,8 @@ from azure.servicebus.aio import ServiceBusClient, ServiceBusReceiver
 from azure.servicebus.amqp import AmqpMessageBodyType
 from azure.servicebus.exceptions import ServiceBusError
 
-from functions.pattern.messages import AGENT_REPLIES_QUEUE, AgentRequest, requests_queue, seconds_left
+from functions.pattern.agent_messages import AgentRequest
+from functions.pattern.messages import AGENT_REPLIES_QUEUE, requests_queue, seconds_left
 from local.agent_check.replies import HeardReply, content_of, misfit, not_echoed
 
 _AT_ONCE = 100

@@ -11,6 +11,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
+from functions.pattern.agent_messages import AgentRequest
 from functions.pattern.identity import (
     Epoch,
     StepName,
@@ -20,7 +21,6 @@ from functions.pattern.identity import (
     resource_id,
     resource_of,
 )
-from functions.pattern.messages import AgentRequest
 from functions.pattern.states import Direction
 from local.agent_check.agent import AgentProcesses
 from local.agent_check.broker import OwnBroker

@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 
 from pydantic import ValidationError
 
-from functions.pattern.messages import AgentReply, AgentRequest
+from functions.pattern.agent_messages import AgentReply, AgentRequest
 
 #: What a reply repeats of its request.
 ECHOED = ("schema_version", "task_id", "step", "epoch", "token")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from functions.pattern.messages import AgentRequest
+from functions.pattern.agent_messages import AgentRequest
 from local.agent_check.desk import message_id
 from local.agent_check.kit import PATIENCE, Kit
 from local.agent_check.verdicts import CheckFailedError

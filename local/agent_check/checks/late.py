@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from datetime import UTC, datetime
 
-from functions.pattern.messages import AgentRequest
+from functions.pattern.agent_messages import AgentRequest
 from local.agent_check.kit import PATIENCE, Kit
 from local.agent_check.verdicts import CheckFailedError, NotSeenError
 
