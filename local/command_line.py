@@ -1,8 +1,8 @@
 """The command line `python -m local`, and its exit codes.
 
-0: done, or stopped by a signal. 1: a part failed, a demo or a measurement did not end as expected, or a chaos
-run violated an invariant. 2: refused, nothing was started or submitted. 130: a demo, a chaos run or a
-measurement was stopped before its end.
+0: done, or stopped by a signal. 1: a part failed, a demo or a measurement did not end as expected, a chaos
+run violated an invariant, or an Agent broke a rule. 2: refused, nothing was started or submitted. 130: a
+demo, a chaos run, a measurement or a check of an Agent was stopped before its end.
 """
 
 from __future__ import annotations
@@ -70,16 +70,38 @@ def _command(chosen: argparse.Namespace) -> Coroutine[None, None, int]:
             from local.bench.command import bench  # noqa: PLC0415 - as above
 
             return bench(chosen.orders, chosen.profile)
-        case "workflows":
-            return commands.lock_workflows()
+        case "agent-check":
+            return _agent_check(chosen)
         case _:
-            return commands.forget(chosen.data)
+            return (
+                commands.lock_workflows() if chosen.command == "workflows" else commands.forget(chosen.data)
+            )
 
 
 def _demo(chosen: argparse.Namespace) -> Coroutine[None, None, int]:
     if chosen.url:
         return commands.demo_at(chosen.url, chosen.orders, chosen.deliveries)
     return commands.demo(_options(chosen), chosen.orders, chosen.deliveries)
+
+
+def _agent_check(chosen: argparse.Namespace) -> Coroutine[None, None, int]:
+    from local.agent_check.command import agent_check  # noqa: PLC0415 - as above
+    from local.agent_check.options import AgentCheckOptions, read_request  # noqa: PLC0415 - as above
+
+    return agent_check(
+        AgentCheckOptions(
+            agent=chosen.agent,
+            run=chosen.run,
+            processes=chosen.processes,
+            request=read_request(chosen.request),
+            effects=chosen.effects,
+            hold=chosen.hold,
+            connection=chosen.connection,
+            lock=chosen.lock,
+            keeps_rejected=chosen.keeps_rejected,
+            only=tuple(chosen.only),
+        )
+    )
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -104,6 +126,9 @@ def _parser() -> argparse.ArgumentParser:
     )
     _add_bench_options(
         subcommands.add_parser("bench", help="measure speed and cost of orders, and print one table")
+    )
+    _add_agent_check_options(
+        subcommands.add_parser("agent-check", help="prove that an Agent in any language keeps the rules")
     )
     workflows = subcommands.add_parser("workflows", help="look after the workflows' definitions")
     workflows.add_argument(
@@ -159,6 +184,29 @@ def _add_bench_options(parser: argparse.ArgumentParser) -> None:
         type=_svg,
         metavar="FILE.svg",
         help="write a flame graph of the host too",
+    )
+
+
+def _add_agent_check_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("agent", metavar="NAME", help="the Agent's name, as in agent-NAME-requests")
+    parser.add_argument("--run", required=True, metavar="CMD", help="starts one process of the Agent")
+    parser.add_argument("--processes", type=_positive, default=2, metavar="N", help="how many (default: 2)")
+    parser.add_argument("--request", type=Path, metavar="FILE", help="what to ask (default: a payment)")
+    parser.add_argument("--effects", metavar="CMD", help="prints a line `KEY COUNT` for each effect key")
+    parser.add_argument(
+        "--hold", metavar="CMD", help="holds up what the Agent calls, from its first line until it is ended"
+    )
+    parser.add_argument(
+        "--connection", metavar="STRING", help="to a broker or namespace with the queues; none is started"
+    )
+    parser.add_argument(
+        "--lock", type=_positive, default=15, metavar="S", help="seconds of the queue's lock (default: 15)"
+    )
+    parser.add_argument(
+        "--only", action="append", default=[], metavar="CHECK", help="a check by its name; repeat for more"
+    )
+    parser.add_argument(
+        "--keeps-rejected", action="store_true", help="it keeps what it can't read, and dead-letters nothing"
     )
 
 

@@ -119,7 +119,7 @@ def _validated(model: type[BaseModel], payload: bytes) -> BaseModel:
 
 
 def what_is_missing(registry: Registry, record: TaskRecord) -> str | None:
-    """Say why nobody here could go on with a task in its next epoch, or end one that is done; or None."""
+    """Say why nobody here could go on with a task, or end one that is done; None if one could."""
     task = replace(record.task, process_state=ProcessState.PROCESSING, epoch=Epoch(record.task.epoch + 1))
     next_epoch = replace(record, task=task)
     here = Definitions(registry, next_epoch)

@@ -116,7 +116,9 @@ class BenchRun:
         begin, name = self._phases.begin, workload.name
         await all_at_once(session, workload, begin(f"{name}, to warm up", _WARM_UP))
         alone = await one_at_a_time(session, workload, begin(f"{name}, one at a time", _ONE_AT_A_TIME))
-        processes = {str(part): platform.pid(part) for part in PartName}
+        processes = {
+            str(part): platform.pid(part) for part in (PartName.AZURITE, PartName.BROKER, PartName.HOST)
+        }
         async with usage_of(processes) as usage:
             at_once = await all_at_once(session, workload, begin(f"{name}, at once", self._orders))
         return WorkloadMeasured(name, alone, at_once, usage)

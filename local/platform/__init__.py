@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from local.platform.blueprint import broker_alone
 from local.platform.errors import (
     FolderInUseError,
     PartFailedError,
@@ -33,6 +34,7 @@ __all__ = [
     "PlatformPorts",
     "PortTakenError",
     "StartRefusedError",
+    "broker_alone",
     "reset",
     "until_stop_signal",
 ]

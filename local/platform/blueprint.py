@@ -38,6 +38,11 @@ def whole_platform(options: PlatformOptions, addresses: Addresses) -> Stages:
     return [[azurite, broker], [_host(addresses, data / "host", app, settings)]]
 
 
+def broker_alone(options: PlatformOptions, addresses: Addresses) -> Stages:
+    """Return the broker, with the queues that the options' file declares."""
+    return [[_broker(addresses, options.data.resolve() / "servicebus", options, {})]]
+
+
 def _azurite(addresses: Addresses, folder: Path, options: PlatformOptions) -> Part:
     ports = addresses.ports
     return Part(

@@ -12,7 +12,12 @@ from typing import BinaryIO, Self
 from local.platform.parts import PartName
 
 _CHUNK = 65_536
-_COLOURS = {PartName.AZURITE: "\033[36m", PartName.BROKER: "\033[35m", PartName.HOST: "\033[33m"}
+_COLOURS = {
+    PartName.AZURITE: "\033[36m",
+    PartName.BROKER: "\033[35m",
+    PartName.HOST: "\033[33m",
+    PartName.AGENT: "\033[34m",
+}
 _PLAIN = "\033[0m"
 _WIDTH = max(map(len, PartName))
 

@@ -16,6 +16,8 @@ class PartName(StrEnum):
     BROKER = "broker"
     #: Our Functions host, which runs the application.
     HOST = "host"
+    #: The Agent, in any language, that `agent-check` checks.
+    AGENT = "agent"
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,10 +36,12 @@ def test_each_round_of_a_lane_has_each_fault_once(lane: FaultLane) -> None:
 
 @pytest.mark.parametrize(("orders", "each"), [(200, 5), (30, 1)])
 def test_every_scenario_has_its_orders(orders: int, each: int) -> None:
-    """One order in forty has each, and at least one; most orders are smooth."""
+    """One order in forty has each, and at least one; three are cancelled, and most are smooth."""
     scenarios = Counter(make_plan(1, orders, 60).scenarios.values())
-    assert all(scenarios[scenario] == each for scenario in Scenario if scenario is not Scenario.SMOOTH)
-    assert scenarios[Scenario.SMOOTH] > orders / 2
+    assert scenarios.pop(Scenario.SMOOTH) > orders / 2
+    assert scenarios.pop(Scenario.CANCELLED) == 3 * each
+    assert set(scenarios.values()) == {each}
+    assert len(scenarios) == len(Scenario) - 2
 
 
 def test_orders_and_poison_are_sent_within_the_time() -> None:
@@ -50,7 +52,7 @@ def test_orders_and_poison_are_sent_within_the_time() -> None:
     assert all(0 <= poison.at <= plan.seconds for poison in plan.poison)
     assert any(order.again is not None for order in plan.orders)
     cancelled = [order.scenario for order in plan.orders if order.cancelled is not None]
-    assert cancelled == [Scenario.CANCELLED] * 5
+    assert cancelled == [Scenario.CANCELLED] * 15
 
 
 def test_plan_of_many_orders_must_have_every_fault() -> None:

@@ -28,7 +28,10 @@ from tests.fakes.clock import FakeClock
 from tests.fakes.ports import fake_ports
 from tests.fakes.supervision import POLICY, Queues, RecordedDamage, RecordedRequests
 from tests.fakes.times import RecordedSilences
-from tests.fakes.workflows import LINE
+from tests.fakes.workflows import LINE, step, workflow
+
+#: What is deployed, besides `LINE`.
+PARCEL = workflow(step("send"))
 
 
 class Crashed(Exception):  # noqa: N818 - an event, not an error
@@ -81,7 +84,8 @@ class Supervisor:
         damage = Damage(ports, self.damage.alert)
         self.full_sweep = FullSweep(ports, damage)
         silence = Silence(ports, RecordedSilences().alert)
-        self.sweep = Sweep(ports, POLICY, Registry((LINE,), {}), instance, damage, silence=silence).run
+        registry = Registry((LINE, PARCEL), {})
+        self.sweep = Sweep(ports, POLICY, registry, instance, damage, silence=silence).run
 
     async def record(self, task: TaskId) -> TaskRecord:
         """Read a task that must exist."""

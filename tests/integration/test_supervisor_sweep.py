@@ -17,13 +17,12 @@ from functions.store.entity_groups import EntityGroups
 from functions.store.group_format import Row
 from functions.store.keys import shard_key, shard_of
 from tests.fakes.tasks import SECOND, claimed, completed, pending, started, told
-from tests.fakes.workflows import TASK, step, workflow
+from tests.fakes.workflows import TASK
 from tests.integration.bulk_rows import create_rows
-from tests.integration.supervisors import Supervisor
+from tests.integration.supervisors import PARCEL, Supervisor
 
 pytestmark = pytest.mark.process
 
-PARCEL = workflow(step("send"))
 FINISHED = told(pending(PARCEL), claimed(), started("send"), completed("send"))
 
 SHARDS = 16

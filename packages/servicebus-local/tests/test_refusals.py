@@ -11,7 +11,16 @@ from azure.servicebus.exceptions import ServiceBusError, ServiceBusQuotaExceeded
 
 from servicebus_local.amqp import idleness
 from servicebus_local.amqp.performatives import Performative
-from servicebus_local.codec.encoding import composite, encode_list, long, timestamp, uint, ulong, ushort
+from servicebus_local.codec.encoding import (
+    composite,
+    encode_list,
+    int32,
+    long,
+    timestamp,
+    uint,
+    ulong,
+    ushort,
+)
 from servicebus_local.codec.values import Described, Encodable, Encoded, Symbol
 from servicebus_local.content import Section
 from servicebus_local.testing import RunningBroker
@@ -73,6 +82,26 @@ def test_bad_message_is_refused_and_its_neighbours_arrive(broker: RunningBroker,
         received = [receiver.until(Performative.TRANSFER).payload for _ in good]
     assert outcomes == {0: Performative.ACCEPTED, 1: Performative.REJECTED, 2: Performative.ACCEPTED}
     assert [payload.endswith(message) for payload, message in zip(received, good, strict=True)] == [True] * 2
+
+
+_AT_THE_LIMIT = {
+    "priority": data_message(b"good", _header(priority=uint(255))),
+    "time to live": data_message(b"good", _header(time_to_live=uint(2**32 - 1))),
+    "schedule": data_message(b"good", _scheduled(timestamp(253_402_300_799_999))),
+    "id": data_message(b"good", section(Section.PROPERTIES, ["i" * 128])),
+    "properties": data_message(b"good", section(Section.APPLICATION_PROPERTIES, {"k": "v" * 65_400})),
+}
+
+
+@pytest.mark.parametrize("good", _AT_THE_LIMIT.values(), ids=_AT_THE_LIMIT)
+def test_message_at_a_limit_is_taken(broker: RunningBroker, good: bytes) -> None:
+    """And peeked, as every client can read it."""
+    with WireClient(broker.endpoints.port) as wire:
+        wire.send(attach_sender("solo"), transfer(0, good))
+        assert _outcome(wire.until(Performative.DISPOSITION)) == Performative.ACCEPTED
+        first: dict[str, Encodable] = {"from-sequence-number": 1, "message-count": int32(1)}
+        status, answer = wire.request("solo", "peek-message", first)
+    assert (status, answer["messages"][0]["message"].endswith(data_message(b"good"))) == (200, True)
 
 
 def _dispositions(wire: WireClient, count: int) -> Iterator[Seen]:

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 from azure.servicebus import ServiceBusMessage, ServiceBusMessageState
-from azure.servicebus.exceptions import MessageNotFoundError
+from azure.servicebus.exceptions import MessageNotFoundError, MessageSizeExceededError
 
 from servicebus_local.testing import RunningBroker
 from tests.clients import Links
@@ -37,6 +37,18 @@ def test_scheduled_message_is_delivered_at_its_time_and_a_cancelled_one_never(li
     assert receiver.peek_messages(5, sequence_number=1) == []
     with pytest.raises(MessageNotFoundError):
         sender.cancel_scheduled_messages(cancelled)
+
+
+@pytest.mark.parametrize("size", [262_000, 300_000, 2_000_000])
+def test_largest_message_can_be_scheduled_and_a_larger_one_is_refused(links: Links, size: int) -> None:
+    """The request around it is larger than a message may be; what is refused is answered at once."""
+    sender = links.sender("orders")
+    if size > 256 * 1024:
+        with pytest.raises(MessageSizeExceededError):
+            sender.schedule_messages(ServiceBusMessage(b"z" * size), _in(3600), timeout=5)
+    else:
+        (number,) = sender.schedule_messages(ServiceBusMessage(b"z" * size, message_id="m"), _in(3600))
+        sender.cancel_scheduled_messages(number)
 
 
 def test_message_can_carry_its_own_schedule(links: Links) -> None:

@@ -14,6 +14,8 @@ from tests.chaos.plan.faults import LANES, FaultLane, InjectedFault, Injection
 
 #: One order in so many has each of the scenarios other than `SMOOTH`; each occurs at least once.
 _ONE_SCENARIO_IN = 40
+#: What becomes of a cancel depends on its moment, so there are three times as many.
+_CANCELLED_FOR_EACH = 3
 _ONE_TWICE_IN = 8
 _ONE_POISON_IN = 40
 _FEWEST_POISON = 3
@@ -150,9 +152,9 @@ _CAUSED_BY = {
 
 def _scenarios(orders: int, random: Random) -> list[Scenario]:
     """Spread the scenarios over the orders."""
-    others = [scenario for scenario in Scenario if scenario is not Scenario.SMOOTH] * max(
-        1, orders // _ONE_SCENARIO_IN
-    )
+    others = [scenario for scenario in Scenario if scenario is not Scenario.SMOOTH]
+    others += [Scenario.CANCELLED] * (_CANCELLED_FOR_EACH - 1)
+    others *= max(1, orders // _ONE_SCENARIO_IN)
     scenarios = [Scenario.SMOOTH] * orders
     places = random.sample(range(orders), min(len(others), orders))
     for place, scenario in zip(places, others, strict=False):

@@ -8,7 +8,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
 
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
@@ -271,4 +271,4 @@ class LifeOfATask(RuleBasedStateMachine):
 
 
 TestLifeOfATask = LifeOfATask.TestCase
-TestLifeOfATask.settings = settings(max_examples=300)
+TestLifeOfATask.settings = settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))

@@ -13,7 +13,8 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
-from functions_local.configuration import AppSettings, StartError
+from functions_local.configuration import AppSettings, StartError, is_true
+from functions_local.malformed import mistakes_in
 from functions_local.unsupported import functions_of_model_v1, unsupported_parts
 from functions_local.worker import Indexed, Worker
 
@@ -135,10 +136,11 @@ async def load_functions(
     indexed = await worker.start()
     if not indexed and (refusals := functions_of_model_v1(folder)):
         raise StartError("\n".join(refusals))
-    functions = read_functions(indexed, settings, skip_unsupported=skip_unsupported)
-    if not functions:
+    if not indexed:
         raise StartError(f"{folder} has no functions: is there a function_app.py with a FunctionApp?")
-    return functions
+    if functions := read_functions(indexed, settings, skip_unsupported=skip_unsupported):
+        return functions
+    raise StartError(f"no function of {folder} is left: each is disabled, or not supported")
 
 
 def read_functions(
@@ -146,8 +148,8 @@ def read_functions(
 ) -> list[Function]:
     """Turn what the worker has indexed into functions, without those that settings disable.
 
-    Raises StartError for what the host does not support, unless that is to be skipped, and for a missing
-    setting.
+    Raises StartError for what the host does not support, unless that is to be skipped, for what Azure would
+    refuse, and for a missing setting.
     """
     enabled = [each for each in indexed if not settings.disabled(each.name)]
     refusals = {each.name: unsupported_parts(each, _SUPPORTED) for each in enabled}
@@ -156,7 +158,10 @@ def read_functions(
         raise StartError("\n".join(f"{line} (--skip-unsupported leaves the function out)" for line in lines))
     for line in lines:
         _log.warning("%s: the function is left out", line)
-    return [_function(each, settings) for each in enabled if not refusals[each.name]]
+    supported = [each for each in enabled if not refusals[each.name]]
+    if mistakes := [line for each in supported for line in mistakes_in(each)]:
+        raise StartError("\n".join(mistakes))
+    return [_function(each, settings) for each in supported]
 
 
 def uses_durable(functions: Sequence[Function]) -> bool:
@@ -170,13 +175,17 @@ def uses_durable(functions: Sequence[Function]) -> bool:
 def _function(indexed: Indexed, settings: AppSettings) -> Function:
     name = indexed.name
     bindings = [_resolved(raw, settings, used_by=f"function {name}") for raw in indexed.bindings]
+    try:
+        trigger, retry = _trigger(name, bindings), _retry(indexed.retry_options)
+    except ValueError as error:  # of an enumeration
+        raise StartError(f"function {name}: {error}") from error
     return Function(
         name=name,
         function_id=indexed.function_id,
-        trigger=_trigger(name, bindings),
+        trigger=trigger,
         durable_clients=tuple(binding["name"] for binding in bindings if binding["type"] == "durableClient"),
         outputs=tuple(_output(binding) for binding in bindings if binding["type"] == "serviceBus"),
-        retry=_retry(indexed.retry_options),
+        retry=retry,
         response=next((binding["name"] for binding in bindings if binding["type"] == "http"), None),
         bindings=tuple(indexed.bindings),
     )
@@ -196,17 +205,17 @@ def _trigger(function: str, bindings: list[dict[str, Any]]) -> Trigger:
 
 def _http(function: str, binding: Mapping[str, Any]) -> Trigger:
     methods = frozenset(str(method).upper() for method in binding.get("methods") or ("GET", "POST"))
-    route = binding.get("route")
+    route = binding.get("route") or function
     auth = AuthLevel(str(binding.get("authLevel", "FUNCTION")).upper())
-    return HttpTrigger(binding["name"], function if route is None else route.strip("/"), methods, auth)
+    return HttpTrigger(binding["name"], route.strip("/"), methods, auth)
 
 
 def _timer(_function: str, binding: Mapping[str, Any]) -> Trigger:
     return TimerTrigger(
         parameter=binding["name"],
         schedule=binding["schedule"],
-        run_on_startup=bool(binding.get("runOnStartup", False)),
-        use_monitor=bool(binding.get("useMonitor", True)),
+        run_on_startup=is_true(binding.get("runOnStartup")),
+        use_monitor=is_true(binding.get("useMonitor", True)),
     )
 
 

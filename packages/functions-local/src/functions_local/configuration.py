@@ -41,8 +41,9 @@ class Cors:
     @classmethod
     def of(cls, host: Mapping[str, Any]) -> Cors:
         """Read the section `Host` of the settings file."""
-        origins = (origin.strip() for origin in str(host.get("CORS", "")).split(","))
-        return cls(frozenset(filter(None, origins)), credentials=bool(host.get("CORSCredentials")))
+        origins = (origin.strip() for origin in str(in_any_case(host, "CORS") or "").split(","))
+        credentials = is_true(in_any_case(host, "CORSCredentials"))
+        return cls(frozenset(filter(None, origins)), credentials=credentials)
 
     def allows(self, origin: str) -> bool:
         """Whether pages of that origin may call the app."""
@@ -61,7 +62,9 @@ class AppSettings:
         """Read the file, if it exists, and apply the environment. Raises StartError when it is malformed."""
         path = app_folder / LOCAL_SETTINGS
         content = read_json(path) if path.exists() else {}
-        values, host = content.get("Values", {}), content.get("Host", {})
+        if is_true(in_any_case(content, "IsEncrypted")):
+            raise StartError(f"{path} is encrypted: run `func settings decrypt` in that folder")
+        values, host = (in_any_case(content, name) or {} for name in ("Values", "Host"))
         if not isinstance(values, dict) or not all(isinstance(value, str) for value in values.values()):
             raise StartError(f'{path} must be an object whose "Values" are all strings')
         if not isinstance(host, dict):
@@ -97,6 +100,16 @@ class AppSettings:
         """Whether `AzureWebJobs.<function>.Disabled` (or its form with underscores) is set to true."""
         names = (f"AzureWebJobs.{function}.Disabled", f"AzureWebJobs_{function}_Disabled")
         return any(self.values.get(name, "").lower() in {"1", "true"} for name in names)
+
+
+def in_any_case(section: Mapping[str, Any], name: str) -> Any:
+    """Return the value of that name, which .NET's JSON readers find in any case of its letters, or None."""
+    return next((value for known, value in section.items() if known.lower() == name.lower()), None)
+
+
+def is_true(value: object) -> bool:
+    """Whether it is true, or that as text, which .NET reads in the same way."""
+    return str(value).lower() == "true"
 
 
 def how_to_set(name: str) -> str:

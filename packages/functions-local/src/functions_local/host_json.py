@@ -19,11 +19,19 @@ _OVERRIDE = re.compile(r"AzureFunctionsJobHost(?:__|:)", re.IGNORECASE)
 _SEPARATOR = re.compile(r"__|:")
 
 
-def _timespan(value: object) -> object:
-    return parse_timespan(value) if isinstance(value, str) else value
+#: The names that Azure Storage or the Durable Task Scheduler allow for a hub; here it is also a file's name.
+_HUB = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]{2,63}")
+
+TimeSpan = Annotated[timedelta, BeforeValidator(lambda value: parse_timespan(str(value)))]
 
 
-TimeSpan = Annotated[timedelta, BeforeValidator(_timespan)]
+def _limit(value: object) -> timedelta | None:
+    if value == "-1":
+        return None
+    limit = parse_timespan(str(value))
+    if limit < timedelta(seconds=1):
+        raise ValueError("it must be at least 00:00:01; -1 is no limit")
+    return limit
 
 
 class _Section(BaseModel):
@@ -65,6 +73,8 @@ class DurableOptions(_Section):
     hub_name: str = "TestHubName"
     #: Whether history keeps what activities were given, for `showHistory`.
     store_inputs_in_orchestration_history: bool = False
+    #: The version of an orchestration that is started without one.
+    default_version: str = ""
     max_concurrent_orchestrator_functions: int | None = Field(default=None, ge=1)
     max_concurrent_activity_functions: int | None = Field(default=None, ge=1)
 
@@ -80,15 +90,20 @@ class Extensions(_Section):
 class HostJson(_Section):
     """The parts of host.json that the host reads. `function_timeout` None (`"-1"` in the file): no limit."""
 
-    function_timeout: Annotated[
-        timedelta | None, BeforeValidator(lambda v: None if v == "-1" else _timespan(v))
-    ] = timedelta(minutes=30)
+    function_timeout: Annotated[timedelta | None, BeforeValidator(_limit)] = timedelta(minutes=30)
     extensions: Extensions = Extensions()
 
     def resolved(self, settings: AppSettings) -> HostJson:
-        """Return it with `%SETTING%` in the hub's name replaced. Raises StartError without that setting."""
+        """Return it with `%SETTING%` in the hub's name replaced.
+
+        Raises StartError without that setting, and for a name that no storage would take.
+        """
         durable = self.extensions.durable_task
         hub = settings.resolve(durable.hub_name, used_by="hubName in host.json")
+        if not _HUB.fullmatch(hub):
+            raise StartError(
+                f"hubName in host.json is {hub!r}: it must be 3 to 64 letters, digits and hyphens"
+            )
         durable = durable.model_copy(update={"hub_name": hub})
         extensions = self.extensions.model_copy(update={"durable_task": durable})
         return self.model_copy(update={"extensions": extensions})

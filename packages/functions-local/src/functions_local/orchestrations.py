@@ -102,4 +102,8 @@ def _with_limits(options: EngineOptions, host_json: DurableOptions) -> EngineOpt
         options = replace(options, max_concurrent_orchestrators=limit)
     if (limit := host_json.max_concurrent_activity_functions) is not None:
         options = replace(options, max_concurrent_activities=limit)
-    return replace(options, store_inputs=host_json.store_inputs_in_orchestration_history)
+    return replace(
+        options,
+        store_inputs=host_json.store_inputs_in_orchestration_history,
+        default_version=host_json.default_version,
+    )

@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from functions_local.configuration import is_true
 from functions_local.worker import Indexed
 
 
@@ -37,9 +38,9 @@ def _parts_of(binding: Mapping[str, Any], supported: Collection[str]) -> Iterato
         yield f"the {_role(binding)} {kind} ({parameter})"
     elif binding.get("durableRequiresGrpc"):
         yield f"the binding {kind} ({parameter}) of azure-functions-durable 2.x"
-    elif kind.startswith("serviceBus") and "queueName" not in binding:
+    elif kind.startswith("serviceBus") and "topicName" in binding:
         yield f"a Service Bus topic as {_role(binding)} ({parameter})"
-    elif binding.get("isSessionsEnabled"):
+    elif is_true(binding.get("isSessionsEnabled")):
         yield f"sessions on its Service Bus trigger ({parameter})"
     elif (binding.get("properties") or {}).get("SupportsDeferredBinding"):
         yield f"an SDK type as its parameter ({parameter})"

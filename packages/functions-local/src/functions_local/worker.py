@@ -9,6 +9,7 @@ on the loop, without the library's own way of calling.
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 import os
@@ -124,7 +125,7 @@ class Worker:
         return [_indexed(each) for each in metadata.function_metadata_results or ()]
 
     async def invoke(self, call: Call) -> Outcome:
-        """Run one function. An exception of the function is returned as FunctionFailed."""
+        """Run one function. Whatever it raises is returned as FunctionFailed, an exit, too."""
         body = Message(
             invocation_id=call.invocation_id,
             function_id=call.function_id,
@@ -138,6 +139,15 @@ class Worker:
         context = runtime.invocation_id_cv.set(call.invocation_id)
         try:
             response = await runtime.invocation_request(_request("invocation_request", body))
+        except (
+            SystemExit,
+            KeyboardInterrupt,
+        ) as error:  # the library lets them pass: they would end the host
+            return _failed(error)
+        except asyncio.CancelledError as error:
+            if (task := asyncio.current_task()) is not None and task.cancelling():
+                raise
+            return _failed(error)  # of a task that the function has waited for
         finally:
             runtime.invocation_id_cv.reset(context)
         if response.result.status != StatusResult.Success:
@@ -151,14 +161,14 @@ class Worker:
     def replay(self, invocation_id: str, function_id: str, parameter: str, context: str) -> Outcome:
         """Run an orchestrator at once, on the loop, with its context as JSON text.
 
-        An exception of the function is returned as FunctionFailed, with the text that `invoke` would give.
+        Whatever the function raises is returned as FunctionFailed, with the text that `invoke` would give.
         """
         orchestrator = handle_event._functions.get_function(function_id)  # noqa: SLF001 - the library's index
         running = runtime.invocation_id_cv.set(invocation_id)
         try:
             state = orchestrator.func(**{parameter: OrchestrationContext(context)})
-        except Exception as error:  # noqa: BLE001 - whatever the app raises
-            return FunctionFailed(f"{type(error).__name__}: {error}", traceback.format_exc())
+        except BaseException as error:  # noqa: BLE001 - an exit, too: it would end the host
+            return _failed(error)
         finally:
             runtime.invocation_id_cv.reset(running)
         return Succeeded(TypedData(json=state), {})
@@ -178,6 +188,10 @@ def invocation_id_in(context: Any) -> str | None:
     """Return the id of the invocation that a task's context belongs to."""
     invocation_id: str | None = context.get(runtime.invocation_id_cv)
     return invocation_id
+
+
+def _failed(error: BaseException) -> FunctionFailed:
+    return FunctionFailed(f"{type(error).__name__}: {error}", "".join(traceback.format_exception(error)))
 
 
 def _request(kind: str, body: Message, **properties: Any) -> Message:

@@ -7,6 +7,7 @@ import asyncio
 import azure.durable_functions as df
 import pytest
 from aiohttp import ClientResponse
+from yarl import URL
 
 from functions_local.durable import DurableEngine, EngineOptions
 from functions_local.durable.answers import history_events
@@ -26,6 +27,22 @@ async def test_start_answers_with_management_urls(http: ApiClient) -> None:
     assert answer.headers["Location"] == urls["statusQueryGetUri"]
     assert urls["id"] == "c1"
     assert "rewindPostUri" not in urls
+
+
+async def test_urls_escape_the_id(http: ApiClient) -> None:
+    """Each leads back to the instance."""
+    answer = await http.post(URL(f"{_API}/orchestrators/chain/100%2541%20%C3%BC", encoded=True))
+    urls = await answer.json()
+    assert urls["id"] == "100%41 ü"
+    assert "/instances/100%2541%20%C3%BC?" in urls["purgeHistoryDeleteUri"]
+    status = await http.get(URL(answer.headers["Location"], encoded=True).relative())
+    assert (await status.json())["instanceId"] == "100%41 ü"
+
+
+async def test_unsupported_request_is_logged(http: ApiClient, caplog: pytest.LogCaptureFixture) -> None:
+    """The SDK's client tells the app only the status."""
+    assert (await http.get(f"{_API}/entities/counter/k")).status == 501
+    assert "Entities are not supported by the local host" in caplog.messages
 
 
 async def test_status_codes_follow_the_instance(http: ApiClient, engine: DurableEngine) -> None:
@@ -128,7 +145,12 @@ async def test_a_page_has_100_instances_by_default(http: ApiClient, engine: Dura
         ("POST", "orchestrators/nope", b"", "not an orchestrator function"),
         ("POST", "orchestrators/chain/%40x", b"", "instance id"),
         ("GET", "instances?top=many", None, "must be a number"),
-        ("GET", "instances?top=-1", None, "must not be negative"),
+        ("POST", "orchestrators/chain", b"\xff", "not JSON"),
+        ("POST", "orchestrators/chain", b"[" * 100_000, "not JSON"),
+        ("GET", "instances?top=-1", None, "must be from 0 to"),
+        ("GET", "instances?top=nan", None, "must be from 0 to"),
+        ("GET", "instances?top=1e30", None, "must be from 0 to"),
+        ("GET", "instances?createdTimeFrom=0001-01-01T00:00%2B10:00", None, "ISO 8601"),
         ("GET", "instances?createdTimeFrom=yesterday", None, "ISO 8601"),
         ("GET", "instances?runtimeStatus=Asleep", None, "not one of Running"),
         ("DELETE", "instances", None, "createdTimeFrom"),
@@ -166,8 +188,12 @@ async def test_events_must_be_json(http: ApiClient) -> None:
         f"{_API}/instances/j/raiseEvent/go", data=b"1", headers={"Content-Type": "text/plain"}
     )
     assert "application/json" in await refused(answer)
-    answer = await http.get(f"{_API}/instances", headers={"x-ms-continuation-token": "%%%"})
-    assert "continuation token" in await refused(answer)
+    unknown = {"Content-Type": "application/json; charset=x"}
+    answer = await http.post(f"{_API}/instances/j/raiseEvent/go", data=b"1", headers=unknown)
+    assert "not JSON" in await refused(answer)
+    for token in ("%%%", "NQ==", "W3t9LDFd"):  # base64 of nothing, of 5, of [{},1]
+        answer = await http.get(f"{_API}/instances", headers={"x-ms-continuation-token": token})
+        assert "continuation token" in await refused(answer)
 
 
 async def test_a_stopped_engine_answers_503(http: ApiClient, engine: DurableEngine) -> None:

@@ -8,7 +8,7 @@ import logging
 import azure.durable_functions as df
 import pytest
 
-from functions_local.durable import DurableEngine, Raised, Returned
+from functions_local.durable import DurableEngine, EngineOptions, Raised, Returned
 from functions_local.durable.events import RuntimeStatus
 from functions_local.durable.refusals import (
     AlreadyExistsError,
@@ -43,6 +43,22 @@ async def test_timer_that_fires_while_suspended_counts_after_resume(engine: Dura
     assert (await engine.client.wait(instance, 0.2)).status is RuntimeStatus.Suspended
     await engine.client.resume(instance, None)
     assert (await result(engine, instance)).status is RuntimeStatus.Completed
+
+
+async def test_version_is_the_default_unless_one_is_given(app: SdkApp, start_engine: StartEngine) -> None:
+    """The orchestrator sees it; a restart keeps it."""
+
+    @app.orchestrator
+    def tells(context: df.DurableOrchestrationContext) -> Steps:
+        yield context.create_timer(context.current_utc_datetime)
+        return context.version
+
+    client = (engine := await start_engine(EngineOptions(default_version="1.0"))).client
+    for given, seen in ((None, '"1.0"'), ("2.0", '"2.0"'), ("", '""')):
+        instance = await client.start_new("tells", version=given)
+        assert (await result(engine, instance)).output == seen
+        again = await client.restart(instance, new_id=True)
+        assert (await result(engine, again)).output == seen
 
 
 async def test_suspended_twice_and_resumed_twice(engine: DurableEngine) -> None:

@@ -4,11 +4,20 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from functions_local.app import Function, ServiceBusOutput, ServiceBusTrigger, read_functions
+from functions_local.app import (
+    Function,
+    HttpTrigger,
+    ServiceBusOutput,
+    ServiceBusTrigger,
+    TimerTrigger,
+    read_functions,
+)
 from functions_local.configuration import AppSettings, StartError
+from functions_local.protos import Message
 from functions_local.queues import queue_configuration
 from functions_local.worker import Indexed
 from tests.host.processes import APP, print_queues
@@ -22,6 +31,61 @@ def test_disabled_function_may_have_what_is_not_supported() -> None:
     with pytest.raises(StartError, match="function f has the trigger blobTrigger"):
         read_functions([function], AppSettings({}))
     assert read_functions([function], AppSettings({"AzureWebJobs.f.Disabled": "true"})) == []
+
+
+TIMER = {"direction": "IN", "type": "timerTrigger", "name": "timer", "schedule": "0 * * * * *"}
+QUEUE = {"direction": "IN", "type": "serviceBusTrigger", "name": "message", "queueName": "q"}
+SENT = {"direction": "OUT", "type": "serviceBus", "name": "$return", "queueName": "q"}
+ANSWER = {"direction": "OUT", "type": "http", "name": "$return"}
+HTTP = {"direction": "IN", "type": "httpTrigger", "name": "req"}
+
+
+@pytest.mark.parametrize(
+    ("name", "bindings", "sentence"),
+    [
+        ("../f", [TIMER], "the function name '../f' is not allowed: a letter, then letters, digits, _ and -"),
+        ("f", [HTTP, ANSWER, SENT], "function f has more than one binding with the name $return"),
+        ("f", [TIMER, QUEUE], "function f must have one trigger, not 2: timer, message"),
+        ("f", [{**TIMER, "schedule": ""}], "function f has a timerTrigger without schedule (timer)"),
+        (
+            "f",
+            [{**QUEUE, "queueName": None}],
+            "function f has a serviceBusTrigger without queueName (message)",
+        ),
+        ("f", [{**HTTP, "authLevel": "all"}], "function f: 'ALL' is not a valid AuthLevel"),
+    ],
+)
+def test_mistake_of_an_app_is_named(name: str, bindings: list[dict[str, Any]], sentence: str) -> None:
+    """What Azure refuses, too: generic bindings can have anything."""
+    with pytest.raises(StartError) as raised:
+        read_functions([Indexed(name, "1", bindings)], AppSettings({}))
+    assert str(raised.value) == sentence
+
+
+@pytest.mark.parametrize(("route", "used"), [(None, "f"), ("", "f"), ("/", ""), ("/a/", "a")])
+def test_route_is_the_functions_name_unless_it_has_one(route: str | None, used: str) -> None:
+    """As in Azure, where an empty one is none."""
+    [found] = read_functions([Indexed("f", "1", [{**HTTP, "route": route}])], AppSettings({}))
+    assert isinstance(found.trigger, HttpTrigger)
+    assert found.trigger.route == used
+
+
+def test_retry_of_an_unknown_strategy_is_refused() -> None:
+    """With the name of the function."""
+    function = Indexed("f", "1", [TIMER], Message(retry_strategy="sometimes", max_retry_count=1))
+    with pytest.raises(StartError, match="function f: 'sometimes' is not a valid RetryStrategy"):
+        read_functions([function], AppSettings({}))
+
+
+def test_true_and_false_may_be_texts() -> None:
+    """Generic bindings have them so."""
+    timer = Indexed("t", "1", [{**TIMER, "runOnStartup": "false", "useMonitor": "False"}])
+    queue = Indexed("q", "2", [{**QUEUE, "isSessionsEnabled": "false"}])
+    [timed, queued] = read_functions([timer, queue], AppSettings({}))
+    assert timed.trigger == TimerTrigger("timer", "0 * * * * *", run_on_startup=False, use_monitor=False)
+    assert queued.trigger == ServiceBusTrigger("message", "AzureWebJobsServiceBus", "q", many=False)
+    with pytest.raises(StartError, match="has sessions"):
+        read_functions([Indexed("q", "2", [{**QUEUE, "isSessionsEnabled": "True"}])], AppSettings({}))
 
 
 def test_each_queue_is_listed_once() -> None:

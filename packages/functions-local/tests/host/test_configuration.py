@@ -25,6 +25,23 @@ def test_environment_wins_over_the_file(tmp_path: Path) -> None:
     assert AppSettings.load(tmp_path, {"B": "environment"}).values == {"A": "file", "B": "environment"}
 
 
+def test_settings_file_is_read_as_core_tools_read_it(tmp_path: Path) -> None:
+    """Names in any case of their letters, sections that are null, true and false as text."""
+    (tmp_path / "local.settings.json").write_text(
+        '{"isEncrypted": "False", "values": {"A": "a"}, "HOST": {"cors": "*", "corsCredentials": "false"}}'
+    )
+    assert AppSettings.load(tmp_path, {}) == AppSettings({"A": "a"}, Cors(frozenset("*"), credentials=False))
+    (tmp_path / "local.settings.json").write_text('{"Values": null, "Host": {"CORS": null}}')
+    assert AppSettings.load(tmp_path, {}) == AppSettings({})
+
+
+def test_encrypted_settings_are_refused(tmp_path: Path) -> None:
+    """Their values would be taken for the app's; the line says how to decrypt them."""
+    (tmp_path / "local.settings.json").write_text('{"IsEncrypted": true, "Values": {"A": "gibberish"}}')
+    with pytest.raises(StartError, match="is encrypted: run `func settings decrypt`"):
+        AppSettings.load(tmp_path, {})
+
+
 @pytest.mark.parametrize("text", ["{", "[]", '{"Values": {"A": 1}}', '{"Values": {"A": /* x "a"}}'])
 def test_settings_file_that_cannot_be_used_is_named(tmp_path: Path, text: str) -> None:
     """Not JSON, not an object, or a value that is not a string."""
@@ -69,7 +86,7 @@ def test_host_json_values_are_read(tmp_path: Path) -> None:
     text = """{"version": "2.0", "functionTimeout": "00:10:00", "logging": {}, "extensions": {
         "http": {"routePrefix": ""}, "eventHubs": {},
         "serviceBus": {"prefetchCount": 5, "maxAutoLockRenewalDuration": "00:01:00"},
-        "durableTask": {"hubName": "Hub", "maxConcurrentActivityFunctions": 3}}}"""
+        "durableTask": {"hubName": "Hub", "maxConcurrentActivityFunctions": 3, "defaultVersion": "1"}}}"""
     loaded = host_json(tmp_path, text)
     assert loaded.function_timeout == timedelta(minutes=10)
     assert loaded.extensions.http.route_prefix == ""
@@ -77,6 +94,7 @@ def test_host_json_values_are_read(tmp_path: Path) -> None:
     assert loaded.extensions.service_bus.max_auto_lock_renewal_duration == timedelta(minutes=1)
     assert loaded.extensions.durable_task.hub_name == "Hub"
     assert loaded.extensions.durable_task.max_concurrent_activity_functions == 3
+    assert loaded.extensions.durable_task.default_version == "1"
 
 
 def test_function_timeout_may_be_off(tmp_path: Path) -> None:
@@ -93,6 +111,8 @@ def test_function_timeout_may_be_off(tmp_path: Path) -> None:
             "extensions.serviceBus.maxConcurrentCalls",
         ),
         ('{"functionTimeout": []}', "functionTimeout"),
+        ('{"functionTimeout": 300}', "functionTimeout"),
+        ('{"functionTimeout": "00:00:00.9"}', "functionTimeout"),
     ],
 )
 def test_wrong_host_json_names_the_place(tmp_path: Path, text: str, place: str) -> None:
@@ -141,6 +161,13 @@ def test_hub_name_may_be_a_setting(tmp_path: Path) -> None:
     assert host_json(tmp_path, text, HUB="Mine").extensions.durable_task.hub_name == "Mine"
     with pytest.raises(StartError, match=r"hubName in host\.json needs the setting HUB"):
         host_json(tmp_path, text)
+
+
+@pytest.mark.parametrize("hub", ["../../x", "a b", "", "ab", "x" * 65, "hüb"])
+def test_hub_name_must_be_one(tmp_path: Path, hub: str) -> None:
+    """What no storage in Azure takes is no name of a file here, such as one in another folder."""
+    with pytest.raises(StartError, match=r"hubName in host\.json is '.*': it must be 3 to 64"):
+        host_json(tmp_path, '{"extensions": {"durableTask": {"hubName": "%HUB%"}}}', HUB=hub)
 
 
 @pytest.mark.parametrize(

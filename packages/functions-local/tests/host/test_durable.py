@@ -55,6 +55,15 @@ async def test_failing_activity_fails_the_orchestration_with_its_message(host: P
     assert "raise ValueError" in host.log
 
 
+@pytest.mark.parametrize("where", ["orchestrator", "activity"])
+async def test_exit_fails_the_orchestration(host: Part, where: str) -> None:
+    """Not the host, which runs the next one."""
+    status = await outcome(host, "exiting", where)
+    assert status["runtimeStatus"] == "Failed"
+    assert "SystemExit: on purpose" in status["output"]
+    assert (await outcome(host, "chain", 1))["output"] == 3
+
+
 async def test_status_has_the_engines_figures(host: Part) -> None:
     """Next to the counters of the functions."""
     await outcome(host, "chain", 1)
@@ -75,6 +84,11 @@ async def test_orchestrators_are_replayed_on_the_event_loop(host: Part) -> None:
     """A thread would cost more than the replay itself."""
     status = await outcome(host, "clock", 1)
     assert status["output"]["thread"] == "MainThread"
+
+
+async def test_default_version_is_read_from_host_json(host: Part) -> None:
+    """An orchestrator sees it."""
+    assert (await outcome(host, "clock", 1))["output"]["version"] == "1.0"
 
 
 async def test_finished_orchestration_is_kept_after_a_kill(folder: Path, host: Part) -> None:

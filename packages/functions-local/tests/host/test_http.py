@@ -90,6 +90,18 @@ async def test_body_that_is_not_gzip_is_400(http: aiohttp.ClientSession, path: s
         assert response.status == 400
 
 
+@pytest.mark.parametrize("given", ["100", "99", "1000", "many"])
+async def test_status_that_ends_no_request_is_500(
+    http: aiohttp.ClientSession, host: Part, given: str
+) -> None:
+    """Instead of an answer that the client can't read, or waits for; the log names the function."""
+    async with http.get(f"/api/status/{given}") as response:
+        assert (response.status, await response.read()) == (500, b"")
+    await until(lambda: "function status returned no valid response: " in host.log)
+    async with http.get("/api/status/418") as response:
+        assert response.status == 418
+
+
 @pytest.mark.parametrize("size", [0, 1, 3_000_000])
 async def test_binary_body_comes_back_unchanged(http: aiohttp.ClientSession, size: int) -> None:
     """Bytes that are not text, none and many, are passed both ways."""
@@ -126,6 +138,26 @@ async def test_exception_is_an_empty_500_and_a_log_line(http: aiohttp.ClientSess
         assert (response.status, await response.read()) == (500, b"")
     await until(lambda: "failed: ValueError: boom" in host.log)
     assert 'raise ValueError("boom")' in host.log
+
+
+@pytest.mark.parametrize(
+    ("how", "message"),
+    [
+        ("thread", "SystemExit: exit asked by GET"),
+        ("exit", "SystemExit: on purpose"),
+        ("interrupt", "KeyboardInterrupt: on purpose"),
+        ("cancelled", "CancelledError: on purpose"),
+    ],
+)
+async def test_function_that_exits_fails_alone(
+    http: aiohttp.ClientSession, host: Part, how: str, message: str
+) -> None:
+    """Its invocation has failed; the host runs on."""
+    async with http.get(f"/api/exits/{how}") as response:
+        assert (response.status, await response.read()) == (500, b"")
+    await until(lambda: f"failed: {message}" in host.log)
+    async with http.get("/api/echo/7") as response:
+        assert response.ok
 
 
 @pytest.mark.parametrize(("path", "function"), [("/api/echo/x", "echo"), ("/api/echo/fixed", "echo_fixed")])
@@ -191,8 +223,13 @@ async def test_admin_runs_a_queue_function(http: aiohttp.ClientSession, folder: 
     await until(lambda: [trace["bodies"] for trace in traces(folder, "many")] == [["by hand"]])
 
 
-@pytest.mark.parametrize(("name", "status"), [("echo", 400), ("nobody", 404)])
-async def test_admin_refuses_what_it_cannot_run(http: aiohttp.ClientSession, name: str, status: int) -> None:
-    """An HTTP function is called by its route; an unknown one is 404."""
-    async with http.post(f"/admin/functions/{name}", json={"input": ""}) as response:
+@pytest.mark.parametrize(
+    ("name", "given", "status"),
+    [("TICK", None, 202), ("tick", {}, 400), ("echo", "", 400), ("nobody", "", 404)],
+)
+async def test_admin_runs_only_what_it_can(
+    http: aiohttp.ClientSession, name: str, given: object, status: int
+) -> None:
+    """A timer needs no input, which is a text; an HTTP function is called by its route."""
+    async with http.post(f"/admin/functions/{name}", json={"input": given}) as response:
         assert response.status == status

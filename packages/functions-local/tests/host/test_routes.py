@@ -112,3 +112,16 @@ def test_encoded_slash_stays_part_of_the_value() -> None:
 def test_prefix_may_be_empty() -> None:
     """host.json's routePrefix "" puts routes at the root."""
     assert found(table("x", prefix=""), "/x") == "x"
+
+
+@pytest.mark.parametrize("route", ["admin/x", "Runtime", "administration"])
+def test_route_that_azure_reserves_is_refused(route: str) -> None:
+    """Whatever the prefix: the function would start here and be in error there."""
+    with pytest.raises(StartError, match=f"function {route} has the route '{route}', which Azure reserves"):
+        table(route)
+
+
+def test_two_functions_cannot_have_one_route() -> None:
+    """Unless their methods differ: one of them would never be called."""
+    with pytest.raises(StartError, match=r"functions .* have the same route"):
+        table("a/{id}", "A/{ID}")

@@ -74,6 +74,12 @@ async def test_taken_port_is_named(tmp_path: Path) -> None:
     assert line == f"port {port} is taken by another process; choose one with --port (0 for any)"
 
 
+async def test_app_of_which_nothing_is_left_is_refused(tmp_path: Path) -> None:
+    """The line is another than without any function."""
+    line = await refusal(write_app(tmp_path, GOOD_APP), **{"AzureWebJobs.hi.Disabled": "true"})
+    assert line == f"no function of {tmp_path} is left: each is disabled, or not supported"
+
+
 async def test_folder_without_an_app_is_refused(tmp_path: Path) -> None:
     """No host.json means that --app is wrong."""
     assert "has no host.json (use --app)" in await refusal(tmp_path)

@@ -67,6 +67,9 @@ class Broker:
                 config.queues, config.auto_create, Machinery(Journal(log, commit), timers, faults)
             )
             _log.info("%d messages in the log", namespace.load())
+            _log.info(
+                "every key and token is accepted; commits survive a killed process, not a power failure"
+            )
             service = Service(namespace)
             resources.callback(service.shut_down)
             bound_port = await _listen(service, port, resources)

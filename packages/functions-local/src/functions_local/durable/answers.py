@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from typing import Any
+from urllib.parse import quote
 
 from functions_local.durable.event_json import to_json
 from functions_local.durable.events import EventType, RuntimeStatus
@@ -43,7 +44,7 @@ class ManagementUrls:
 
     def of_instance(self, instance: str) -> dict[str, str]:
         """Return the URLs that manage an instance."""
-        base, query = f"{self._base}/instances/{instance}", self._query
+        base, query = f"{self._base}/instances/{quote(instance, safe='')}", self._query
         return {
             "id": instance,
             "statusQueryGetUri": f"{base}?{query}",

@@ -5,6 +5,7 @@ Paths, statuses and bodies are the extension's; operation names are not case-sen
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Awaitable, Callable, Mapping
 from functools import wraps
 from typing import Any
@@ -30,6 +31,8 @@ from functions_local.durable.refusals import (
     UnsupportedRequestError,
 )
 from functions_local.durable.store import InstanceRow
+
+_log = logging.getLogger(__name__)
 
 #: Instances on a page unless the caller sets another number (the extension's default).
 _PAGE_SIZE = 100
@@ -97,7 +100,7 @@ class ManagementApi:
             request.match_info["name"],
             request.match_info.get("id"),
             await requests.json_body(request),
-            request.query.get("version", ""),
+            request.query.get("version"),
         )
         if "timeout" not in request.query:
             return self._accepted(request, instance)
@@ -195,6 +198,8 @@ def _answering_refusals(handler: Handler) -> Handler:
             }
             return _json(body, error.status)
         except RefusedError as error:
+            if isinstance(error, UnsupportedRequestError):
+                _log.error("%s", error)  # the SDK's client drops the text of some answers
             return _json({"Message": str(error)}, error.status)
 
     return answer

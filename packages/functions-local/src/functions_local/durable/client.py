@@ -50,15 +50,22 @@ _LEGAL_ID = re.compile(r"(?!@)[^/\\#?\x00-\x1f\x7f-\x9f]{1,256}")
 class DurableClient:
     """Carries out the requests of clients."""
 
-    def __init__(self, hub: TaskHub, orchestrators: FunctionTable) -> None:
+    def __init__(self, hub: TaskHub, orchestrators: FunctionTable, default_version: str) -> None:
         self._hub = hub
+        self._default_version = default_version
         self._orchestrators = orchestrators
         self._waiting: dict[str, asyncio.Event] = {}
 
     async def start_new(
-        self, name: str, instance: str | None = None, input_text: str | None = None, version: str = ""
+        self,
+        name: str,
+        instance: str | None = None,
+        input_text: str | None = None,
+        version: str | None = None,
     ) -> str:
-        """Start an instance and return its id; the input is JSON text.
+        """Start an instance, of the default version unless one is given, and return its id.
+
+        The input is JSON text.
 
         Raises BadRequestError, or AlreadyExistsError if the id belongs to a live instance.
         """
@@ -75,6 +82,7 @@ class DurableClient:
             raise AlreadyExistsError(
                 f"An Orchestration instance with the status {status.name} already exists."
             )
+        version = self._default_version if version is None else version
         await self._create(name, instance, input_text, version)
         return instance
 

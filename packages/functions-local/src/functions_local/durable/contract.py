@@ -84,6 +84,8 @@ class EngineOptions:
     max_concurrent_activities: int = field(default_factory=_default_concurrency)
     #: host.json `extensions.durableTask.storeInputsInOrchestrationHistory`
     store_inputs: bool = False
+    #: host.json `extensions.durableTask.defaultVersion`
+    default_version: str = ""
     synchronous: Synchronous = Synchronous.NORMAL
     #: A timer longer than this is split by the SDK into legs; None: never split.
     maximum_short_timer: timedelta | None = timedelta(days=6)

@@ -56,7 +56,7 @@ class DurableEngine:
         hub = self._hub = TaskHub(
             database, instances, Dispatcher(database, instances, options, self._figures), self._figures
         )
-        self.client = DurableClient(hub, self._orchestrators)
+        self.client = DurableClient(hub, self._orchestrators, options.default_version)
         episodes = EpisodeRunner(hub, self._orchestrators, self._invoke, options, self.client.notify_end)
         activities = ActivityRunner(hub, self._activities, self._invoke, options.chaos)
         await database.commit(Changes().forget_orphans().statements, instances.load)

@@ -6,6 +6,7 @@ import base64
 import binascii
 import json
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -94,8 +95,8 @@ def _write_token(last: InstanceRow) -> str:
 
 
 def _read_token(token: str) -> list[str]:
-    try:
-        created, id_ = json.loads(base64.urlsafe_b64decode(token))
-    except (binascii.Error, ValueError) as error:
-        raise BadRequestError("The continuation token was not issued by this host.") from error
-    return [created, id_]
+    with suppress(binascii.Error, ValueError):
+        match json.loads(base64.urlsafe_b64decode(token)):
+            case [str(created), str(id_)]:
+                return [created, id_]
+    raise BadRequestError("The continuation token was not issued by this host.")

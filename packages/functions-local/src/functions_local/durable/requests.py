@@ -12,6 +12,9 @@ from functions_local.durable.queries import InstanceFilter
 from functions_local.durable.refusals import BadRequestError
 from functions_local.times import from_text, to_text
 
+#: The largest number in a query: .NET's largest `int`.
+_LARGEST = 2**31 - 1
+
 
 def flag(request: web.Request, name: str, *, default: bool) -> bool:
     """Read a query parameter that is true or false."""
@@ -19,14 +22,14 @@ def flag(request: web.Request, name: str, *, default: bool) -> bool:
 
 
 def number(request: web.Request, name: str, default: float) -> float:
-    """Read a query parameter that is a number of at least 0. Raises BadRequestError."""
+    """Read a query parameter that is a number from 0 on. Raises BadRequestError."""
     text = request.query.get(name, str(default))
     try:
         value = float(text)
     except ValueError as error:
         raise BadRequestError(f"The parameter '{name}' must be a number, not '{text}'.") from error
-    if value < 0:
-        raise BadRequestError(f"The parameter '{name}' must not be negative.")
+    if not 0 <= value <= _LARGEST:
+        raise BadRequestError(f"The parameter '{name}' must be from 0 to {_LARGEST}, not '{text}'.")
     return value
 
 
@@ -45,12 +48,10 @@ async def json_body(request: web.Request) -> str | None:
 
     A string with JSON in it stays a string: the SDK encodes twice and decodes twice.
     """
-    text = await request.text()
-    if not text:
-        return None
     try:
-        return to_json(json.loads(text))
-    except ValueError as error:
+        text = await request.text()
+        return to_json(json.loads(text)) if text else None
+    except (ValueError, LookupError, RecursionError) as error:  # no JSON, unknown charset, nested too deeply
         raise BadRequestError(f"The request body is not JSON: {error}") from error
 
 
@@ -60,7 +61,7 @@ def _moment(request: web.Request, name: str) -> str | None:
         return None
     try:
         return to_text(from_text(text))
-    except ValueError as error:
+    except (ValueError, OverflowError) as error:
         raise BadRequestError(f"The parameter '{name}' must be an ISO 8601 time, not '{text}'.") from error
 
 

@@ -39,7 +39,7 @@ type _Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 class ManualRun(BaseModel):
     """The body of `POST /admin/functions/{name}`. A timer ignores `input`."""
 
-    input: str = ""
+    input: str | None = None
 
 
 class Admin:
@@ -140,7 +140,7 @@ class Admin:
             wanted = ManualRun.model_validate_json(await request.read() or b"{}")
         except ValidationError:
             return web.json_response({"Message": 'the body must be {"input": "<text>"}'}, status=400)
-        call = _manual_call(function, wanted.input)
+        call = _manual_call(function, wanted.input or "")
         if call is None:
             text = f"{function.name} has a trigger that cannot be run from here; send it a request"
             return web.json_response({"Message": text}, status=400)

@@ -19,6 +19,10 @@ _SAME_SITE = {1: "Lax", 2: "Strict", 3: "None"}
 _CONNECTION_HEADERS = frozenset({"connection", "keep-alive", "transfer-encoding"})
 
 
+#: Of a response that ends its request: below 200 the client would wait for another one.
+_STATUSES = range(200, 1000)
+
+
 def to_worker(request: web.BaseRequest, body: bytes, values: Mapping[str, str]) -> TypedData:
     """Make the worker's request: lower-case headers, route and non-empty query values, the whole body."""
     return TypedData(
@@ -34,7 +38,10 @@ def to_worker(request: web.BaseRequest, body: bytes, values: Mapping[str, str]) 
 
 
 def to_client(method: str, value: TypedData | None) -> web.Response:
-    """Make the response from what a function returned: a response, a text, or nothing (204)."""
+    """Make the response from what a function returned: a response, a text, or nothing (204).
+
+    Raises ValueError for what HTTP cannot carry: a status that ends no request, a lone surrogate.
+    """
     if value is None:
         return web.Response(status=204)
     if value.kind == "http":
@@ -52,7 +59,10 @@ def _response(method: str, answer: Any) -> web.Response:
         headers.pop("content-length", None)
     for cookie in answer.cookies or ():
         headers.add("Set-Cookie", _cookie(cookie))
-    return web.Response(status=int(answer.status_code), headers=headers, body=body)
+    status = int(answer.status_code)
+    if status not in _STATUSES:
+        raise ValueError(f"{status} is not the status of a response")
+    return web.Response(status=status, headers=headers, body=body)
 
 
 def _joined_headers(headers: CIMultiDictProxy[str]) -> dict[str, str]:

@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
+from itertools import combinations
 from urllib.parse import unquote
 
 from functions_local.app import Function, HttpTrigger
@@ -31,6 +32,9 @@ class _Rank(IntEnum):
     #: The rest of the path.
     REST = 5
 
+
+#: How no function's own route may begin, whatever the prefix.
+_RESERVED = ("admin", "runtime")
 
 #: `{name}` with its stars and constraints; a brace inside a constraint is doubled.
 _PARAMETER = re.compile(r"\{(?P<rest>\*{0,2})(?P<name>\w+)(?P<tail>(?:[^{}]|\{\{|\}\})*+)\}")
@@ -136,6 +140,11 @@ class RouteTable:
             if isinstance(function.trigger, HttpTrigger)
         ]
         self.routes = sorted(routes, key=lambda route: (route.template.precedence, route.path))
+        for one, other in combinations(self.routes, 2):
+            if one.path.lower() == other.path.lower() and one.trigger.methods & other.trigger.methods:
+                raise StartError(
+                    f"functions {one.function.name} and {other.function.name} have the same route"
+                )
 
     def find(self, method: str, raw_path: str) -> RouteMatch | None:
         """Find the function for a request; None for an unknown path, and for a method it does not accept."""
@@ -148,6 +157,8 @@ class RouteTable:
 
 
 def _route(function: Function, trigger: HttpTrigger, prefix: str) -> Route:
+    if trigger.route.lower().startswith(_RESERVED):
+        raise StartError(f"function {function.name} has the route {trigger.route!r}, which Azure reserves")
     path = "/" + "/".join(part for part in (prefix.strip("/"), trigger.route.strip("/")) if part)
     try:
         return Route(function, trigger, path, RouteTemplate.compile(path))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import hmac
+import logging
 import secrets
 import socket
 from collections.abc import Iterable
@@ -16,9 +17,11 @@ from functions_local.app import AuthLevel
 from functions_local.configuration import StartError
 from functions_local.http.headers import ResponseHeaders
 from functions_local.http.messages import to_client, to_worker
-from functions_local.http.routes import RouteTable
+from functions_local.http.routes import RouteMatch, RouteTable
 from functions_local.invocations import Invocations
 from functions_local.worker import FunctionFailed
+
+_log = logging.getLogger(__name__)
 
 LOOPBACK = "127.0.0.1"
 
@@ -65,7 +68,7 @@ class HttpFunctions:
         self._stopping = True
 
     async def handle(self, request: web.Request) -> web.Response:
-        """Run the function and return its response: 404 without one, 401 without its key, 500 if it raises.
+        """Run the function and return its response: 404 without one, 401 without its key.
 
         `/` without a function is 200, for tools that look whether the host runs. Headers that are not UTF-8
         are 400, as with the Azure Functions host's server (Kestrel).
@@ -77,17 +80,22 @@ class HttpFunctions:
         match = self._routes.find(request.method, request.rel_url.raw_path)
         if match is None:
             return web.Response(status=404) if request.path != "/" else web.Response(text=_HOME)
-        trigger = match.route.trigger
-        if not self._keys.allow(request, trigger.auth):
+        if not self._keys.allow(request, match.route.trigger.auth):
             return web.Response(status=401)
+        return await self._run(request, match)
+
+    async def _run(self, request: web.Request, match: RouteMatch) -> web.Response:
+        """Run the function: 500 if it raises, or returns what is no response."""
         body = await request.read() if request.body_exists else b""
-        function = match.route.function
-        outcome = await self._invocations.run(
-            function, {trigger.parameter: to_worker(request, body, match.values)}
-        )
+        function, parameter = match.route.function, match.route.trigger.parameter
+        outcome = await self._invocations.run(function, {parameter: to_worker(request, body, match.values)})
         if isinstance(outcome, FunctionFailed):
             return web.Response(status=500)
-        return to_client(request.method, outcome.given(function.response) if function.response else None)
+        try:
+            return to_client(request.method, outcome.given(function.response) if function.response else None)
+        except ValueError as error:
+            _log.error("function %s returned no valid response: %s", function.name, error)
+            return web.Response(status=500)
 
 
 class HttpServer:

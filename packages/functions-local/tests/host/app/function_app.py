@@ -6,6 +6,7 @@ import asyncio
 import json
 import logging
 import os
+import sys
 import time
 import typing
 from pathlib import Path
@@ -84,6 +85,25 @@ async def cookies(req: func.HttpRequest) -> func.HttpResponse:  # noqa: ARG001 -
     response.headers.add("Set-Cookie", "a=1; Path=/; HttpOnly; SameSite=Lax; Max-Age=60")
     response.headers.add("Set-Cookie", "b=x|y; Secure; Expires=Wed, 21 Oct 2026 07:28:00 GMT")
     return response
+
+
+@app.route(route="status/{status}")
+async def status(req: func.HttpRequest) -> func.HttpResponse:
+    """Answer with a status, which may be none."""
+    return func.HttpResponse(status_code=req.route_params["status"])
+
+
+@app.route(route="exits/thread")
+def exits_on_a_thread(req: func.HttpRequest) -> str:
+    """End the process, as far as it can."""
+    sys.exit(f"exit asked by {req.method}")
+
+
+@app.route(route="exits/{error}")
+async def exits(req: func.HttpRequest) -> str:
+    """Raise what no `except Exception` catches."""
+    errors = {"exit": SystemExit, "interrupt": KeyboardInterrupt, "cancelled": asyncio.CancelledError}
+    raise errors[req.route_params["error"]]("on purpose")
 
 
 @app.route(route="raises", methods=["GET"])

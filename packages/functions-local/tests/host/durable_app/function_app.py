@@ -60,9 +60,24 @@ def broken(nothing: str) -> str:
 
 
 @app.orchestration_trigger(context_name="context")
+def exiting(context: df.DurableOrchestrationContext) -> Generator[Any, Any, Any]:
+    """Exit, or call an activity that does."""
+    if context.get_input() == "orchestrator":
+        sys.exit("on purpose")
+    yield context.call_activity("exits", None)
+
+
+@app.activity_trigger(input_name="nothing")
+async def exits(nothing: str) -> str:
+    """Exit."""
+    sys.exit(f"on purpose {nothing}")
+
+
+@app.orchestration_trigger(context_name="context")
 def clock(context: df.DurableOrchestrationContext) -> Generator[Any, Any, Any]:
     """Return which parser read the history's times, their zone, and the thread that replays."""
     yield context.call_activity("add_one", 1)
     parser = sys.modules["azure.durable_functions.models.history.HistoryEvent"].dt_parse
     zone = str(context.current_utc_datetime.tzinfo)
-    return {"parser": parser.__name__, "zone": zone, "thread": threading.current_thread().name}
+    thread = threading.current_thread().name
+    return {"parser": parser.__name__, "zone": zone, "thread": thread, "version": context.version}

@@ -14,6 +14,7 @@ from typing import Protocol
 
 from servicebus_local.amqp import replies
 from servicebus_local.amqp.attaching import make_link
+from servicebus_local.amqp.client_kinds import ClientKind
 from servicebus_local.amqp.links import IncomingLink, Link, OutgoingLink
 from servicebus_local.amqp.performatives import Attach, Disposition, Fields, Flow, Performative, Transfer
 from servicebus_local.broker.namespace import Namespace
@@ -34,8 +35,7 @@ class ChannelConnection(Protocol):
     max_frame_bytes: int
     #: The socket's buffer is not full.
     has_room: bool
-    #: The client takes an answer to a settlement only as settled.
-    expects_settled: bool
+    client: ClientKind
     #: A link was attached at some time.
     had_link: bool
 
@@ -80,9 +80,9 @@ class Channel:
         return self._connection.has_room and not self._held_back
 
     @property
-    def expects_settled(self) -> bool:
-        """Return whether the client takes an answer to a settlement only as settled."""
-        return self._connection.expects_settled
+    def client(self) -> ClientKind:
+        """The kind of the client."""
+        return self._connection.client
 
     def close(self) -> None:
         """End the session with all its links."""
@@ -181,7 +181,7 @@ class Channel:
             return
         self._links[link.handle] = link
         self._connection.had_link = True
-        self.send(replies.attach_link(attach))
+        self.send(replies.attach_link(attach, link.max_message_bytes))
         if isinstance(link, IncomingLink):
             link.grant_credit()
 

@@ -7,6 +7,7 @@ import logging
 
 from servicebus_local.amqp import replies
 from servicebus_local.amqp.channel import Channel
+from servicebus_local.amqp.client_kinds import ANY_CLIENT, client_kind
 from servicebus_local.amqp.frames import (
     EMPTY_FRAME,
     MAX_FRAME_BYTES,
@@ -31,10 +32,6 @@ _MAX_OUTGOING_BYTES = 256 * 1024
 #: First bytes of a client that speaks something else.
 _TLS_HANDSHAKE = b"\x16\x03"
 _HTTP_REQUESTS = (b"GET ", b"PUT ", b"POST ", b"DELETE ")
-#: How the clients for Python and JavaScript name themselves: they wait a minute for a settled answer. The
-#: others take an unsettled refusal, and can then send another outcome (Java's takes no other).
-_EXPECT_SETTLED = ("azsdk-python", "MSJSClient")
-_PROPERTIES_FIELD = 9
 #: Keep-alives are sent twice in the client's idle time-out (AMQP 1.0 §2.4.5); it is in milliseconds.
 _KEEP_ALIVES_PER_MILLISECOND = 2 * 1000
 #: Between two keep-alives, in seconds: they cost the other clients time.
@@ -62,8 +59,7 @@ class ClientConnection(asyncio.Protocol):
         self.max_frame_bytes = _MIN_MAX_FRAME_BYTES
         #: The socket's buffer is not full.
         self.has_room = True
-        #: The client takes an answer to a settlement only as settled.
-        self.expects_settled = False
+        self.client = ANY_CLIENT
         #: A link was attached at some time.
         self.had_link = False
 
@@ -215,7 +211,7 @@ class ClientConnection(asyncio.Protocol):
         wanted = fields.number(2, MAX_FRAME_BYTES)
         self.max_frame_bytes = max(_MIN_MAX_FRAME_BYTES, min(wanted, MAX_FRAME_BYTES))
         self.send(0, replies.open_connection(_CONTAINER_ID))
-        self.expects_settled = _product(fields).startswith(_EXPECT_SETTLED)
+        self.client = client_kind(fields)
         idle_ms = fields.number(4, 0)
         if idle_ms and self._keep_alive is None:
             self._keep_alive_every(max(_SHORTEST_PAUSE, idle_ms / _KEEP_ALIVES_PER_MILLISECOND))
@@ -223,10 +219,3 @@ class ClientConnection(asyncio.Protocol):
     def _keep_alive_every(self, seconds: float) -> None:
         self._write(EMPTY_FRAME)
         self._keep_alive = self._loop.call_later(seconds, self._keep_alive_every, seconds)
-
-
-def _product(opening: Fields) -> str:
-    """Return what a client calls itself."""
-    properties = opening.value(_PROPERTIES_FIELD)
-    product = properties.get("product") if isinstance(properties, dict) else None
-    return product if isinstance(product, str) else ""

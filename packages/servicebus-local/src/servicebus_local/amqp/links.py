@@ -10,6 +10,7 @@ from time import monotonic
 from typing import Protocol
 
 from servicebus_local.amqp import replies
+from servicebus_local.amqp.client_kinds import ClientKind
 from servicebus_local.amqp.performatives import Attach, Disposition, Flow, Transfer
 from servicebus_local.broker.queue import Queue
 from servicebus_local.codec.values import AmqpError, Encoded
@@ -38,8 +39,8 @@ class LinkChannel(Protocol):
         """Return whether the client takes what is sent: its window is open, the socket's buffer not full."""
 
     @property
-    def expects_settled(self) -> bool:
-        """Return whether the client takes an answer to a settlement only as settled."""
+    def client(self) -> ClientKind:
+        """The kind of the client."""
 
     def call_later(self, seconds: float, callback: Callable[[], object]) -> None:
         """Call something later."""
@@ -58,6 +59,8 @@ class Link:
 
     #: Whether it is detached when nothing comes or goes on it for long.
     ends_when_unused = False
+    #: Largest message that is taken, in either direction.
+    max_message_bytes = replies.NO_LIMIT
 
     def __init__(self, channel: LinkChannel, attach: Attach, queue: Queue | None = None) -> None:
         self.channel = channel
@@ -110,6 +113,8 @@ class _Assembly:
 class IncomingLink(Link, ABC):
     """The client sends, the broker receives."""
 
+    max_message_bytes = replies.MAX_MESSAGE_BYTES
+
     def __init__(self, channel: LinkChannel, attach: Attach, queue: Queue | None = None) -> None:
         super().__init__(channel, attach, queue)
         self._assembly: _Assembly | None = None
@@ -130,11 +135,7 @@ class IncomingLink(Link, ABC):
         if self._credit < _CREDIT // 2:
             self.grant_credit()
         try:
-            if len(message.payload) > replies.MAX_MESSAGE_BYTES:
-                raise MessageTooLargeError(
-                    f"The received message (size:{len(message.payload)} bytes) exceeds the limit "
-                    f"({replies.MAX_MESSAGE_BYTES} bytes) currently allowed on the link."
-                )
+            check_size(message.payload, self.max_message_bytes)
             self.take(message)
         except AmqpError as error:
             self.refuse(message, MessageFormatError(str(error)))
@@ -163,12 +164,21 @@ class IncomingLink(Link, ABC):
         if assembly is None and not transfer.more:
             return _message(transfer, payload)
         assembly = assembly or _Assembly(transfer, bytearray())
-        if len(assembly.data) <= replies.MAX_MESSAGE_BYTES:  # a larger message is refused: do not collect it
+        if len(assembly.data) <= self.max_message_bytes:  # a larger message is refused: do not collect it
             assembly.data += payload
         if transfer.more:
             self._assembly = assembly
             return None
         return _message(assembly.first, bytes(assembly.data))
+
+
+def check_size(message: bytes, limit: int = replies.MAX_MESSAGE_BYTES) -> None:
+    """Raise MessageTooLargeError for what Service Bus refuses."""
+    if len(message) > limit:
+        raise MessageTooLargeError(
+            f"The received message (size:{len(message)} bytes) exceeds the limit "
+            f"({limit} bytes) currently allowed on the link."
+        )
 
 
 def _message(first: Transfer, payload: bytes) -> IncomingMessage:

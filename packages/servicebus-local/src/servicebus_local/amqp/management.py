@@ -7,15 +7,16 @@ from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import cast
 
+from servicebus_local.amqp.links import check_size
 from servicebus_local.amqp.requests import Request
 from servicebus_local.amqp.wire_message import wire_message
 from servicebus_local.broker.entity import Entity
 from servicebus_local.broker.message import Settlement, StoredMessage, Verdict
 from servicebus_local.codec.decoding import decode, split_map
-from servicebus_local.codec.encoding import long_array, timestamp_array
-from servicebus_local.codec.values import Encodable, Scalar, Value
-from servicebus_local.content import parse_content, property_pairs
-from servicebus_local.errors import ArgumentError, NotSupportedError
+from servicebus_local.codec.encoding import int32, long_array, timestamp_array
+from servicebus_local.codec.values import Encodable, Scalar, Symbol, Value
+from servicebus_local.content import Content, parse_content, property_pairs
+from servicebus_local.errors import ArgumentError, NotSupportedError, OperationError
 
 _VENDOR = "com.microsoft:"
 _RECEIVE_AND_DELETE = 0
@@ -39,6 +40,18 @@ class Answer:
     body: Encodable = None
     #: Messages that are deleted, and lost unless the answer reaches its client.
     deleted: list[StoredMessage] = field(default_factory=list)
+    #: Error condition, if it was refused.
+    condition: Symbol | None = None
+
+    @classmethod
+    def refusal(cls, error: OperationError) -> Answer:
+        """Return the answer to what is refused."""
+        return cls(error.status, str(error), condition=Symbol(error.condition))
+
+    def properties(self) -> dict[str, Encodable]:
+        """Return the properties of the message that answers."""
+        said: dict[str, Encodable] = {"statusCode": int32(self.status), "statusDescription": self.description}
+        return said | {"errorCondition": self.condition} if self.condition else said
 
 
 def perform(entity: Entity, request: Request) -> Answer:
@@ -111,9 +124,16 @@ def _peek_message(entity: Entity, arguments: _Arguments) -> Answer:
 
 
 def _schedule_message(entity: Entity, arguments: _Arguments) -> Answer:
-    encoded = [item.get("message") for item in arguments.items("messages") if isinstance(item, dict)]
-    contents = [parse_content(message) for message in encoded if isinstance(message, bytes)]
+    contents = [_scheduled(item) for item in arguments.items("messages")]
     return _done({"sequence-numbers": long_array(entity.send(contents))})
+
+
+def _scheduled(item: Value) -> Content:
+    message = item.get("message") if isinstance(item, dict) else None
+    if not isinstance(message, bytes):
+        raise ArgumentError("The argument 'messages' must be a list of messages.")
+    check_size(message)
+    return parse_content(message)
 
 
 def _cancel_scheduled_message(entity: Entity, arguments: _Arguments) -> Answer:

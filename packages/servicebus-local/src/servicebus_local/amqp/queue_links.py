@@ -20,9 +20,8 @@ from servicebus_local.errors import LockLostError, OperationError
 _BATCH_FORMAT = 0x80013700
 #: The tag of a message that is deleted: there is no lock.
 _NO_TAG = b""
-#: Java's client loses messages when thousands come at once, whatever it asked for: a link gets so many, then
+#: Some clients lose messages when thousands come at once, whatever they asked for: a link gets a burst, then
 #: no more than that in each pause. A large one counts as several: a slow reader has few of them.
-_BURST = 250.0
 _LARGE_BYTES = 16 * 1024
 _PAUSE_SECONDS = 0.05
 
@@ -57,9 +56,9 @@ class QueueReceiverLink(OutgoingLink):
         self.deletes_on_delivery = attach.sender_settle_mode == SENDER_SETTLES
         self._entity = entity
         self._locks: dict[int, Lock] = {}
-        #: What it may be sent at once, and when that was reckoned (monotonic seconds).
-        self._allowance = _BURST
-        self._reckoned_at = monotonic()
+        #: What it may still be sent at once, and when the next burst may begin (monotonic seconds).
+        self._allowance = channel.client.burst
+        self._next_burst_at = monotonic() + _PAUSE_SECONDS
 
     def close(self) -> None:
         """Receive nothing any more."""
@@ -80,18 +79,13 @@ class QueueReceiverLink(OutgoingLink):
     def use_credit(self, size: int = 0) -> None:
         """Count a message of some bytes that is about to be delivered, and pause after a burst."""
         super().use_credit()
-        self._reckon()
         self._allowance -= 1 + size // _LARGE_BYTES
         if self._allowance <= 0:
-            self.channel.call_later(_PAUSE_SECONDS, self._end_pause)
-
-    def _reckon(self) -> None:
-        now = monotonic()
-        self._allowance = min(_BURST, self._allowance + (now - self._reckoned_at) * _BURST / _PAUSE_SECONDS)
-        self._reckoned_at = now
+            self.channel.call_later(self._next_burst_at - monotonic(), self._end_pause)
 
     def _end_pause(self) -> None:
-        self._reckon()
+        self._allowance = self.channel.client.burst
+        self._next_burst_at = monotonic() + _PAUSE_SECONDS
         if self.credit > 0:
             self.on_credit()
 
@@ -137,5 +131,5 @@ class QueueReceiverLink(OutgoingLink):
 
     def _answer(self, delivery_id: int, state: Encoded, final: bool) -> None:  # noqa: FBT001 - a callback
         if not self.closed:
-            settled = final or self.channel.expects_settled
+            settled = final or self.channel.client.expects_settled
             self.channel.disposition(delivery_id, state, from_receiver=False, settled=settled)

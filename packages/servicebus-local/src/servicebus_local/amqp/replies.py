@@ -26,7 +26,8 @@ MAX_MESSAGE_BYTES = 256 * 1024
 #: The client shows every disposition to all links: these ids must not overlap those that it counts from 0.
 FIRST_DELIVERY_ID = 0x40000000
 MAX_WINDOW = 0x7FFFFFFF
-_NO_LIMIT = (1 << 64) - 1
+#: What the broker sends is larger than what it got: it adds annotations, and answers are lists.
+NO_LIMIT = (1 << 64) - 1
 _MAX_CHANNEL = 4999
 _MAX_HANDLE = 255
 _SASL_OK = ubyte(0)
@@ -75,7 +76,7 @@ def end_session() -> Encoded:
     return composite(Performative.END, [None])
 
 
-def attach_link(attach: Attach) -> Encoded:
+def attach_link(attach: Attach, max_message_bytes: int) -> Encoded:
     """Answer an attach: the same name, handle, modes, source and target, the other role."""
     receives = attach.client_receives
     return composite(
@@ -91,8 +92,7 @@ def attach_link(attach: Attach) -> Encoded:
             None,
             None,
             uint(0) if receives else None,
-            # What the broker sends is larger than what it got: it adds annotations, and answers are lists.
-            ulong(_NO_LIMIT if receives else MAX_MESSAGE_BYTES),
+            ulong(max_message_bytes),
             None,
             None,
             None,

@@ -13,7 +13,7 @@ from servicebus_local.broker.message import StoredMessage
 from servicebus_local.broker.namespace import Namespace
 from servicebus_local.broker.queue import Queue
 from servicebus_local.codec.encoding import int32
-from servicebus_local.codec.values import AmqpError, Encodable, Symbol, Value
+from servicebus_local.codec.values import AmqpError, Encodable, Value
 from servicebus_local.errors import ArgumentError, OperationError
 
 #: Follows the address of a queue in that of its management node.
@@ -83,6 +83,9 @@ class CbsRequestLink(RequestLink):
 class ManagementRequestLink(RequestLink):
     """Carries out requests about a queue or its dead letters, and answers after the commit."""
 
+    #: Room for the largest message to schedule, or several.
+    max_message_bytes = 1 << 20
+
     def __init__(self, channel: LinkChannel, attach: Attach, queue: Queue, entity: Entity) -> None:
         super().__init__(channel, attach, queue)
         self._entity = entity
@@ -91,20 +94,20 @@ class ManagementRequestLink(RequestLink):
         """Carry out a request and answer it. Raises AmqpError for a message that is not a request."""
         request = Request.read(message.payload)
         self.accept(message)
-        properties: dict[str, Encodable]
         try:
             self._entity.check_busy()
             answer = self._perform(request)
         except OperationError as error:
-            properties = {
-                "statusCode": int32(error.status),
-                "statusDescription": str(error),
-                "errorCondition": Symbol(error.condition),
-            }
-            answer = Answer(error.status, str(error))
-        else:
-            properties = {"statusCode": int32(answer.status), "statusDescription": answer.description}
-        reply = answer_message(request, properties, answer.body)
+            answer = Answer.refusal(error)
+        self._reply(request, answer)
+
+    def refuse(self, message: IncomingMessage, error: OperationError) -> None:
+        """Answer what is too large or can't be read: clients wait a minute for an answer."""
+        self.accept(message)
+        self._reply(Request.head(message.payload), Answer.refusal(error))
+
+    def _reply(self, request: Request, answer: Answer) -> None:
+        reply = answer_message(request, answer.properties(), answer.body)
         self._entity.acknowledge(self._answer, request.reply_to, reply, answer.deleted)
 
     def _answer(self, reply_to: str | None, reply: bytes, deleted: list[StoredMessage]) -> None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 
 from servicebus_local.codec.decoding import decode, split_list
 from servicebus_local.codec.encoding import NULL, composite, encode, encode_map
-from servicebus_local.codec.values import Encodable, Encoded, Scalar, Value
+from servicebus_local.codec.values import AmqpError, Encodable, Encoded, Scalar, Value
 from servicebus_local.content import Section, sections
 
 _REPLY_TO = 4
@@ -22,6 +23,15 @@ class Request:
     properties: dict[Scalar, Value]
     body: Value
     encoded_body: bytes
+
+    @classmethod
+    def head(cls, message: bytes) -> Request:
+        """Read what is there of a request that can't be read to its end: what an answer needs."""
+        readable = 0
+        with suppress(AmqpError):
+            for _, _, _, end in sections(message):
+                readable = end
+        return cls.read(message[:readable])
 
     @classmethod
     def read(cls, message: bytes) -> Request:

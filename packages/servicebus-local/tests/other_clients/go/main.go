@@ -5,8 +5,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"os"
 	"strconv"
+	"strings"
 	"time"
 
 	bus "github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus"
@@ -25,7 +27,7 @@ func main() {
 	defer cancel()
 	client = must(bus.NewClientFromConnectionString(os.Getenv("CONNECTION_STRING"), nil))
 	defer client.Close(ctx)
-	for _, check := range []func(){settleInAllWays, settleDeferred, largestBody, footer, unknownQueue, comeAndGo} {
+	for _, check := range []func(){settleInAllWays, settleDeferred, largestBody, largestScheduled, footer, refusedVerdict, unknownQueue, comeAndGo} {
 		check()
 	}
 	fmt.Println("all passed")
@@ -98,6 +100,35 @@ func footer() {
 	equal(message.RawAMQPMessage.Footer["checksum"], any("abc"))
 	equal(message.RawAMQPMessage.DeliveryAnnotations["hop"], any("one"))
 	check(receiver.CompleteMessage(ctx, message, nil))
+}
+
+func largestScheduled() {
+	sender := must(client.NewSender(queue, nil))
+	defer sender.Close(ctx)
+	later := time.Now().Add(time.Hour)
+	message := &bus.Message{Body: make([]byte, 262_000)}
+	numbers := must(sender.ScheduleMessages(ctx, []*bus.Message{message, message}, later, nil))
+	check(sender.CancelScheduledMessages(ctx, numbers, nil))
+}
+
+// refusedVerdict: the client tries again, but sends nothing then, and says that it is done. The message stays.
+func refusedVerdict() {
+	sender, receiver := must(client.NewSender(queue, nil)), must(client.NewReceiverForQueue(queue, nil))
+	defer sender.Close(ctx)
+	defer receiver.Close(ctx)
+	send(sender, "busy")
+	message := receive(receiver)
+	inject(`{"kind": "server-busy", "queue": "orders", "count": 1}`)
+	check(receiver.CompleteMessage(ctx, message, nil))
+	inject(`{"kind": "expire-locks", "queue": "orders"}`)
+	again := receive(receiver)
+	equal(*again.SequenceNumber, *message.SequenceNumber)
+	check(receiver.CompleteMessage(ctx, again, nil))
+}
+
+func inject(fault string) {
+	answer := must(http.Post(os.Getenv("ADMIN")+"/faults", "application/json", strings.NewReader(fault)))
+	check(answer.Body.Close())
 }
 
 func unknownQueue() {

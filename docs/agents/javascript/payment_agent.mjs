@@ -1,0 +1,121 @@
+// The Agent `payment`, in JavaScript: takes the money once for each key, and gives it back.
+// Run it with `node payment_agent.mjs`; `node payment_agent.mjs effects` prints what it did.
+import { setImmediate as nextTurn } from "node:timers/promises";
+import { ServiceBusClient } from "@azure/service-bus";
+import Database from "libsql"; // SQLite, with the interface of better-sqlite3
+
+const AT_ONCE = 10;
+
+class Refused extends Error {} // permanently: a retry would get the same answer
+
+// Each key has one row, and what moves the money is written with it, or not at all.
+const ledger = new Database("payments.db");
+ledger.exec("PRAGMA busy_timeout = 10000");
+ledger.exec(`
+  CREATE TABLE IF NOT EXISTS payments (key TEXT PRIMARY KEY, state TEXT NOT NULL);
+  CREATE TABLE IF NOT EXISTS movements (effect_key TEXT NOT NULL, amount TEXT NOT NULL);
+`);
+
+function inTransaction(work) {
+  ledger.exec("BEGIN IMMEDIATE"); // keeps other processes out
+  try {
+    const result = work();
+    ledger.exec("COMMIT");
+    return result;
+  } catch (fault) {
+    ledger.exec("ROLLBACK");
+    throw fault;
+  }
+}
+
+// Do and undo meet in one row, without the direction in its key.
+const keyOf = (request) => request.effect_key.slice(0, request.effect_key.lastIndexOf("/"));
+const stateOf = (request) => ledger.prepare("SELECT state FROM payments WHERE key = ?").get(keyOf(request))?.state;
+const keep = (request, state) => ledger.prepare("INSERT OR REPLACE INTO payments VALUES (?, ?)").run(keyOf(request), state);
+
+function move(request) { // stands for what the bank does
+  ledger.prepare("INSERT INTO movements VALUES (?, ?)").run(request.effect_key, String(request.request.amount));
+}
+
+const carryOut = {
+  do: (request) => inTransaction(() => {
+    if (request.request.currency !== "EUR") throw new Refused("we take euros only");
+    const state = stateOf(request);
+    if (state === "undone") throw new Refused("it was undone before it was done");
+    if (state === undefined) {
+      keep(request, "paid");
+      move(request);
+    }
+    return { reference: keyOf(request) };
+  }),
+  undo: (request) => inTransaction(() => {
+    if (stateOf(request) === "paid") move(request);
+    keep(request, "undone"); // also what was never paid: a tombstone
+    return {};
+  }),
+};
+
+function read(message) { // throws for what is not a request
+  const request = JSON.parse(new TextDecoder("utf-8", { fatal: true }).decode(message.body));
+  const known = [1, 2].includes(request.schema_version) && Object.hasOwn(carryOut, request.direction);
+  const texts = [request.task_id, request.step, request.token, request.effect_key];
+  const whole = texts.every((text) => typeof text === "string") && Number.isInteger(request.epoch);
+  if (!known || !whole || !request.request || Number.isNaN(Date.parse(request.complete_by))) {
+    throw new TypeError("a field is missing, or another schema");
+  }
+  return request;
+}
+
+const isLate = (request) => Date.now() >= Date.parse(request.complete_by);
+
+function answer(request) { // gives the reply, or null to stay silent
+  const once = request.idempotent === false;
+  if (isLate(request) && !(once && stateOf(request))) return null;
+  const { schema_version, task_id, step, epoch, token } = request;
+  const reply = { schema_version, task_id, step, epoch, token };
+  try {
+    Object.assign(reply, { outcome: "completed", result: carryOut[request.direction](request) });
+  } catch (fault) {
+    if (!(fault instanceof Refused)) return null; // a transient fault, such as a ledger that stays busy
+    Object.assign(reply, { outcome: "failed", error: fault.message.slice(0, 1000) });
+  }
+  return isLate(request) && !once ? null : reply;
+}
+
+function serve() {
+  // The client renews the locks, connects again, and tries again to send.
+  const bus = new ServiceBusClient(process.env.ServiceBusConnection, {
+    retryOptions: { maxRetries: 10, retryDelayInMs: 1000 },
+  });
+  const requests = bus.createReceiver("agent-payment-requests", { skipParsingBodyAsJson: true });
+  const replies = bus.createSender("agent-replies");
+  // Each verdict has its own turn: of a completion and a dead-lettering in one turn, the client (rhea 3.0.5) can
+  // make two completions.
+  let turn = Promise.resolve();
+  const settle = (verdict) => {
+    turn = turn.then(() => nextTurn());
+    return turn.then(verdict);
+  };
+  const processMessage = async (message) => {
+    let request;
+    try {
+      request = read(message);
+    } catch (fault) {
+      const why = { deadLetterReason: "not a request", deadLetterErrorDescription: String(fault) };
+      await settle(() => requests.deadLetterMessage(message, why));
+      return;
+    }
+    const reply = answer(request);
+    if (reply) await replies.sendMessages({ body: Buffer.from(JSON.stringify(reply)) });
+    await settle(() => requests.completeMessage(message));
+  };
+  const processError = async ({ error }) => console.error(error.message);
+  requests.subscribe({ processMessage, processError }, { autoCompleteMessages: false, maxConcurrentCalls: AT_ONCE });
+}
+
+if (process.argv[2] === "effects") {
+  const counts = ledger.prepare("SELECT effect_key, count(*) AS times FROM movements GROUP BY effect_key");
+  for (const { effect_key, times } of counts.all()) console.log(effect_key, times);
+} else {
+  serve();
+}

@@ -1,0 +1,153 @@
+"""The Agent `payment`, in Python: takes the money once for each key, and gives it back.
+
+Run it with `python payment_agent.py`; `python payment_agent.py effects` prints what it did.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+import sys
+import time
+from contextlib import contextmanager
+from datetime import UTC, datetime
+
+from azure.servicebus import AutoLockRenewer, ServiceBusClient, ServiceBusMessage
+from azure.servicebus.exceptions import ServiceBusError
+
+ECHOED = ("schema_version", "task_id", "step", "epoch", "token")
+TABLES = """
+CREATE TABLE IF NOT EXISTS payments (key TEXT PRIMARY KEY, state TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS movements (effect_key TEXT NOT NULL, amount TEXT NOT NULL);
+"""
+
+
+class Refused(Exception):
+    """Permanently: a retry would get the same answer."""
+
+
+def open_ledger():
+    """Open the ledger. Each key has one row, and what moves the money is written with it, or not at all."""
+    ledger = sqlite3.connect("payments.db", timeout=10, isolation_level=None)
+    ledger.executescript(TABLES)
+    return ledger
+
+
+@contextmanager
+def transaction(ledger):
+    """Keep other processes out, and write all of the block or nothing."""
+    ledger.execute("BEGIN IMMEDIATE")
+    with ledger:  # commits at its end, and rolls back when it fails
+        yield
+
+
+def state_of(ledger, request):
+    """Give the state of the payment: do and undo meet in one row, without the direction in its key."""
+    key = request["effect_key"].rpartition("/")[0]
+    found = ledger.execute("SELECT state FROM payments WHERE key = ?", (key,)).fetchone()
+    return key, found and found[0]
+
+
+def pay(ledger, request):
+    """Take the money, once."""
+    if request["request"].get("currency") != "EUR":
+        raise Refused("we take euros only")
+    with transaction(ledger):
+        key, state = state_of(ledger, request)
+        if state == "undone":
+            raise Refused("it was undone before it was done")
+        if state is None:
+            ledger.execute("INSERT INTO payments VALUES (?, 'paid')", (key,))
+            move(ledger, request)
+    return {"reference": key}
+
+
+def pay_back(ledger, request):
+    """Give the money back, once; what was never paid is remembered as undone."""
+    with transaction(ledger):
+        key, state = state_of(ledger, request)
+        ledger.execute("INSERT OR REPLACE INTO payments VALUES (?, 'undone')", (key,))
+        if state == "paid":
+            move(ledger, request)
+    return {}
+
+
+def move(ledger, request):
+    """Stands for what the bank does."""
+    movement = (request["effect_key"], request["request"]["amount"])
+    ledger.execute("INSERT INTO movements VALUES (?, ?)", movement)
+
+
+def read(message):
+    """Read a request. Raises `ValueError`, `KeyError` or `TypeError` for what is none."""
+    request = json.loads(b"".join(message.body))
+    if request["schema_version"] not in (1, 2):
+        raise ValueError("another schema")
+    carry_out = {"do": pay, "undo": pay_back}[request["direction"]]
+    complete_by = datetime.fromisoformat(request["complete_by"])
+    return {name: request[name] for name in (*ECHOED, "effect_key", "request")} | {
+        "carry_out": carry_out,
+        "complete_by": complete_by,
+        "once": not request.get("idempotent", True),
+    }
+
+
+def answer(ledger, request):
+    """Give the reply to a request, or None to stay silent."""
+    once = request["once"]
+    if is_late(request) and not (once and state_of(ledger, request)[1]):
+        return None
+    try:
+        outcome = {"outcome": "completed", "result": request["carry_out"](ledger, request)}
+    except Refused as refusal:
+        outcome = {"outcome": "failed", "error": str(refusal)[:1000]}
+    except sqlite3.OperationalError:  # busy for longer than the timeout: a transient fault
+        return None
+    if is_late(request) and not once:
+        return None
+    return {name: request[name] for name in ECHOED} | outcome
+
+
+def is_late(request):
+    """Whether nothing may be begun any more."""
+    return datetime.now(UTC) >= request["complete_by"]
+
+
+def serve(ledger):
+    """Take requests one by one, until the connection is lost; run more processes to do more at once."""
+    with (
+        ServiceBusClient.from_connection_string(os.environ["ServiceBusConnection"]) as bus,
+        AutoLockRenewer() as renewer,
+        bus.get_queue_receiver("agent-payment-requests", auto_lock_renewer=renewer) as requests,
+        bus.get_queue_sender("agent-replies") as replies,
+    ):
+        for message in requests:
+            try:
+                request = read(message)
+            except (ValueError, KeyError, TypeError) as fault:
+                requests.dead_letter_message(message, reason="not a request", error_description=repr(fault))
+                continue
+            reply = answer(ledger, request)
+            if reply is not None:
+                replies.send_messages(ServiceBusMessage(json.dumps(reply)))
+            requests.complete_message(message)
+
+
+def main():
+    """Serve for ever, or print each effect key with its count."""
+    ledger = open_ledger()
+    if sys.argv[1:] == ["effects"]:
+        for row in ledger.execute("SELECT effect_key, count(*) FROM movements GROUP BY effect_key"):
+            print(*row)
+        return
+    while True:
+        try:
+            serve(ledger)
+        except ServiceBusError as fault:
+            print(f"connecting again: {fault}", file=sys.stderr)
+            time.sleep(1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,72 @@
+"""The processes of the Agent that is checked; one that ends by itself is started again."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from local.platform.folder import held
+from local.platform.parts import Part, PartName, Readiness
+from local.platform.process import PartProcess
+from local.platform.watchdog import Watchdog
+
+#: The setting in which an Agent finds its connection to Service Bus.
+CONNECTION = "ServiceBusConnection"
+#: As whoever keeps an Agent running does it.
+_AGAIN_AFTER = 1.0
+
+
+class AgentProcesses:
+    """As many processes of the Agent as are asked for."""
+
+    def __init__(self, run: str, count: int, connection: str, watchdog: Watchdog, lock: int) -> None:
+        self._part = Part(
+            name=PartName.AGENT,
+            command=("/bin/sh", "-c", 'cd "$0" && eval "$1"', str(Path.cwd()), run),
+            ready=Readiness(""),
+            environment={CONNECTION: connection},
+        )
+        self._count = count
+        self._watchdog = watchdog
+        self._lock = lock
+        self._keepers: list[asyncio.Task[None]] = []
+        #: How processes ended that nobody had ended.
+        self.ended: list[str] = []
+
+    @classmethod
+    @asynccontextmanager
+    async def running(
+        cls, run: str, count: int, connection: str, watchdog: Watchdog, folder: Path
+    ) -> AsyncIterator[AgentProcesses]:
+        """Run the Agent for the block; whatever happens, nothing of it stays."""
+        async with held(folder) as lock:
+            agent = cls(run, count, connection, watchdog, lock)
+            try:
+                agent.start()
+                yield agent
+            finally:
+                await agent.kill()
+
+    def start(self) -> None:
+        """Start all processes."""
+        self._keepers = [asyncio.create_task(self._keep()) for _ in range(self._count)]
+
+    async def kill(self) -> None:
+        """End all processes with SIGKILL, like a crash."""
+        for keeper in self._keepers:
+            keeper.cancel()
+        await asyncio.gather(*self._keepers, return_exceptions=True)
+        self._keepers = []
+
+    async def _keep(self) -> None:
+        while True:
+            process = await PartProcess.start(self._part, self._watchdog, self._lock)
+            try:
+                code = await process.wait()
+            finally:
+                await process.kill()
+            last = next(iter(list(process.last_lines)[-1:]), "it printed nothing")
+            self.ended.append(f"exit code {code}: {last}")
+            await asyncio.sleep(_AGAIN_AFTER)

@@ -1,0 +1,72 @@
+"""The kit's own broker, with the Agent's pair of queues and nothing else."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+
+from functions.pattern.messages import AGENT_REPLIES_QUEUE
+from local.platform import ANY_PORTS, PartName, Platform, PlatformOptions, broker_alone
+
+#: Milliseconds for which the Agent waits to hear that its reply was taken: time enough to kill it.
+_LATE = 3_000
+
+
+class OwnBroker:
+    """A broker that may be killed, and does as it is told."""
+
+    def __init__(self, platform: Platform) -> None:
+        self._platform = platform
+        self._admin = platform.addresses.admin
+
+    @classmethod
+    @asynccontextmanager
+    async def running(cls, queue: str, lock: float, folder: Path) -> AsyncIterator[OwnBroker]:
+        """Run a broker with the queues of one Agent for the block."""
+        requests = {"lockDuration": f"PT{lock:g}S", "maxDeliveryCount": 10, "defaultMessageTimeToLive": "P1D"}
+        queues = [{"name": queue, "properties": requests}, {"name": AGENT_REPLIES_QUEUE}]
+        file = folder / "queues.json"
+        file.write_text(json.dumps({"queues": queues}), encoding="utf-8")
+        options = PlatformOptions(ports=ANY_PORTS, data=folder / "broker", queues=file)
+        async with Platform(options, broker_alone) as platform:
+            yield cls(platform)
+
+    @property
+    def connection(self) -> str:
+        """The connection string for the Agent and the kit."""
+        return self._platform.addresses.service_bus_connection
+
+    async def kill(self) -> None:
+        """End it, like a crash."""
+        await self._platform.kill(PartName.BROKER)
+
+    async def start(self) -> None:
+        """Start it again, with what it had."""
+        await self._platform.start(PartName.BROKER)
+
+    async def locked(self, queue: str) -> int:
+        """Count the messages that were taken and not settled."""
+        queues = await self._call("GET", "/queues")
+        return next(int(each["locked"]) for each in queues if each["name"] == queue)
+
+    @asynccontextmanager
+    async def slow_to_thank(self) -> AsyncIterator[None]:
+        """For the block, a reply is there long before the Agent hears so: it can't settle its request yet."""
+        fault = {"kind": "delay-acknowledgements", "queue": AGENT_REPLIES_QUEUE, "milliseconds": _LATE}
+        await self._call("POST", "/faults", fault)
+        try:
+            yield
+        finally:
+            await self._call("DELETE", "/faults")
+
+    async def _call(self, method: str, path: str, body: object = None) -> Any:
+        async with (
+            aiohttp.ClientSession() as session,
+            session.request(method, self._admin + path, json=body, raise_for_status=True) as answer,
+        ):
+            return await answer.json()

@@ -1,0 +1,96 @@
+"""The Agent is killed with SIGKILL, and started again: nothing is lost, and nothing is done twice."""
+
+from __future__ import annotations
+
+import asyncio
+
+from functions.pattern.agent_messages import AgentRequest
+from local.agent_check.desk import message_id
+from local.agent_check.kit import PATIENCE, Kit
+from local.agent_check.verdicts import CheckFailedError
+
+_SOME = 20
+
+
+async def killed_while_it_works(kit: Kit) -> None:
+    """Of 20 requests that are under way, all are answered within the lock and 5 s, each with one effect."""
+    async with kit.stage:
+        requests = await _killed_among(kit, idempotent=True)
+    await asyncio.gather(*(kit.answered_in_time(request) for request in requests))
+    await kit.effects(*requests)
+
+
+async def killed_before_it_settled(kit: Kit) -> None:
+    """A request is settled after its reply: killed between the two, the Agent gets it again, and replies."""
+    request = await _killed_at_its_reply(kit, idempotent=True)
+    await kit.answered_in_time(request, times=2)
+    await kit.effects(request)
+
+
+async def what_is_sent_once_killed_at_work(kit: Kit) -> None:
+    """Killed between "begun" and "done", what must not be repeated has no second effect."""
+    async with kit.stage:
+        if kit.options.hold is None:
+            requests = await _killed_among(kit, idempotent=False)
+        else:
+            requests = [await _killed_held_up(kit)]
+    if not await kit.desk.until_gone(map(message_id, requests), kit.options.lock + PATIENCE):
+        raise CheckFailedError(
+            "a request whose outcome is unknown is not completed: it comes again and again"
+        )
+    await asyncio.gather(*(kit.answered(each) for each in requests if kit.desk.heard(each)))
+    await kit.effects(*requests, least=0)
+
+
+async def what_is_sent_once_killed_at_its_reply(kit: Kit) -> None:
+    """Killed when it has replied, the Agent replies again to what must not be repeated; done it is once."""
+    request = await _killed_at_its_reply(kit, idempotent=False)
+    await kit.answered_in_time(request, times=2)
+    await kit.effects(request)
+
+
+async def the_ledger_outlives_the_agent(kit: Kit) -> None:
+    """A key that was done before a crash is known after it: no second effect, the same result."""
+    before = kit.request()
+    async with kit.stage:
+        await kit.desk.ask([before])
+        first = await kit.answered(before)
+        await kit.kill()
+        await kit.start_again()
+    again = kit.request(of=before, epoch=2)
+    await kit.desk.ask([again])
+    if (await kit.answered(again)).result != first.result:
+        raise CheckFailedError("the key has another result than before the crash")
+    await kit.effects(before)
+
+
+async def _killed_among(kit: Kit, *, idempotent: bool) -> list[AgentRequest]:
+    requests = [kit.request(idempotent=idempotent) for _ in range(_SOME)]
+    await kit.desk.ask(requests)
+    if not await kit.desk.until(lambda: any(map(kit.desk.heard, requests)), PATIENCE):
+        raise CheckFailedError(f"none of {_SOME} requests was answered within {PATIENCE:g} s")
+    await kit.kill()
+    await kit.start_again()
+    return requests
+
+
+async def _killed_at_its_reply(kit: Kit, *, idempotent: bool) -> AgentRequest:
+    async with kit.stage:
+        async with kit.own_broker().slow_to_thank():
+            request = kit.request(idempotent=idempotent)
+            await kit.desk.ask([request])
+            await kit.answered(request)
+            await kit.kill()
+        await kit.start_again()
+        return request
+
+
+async def _killed_held_up(kit: Kit) -> AgentRequest:
+    async with kit.held_up():
+        request = kit.request(idempotent=False)
+        await kit.desk.ask([request])
+        if not await kit.is_taken():
+            raise CheckFailedError("the Agent did not take a request")
+        await kit.kill()
+    await kit.start_again()
+    return request

@@ -1,0 +1,77 @@
+"""One effect for each key, one reply for each request."""
+
+from __future__ import annotations
+
+import asyncio
+
+from functions.pattern.states import Direction
+from local.agent_check.kit import Kit
+from local.agent_check.verdicts import CheckFailedError
+
+_MANY = 200
+
+
+async def a_request(kit: Kit) -> None:
+    """A request is carried out, and its reply echoes it."""
+    request = kit.request()
+    await kit.desk.ask([request])
+    await kit.answered(request)
+    await kit.effects(request)
+
+
+async def the_same_request_once_more(kit: Kit) -> None:
+    """A request that arrives twice has one effect and two replies with the same result."""
+    request = kit.request()
+    await kit.desk.ask([request, request])
+    await kit.answered(request, times=2)
+    await kit.effects(request)
+
+
+async def the_same_key_in_a_new_epoch(kit: Kit) -> None:
+    """A new epoch has a new token and the same key: one effect, the same result, its own reply."""
+    first = kit.request()
+    again = kit.request(of=first, epoch=2)
+    await kit.desk.ask([first])
+    before = await kit.answered(first)
+    await kit.desk.ask([again])
+    after = await kit.answered(again)
+    if before.result != after.result:
+        raise CheckFailedError(f"one key, two results: {before.result} and {after.result}")
+    await kit.effects(first)
+
+
+async def an_undo_twice(kit: Kit) -> None:
+    """What was done is undone once, however often that is requested, and each undo is answered."""
+    do = kit.request()
+    await kit.desk.ask([do])
+    await kit.answered(do)
+    undo = kit.request(Direction.UNDO, of=do)
+    await kit.desk.ask([undo])
+    await kit.answered(undo)
+    again = kit.request(Direction.UNDO, of=do, epoch=2)
+    await kit.desk.ask([again])
+    await kit.answered(again)
+    await kit.effects(do, undo)
+
+
+async def an_undo_before_its_do(kit: Kit) -> None:
+    """An undo leaves a tombstone: a do that arrives later is refused, and has no effect."""
+    undo = kit.request(Direction.UNDO)
+    await kit.desk.ask([undo])
+    await kit.answered(undo)
+    late = kit.request(of=undo, epoch=2)
+    await kit.desk.ask([late])
+    await kit.answered(late, outcome="failed")
+    await kit.effects(late, least=0, most=0)
+
+
+async def two_hundred_side_by_side(kit: Kit) -> None:
+    """200 requests at once, two for each key, are all answered, and each key has one effect."""
+    first = [kit.request() for _ in range(_MANY // 2)]
+    again = [kit.request(of=request, epoch=2) for request in first]
+    await kit.desk.ask([request for pair in zip(first, again, strict=True) for request in pair])
+    replies = await asyncio.gather(*(kit.answered(each) for each in (*first, *again)))
+    half = len(first)
+    if any(one.result != two.result for one, two in zip(replies[:half], replies[half:], strict=True)):
+        raise CheckFailedError("one key, two results")
+    await kit.effects(*first)

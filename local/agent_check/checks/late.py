@@ -1,0 +1,66 @@
+"""Complete-by: nothing is begun after it, and nothing is told, but what must not be repeated."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime
+
+from functions.pattern.agent_messages import AgentRequest
+from local.agent_check.kit import PATIENCE, Kit
+from local.agent_check.verdicts import CheckFailedError, NotSeenError
+
+#: Seconds until the complete-by of a request that is held up; where the Agent takes it late, more is given.
+_HELD_UP = (3.0, 8.0, 20.0)
+_A_LITTLE = 0.3
+
+
+async def taken_after_complete_by(kit: Kit) -> None:
+    """A request that is taken after its complete-by has no effect and no reply, and is completed."""
+    late = kit.request(complete_in=-1)
+    await kit.desk.ask([late], lives_on=True)
+    await kit.silent(late)
+    await kit.effects(late, least=0, most=0)
+
+
+async def a_known_outcome_is_told_late(kit: Kit) -> None:
+    """What must not be repeated and is known to be done is replied to again, also after complete-by."""
+    done = kit.request(idempotent=False)
+    await kit.desk.ask([done])
+    await kit.answered(done)
+    late = done.model_copy(update={"complete_by": datetime.now(UTC)})
+    await kit.desk.ask([late], lives_on=True)
+    await kit.answered(done, times=2)
+    await kit.effects(done)
+
+
+async def ended_after_complete_by(kit: Kit) -> None:
+    """Work that ends after complete-by is not replied to, where the step may be repeated."""
+    async with kit.stage:
+        late = await _ended_late(kit, idempotent=True)
+        await kit.silent(late)
+
+
+async def what_is_sent_once_ended_after_complete_by(kit: Kit) -> None:
+    """Work that must not be repeated is replied to, however late it ends."""
+    async with kit.stage:
+        late = await _ended_late(kit, idempotent=False)
+        await kit.answered(late, within=PATIENCE)
+        await kit.effects(late)
+
+
+async def _ended_late(kit: Kit, *, idempotent: bool) -> AgentRequest:
+    for seconds in _HELD_UP:
+        async with kit.held_up():
+            late = kit.request(idempotent=idempotent, complete_in=seconds)
+            await kit.desk.ask([late])
+            begun = await kit.is_taken() and _seconds_left(late) > seconds / 2
+            await asyncio.sleep(_seconds_left(late) + _A_LITTLE)
+            if kit.desk.heard(late):
+                raise NotSeenError("the Agent replied while --hold ran, which so holds nothing up")
+        if begun:
+            return late
+    raise CheckFailedError(f"the Agent did not take a request within {_HELD_UP[-1] / 2:g} s")
+
+
+def _seconds_left(request: AgentRequest) -> float:
+    return max(0.0, (request.complete_by - datetime.now(UTC)).total_seconds())

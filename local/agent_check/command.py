@@ -1,0 +1,62 @@
+"""`python -m local agent-check`: starts a broker and the Agent, runs the checks, and prints the report."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager
+from pathlib import Path
+
+from rich.console import Console
+
+from functions.pattern.messages import requests_queue
+from local.agent_check.agent import AgentProcesses
+from local.agent_check.broker import OwnBroker
+from local.agent_check.desk import Desk
+from local.agent_check.kit import Kit
+from local.agent_check.options import AgentCheckOptions
+from local.agent_check.plan import carry_out, in_order, stages
+from local.agent_check.report import show_progress, show_report
+from local.agent_check.verdicts import CheckVerdict, Finding
+from local.platform import INTERRUPTED, until_stop_signal
+from local.platform.watchdog import Watchdog
+
+_KEPT = 0
+_BROKEN = 1
+
+
+async def agent_check(options: AgentCheckOptions) -> int:
+    """Check an Agent. Returns 0 if it keeps every rule that was looked at."""
+    return await until_stop_signal(_checked(options, Console()), _nothing, stopped=INTERRUPTED)
+
+
+async def _checked(options: AgentCheckOptions, console: Console) -> int:
+    findings: list[Finding] = []
+    stages(options.only)  # refuses an unknown name before anything starts
+    async with _kit(options) as kit, aclosing(carry_out(kit)) as found:
+        async for finding in found:
+            show_progress(finding, console)
+            findings.append(finding)
+    show_report(list(in_order(findings, options.only)), options, console)
+    return _BROKEN if any(each.verdict is CheckVerdict.FAILED for each in findings) else _KEPT
+
+
+@asynccontextmanager
+async def _kit(options: AgentCheckOptions) -> AsyncIterator[Kit]:
+    async with AsyncExitStack() as open_:
+        folder = Path(open_.enter_context(tempfile.TemporaryDirectory(prefix="agent-check-")))
+        broker = None
+        if options.connection is None:
+            queue = requests_queue(options.agent)
+            broker = await open_.enter_async_context(OwnBroker.running(queue, options.lock, folder))
+        connection = options.connection or (broker.connection if broker else "")
+        watchdog = await open_.enter_async_context(Watchdog.running())
+        desk = await open_.enter_async_context(Desk.at(connection, options.agent))
+        agent = await open_.enter_async_context(
+            AgentProcesses.running(options.run, options.processes, connection, watchdog, folder / "agent")
+        )
+        yield Kit(options, desk, agent, broker, watchdog)
+
+
+def _nothing() -> None:
+    """Ctrl-C for the second time changes nothing: what runs is ended at once anyway."""

@@ -1,0 +1,180 @@
+"""The Scheduler's side of the queue pair: sends requests, hears replies, looks at what is left."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
+
+from azure.servicebus import ServiceBusMessage, ServiceBusReceivedMessage, ServiceBusSubQueue
+from azure.servicebus.aio import ServiceBusClient, ServiceBusReceiver
+from azure.servicebus.amqp import AmqpMessageBodyType
+from azure.servicebus.exceptions import ServiceBusError
+
+from functions.pattern.agent_messages import AgentRequest
+from functions.pattern.messages import AGENT_REPLIES_QUEUE, requests_queue, seconds_left
+from local.agent_check.replies import HeardReply, content_of, misfit, not_echoed
+
+_AT_ONCE = 100
+_DEAD = ServiceBusSubQueue.DEAD_LETTER
+_LOOK_EVERY = 0.1
+_TRY_AGAIN_AFTER = 0.3
+
+
+class Desk:
+    """Asks the Agent, and remembers what it replied, by the requests' tokens."""
+
+    def __init__(self, connection: str, agent: str) -> None:
+        self._connection = connection
+        self.queue = requests_queue(agent)
+        self._asked: dict[str, AgentRequest] = {}
+        self._heard: defaultdict[str, list[HeardReply]] = defaultdict(list)
+        self._news = asyncio.Condition()
+        #: What was wrong with replies: against the schema, and against their requests.
+        self.misfits: list[str] = []
+        self.not_echoed: list[str] = []
+
+    @classmethod
+    @asynccontextmanager
+    async def at(cls, connection: str, agent: str) -> AsyncIterator[Desk]:
+        """Listen for replies during the block."""
+        desk = cls(connection, agent)
+        listening = asyncio.create_task(desk._listen())
+        try:
+            yield desk
+        finally:
+            listening.cancel()
+            await asyncio.gather(listening, return_exceptions=True)
+
+    async def ask(self, requests: Iterable[AgentRequest], *, lives_on: bool = False) -> None:
+        """Send requests, which end with their complete-by unless they live on."""
+        asked = list(requests)
+        self._asked |= {request.token: request for request in asked}
+        await self.send([_message(request, lives_on=lives_on) for request in asked])
+
+    async def send(self, messages: list[ServiceBusMessage]) -> None:
+        """Send messages as they are; `ask` knows requests."""
+        async with self._client() as client, client.get_queue_sender(self.queue) as sender:
+            for message in messages:
+                await sender.send_messages(message)
+
+    def expect(self, request: AgentRequest) -> None:
+        """Know the replies to a request that `send` sends."""
+        self._asked[request.token] = request
+
+    def heard(self, request: AgentRequest) -> list[HeardReply]:
+        """Give the replies so far."""
+        return self._heard[request.token]
+
+    async def until(self, met: Callable[[], bool], within: float) -> bool:
+        """Wait for replies until the condition is met; tell whether it was."""
+        try:
+            async with asyncio.timeout(within), self._news:
+                await self._news.wait_for(met)
+        except TimeoutError:
+            return met()
+        return True
+
+    async def until_gone(self, message_ids: Iterable[str], within: float) -> bool:
+        """Wait until the Agent has settled messages, whatever it did with them; tell whether it has."""
+        awaited = set(message_ids)
+        try:
+            async with asyncio.timeout(within):
+                while any(message.message_id in awaited for message in await self._left()):  # noqa: ASYNC110
+                    await asyncio.sleep(_LOOK_EVERY)  # the Agent is another process
+        except TimeoutError:
+            return False
+        return True
+
+    async def dead_letters(self, message_ids: Iterable[str], within: float) -> dict[str, str]:
+        """Give the reasons of dead letters by message id; those that are missing are waited for."""
+        awaited, found = set(message_ids), dict[str, str]()
+        now = asyncio.get_running_loop().time
+        end = now() + within
+        while not awaited <= found.keys():
+            late = now() >= end  # one look is taken however late it is
+            found |= {str(dead.message_id): dead.dead_letter_reason or "" for dead in await self._left(_DEAD)}
+            if late:
+                break
+        return found
+
+    async def _left(self, sub_queue: ServiceBusSubQueue | None = None) -> list[ServiceBusReceivedMessage]:
+        """Look at what is on the queue, locked or not."""
+        found: list[ServiceBusReceivedMessage] = []
+        async with (
+            self._client() as client,
+            client.get_queue_receiver(self.queue, sub_queue=sub_queue) as receiver,
+        ):
+            first = 1
+            while more := await receiver.peek_messages(_AT_ONCE, sequence_number=first):
+                found += more
+                first = (more[-1].sequence_number or first) + 1
+        return found
+
+    def _client(self) -> ServiceBusClient:
+        return ServiceBusClient.from_connection_string(self._connection)
+
+    async def _listen(self) -> None:
+        while True:
+            try:
+                async with (
+                    self._client() as client,
+                    client.get_queue_receiver(AGENT_REPLIES_QUEUE) as receiver,
+                ):
+                    await self._hear(receiver)
+            except ServiceBusError:  # the broker is away
+                await asyncio.sleep(_TRY_AGAIN_AFTER)
+
+    async def _hear(self, receiver: ServiceBusReceiver) -> None:
+        while True:
+            messages = await receiver.receive_messages(_AT_ONCE, max_wait_time=1)
+            async with self._news:
+                for message in messages:
+                    self._take(message)
+                self._news.notify_all()
+            for message in messages:
+                await receiver.complete_message(message)
+
+    def _take(self, message: ServiceBusReceivedMessage) -> None:
+        if message.body_type is not AmqpMessageBodyType.DATA:
+            self.misfits.append("the body is not in a data section")
+            return
+        body = b"".join(message.body)
+        content = content_of(body)
+        request = self._asked.get(str(content.get("token")))
+        tasks = {str(each.task_id): each for each in self._asked.values()}
+        of_its_task = request or tasks.get(str(content.get("task_id")))
+        if of_its_task is None and content:
+            return  # of somebody else, or of an earlier run
+        if (fault := misfit(body)) is not None:
+            self.misfits.append(fault)
+        if of_its_task is not None:
+            self.not_echoed += not_echoed(content, of_its_task)
+        if request is not None:
+            self._heard[request.token].append(HeardReply(content))
+
+
+def message_id(request: AgentRequest) -> str:
+    """Name a request's message as the application does."""
+    return f"{request.task_id}.{request.epoch}.{request.step}"
+
+
+def _message(request: AgentRequest, *, lives_on: bool) -> ServiceBusMessage:
+    left = timedelta(seconds=seconds_left(request.complete_by, datetime.now(UTC)))
+    return message_of(request, request.model_dump_json().encode(), time_to_live=None if lives_on else left)
+
+
+def message_of(
+    request: AgentRequest, body: bytes, *, time_to_live: timedelta | None = None
+) -> ServiceBusMessage:
+    """Make a message as the application does, with another body."""
+    return ServiceBusMessage(
+        body,
+        message_id=message_id(request),
+        content_type="application/json",
+        subject=request.direction,
+        correlation_id=request.task_id,
+        time_to_live=time_to_live,
+    )

@@ -1,0 +1,48 @@
+"""What `python -m local agent-check` is told."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from local.platform import StartRefusedError
+
+#: Asked where no file says what to ask: the payment of the sample order.
+SAMPLE_REQUEST = {"customer": "C-1042", "amount": "9.80", "currency": "EUR"}
+
+
+@dataclass(frozen=True, slots=True)
+class AgentCheckOptions:
+    """Which Agent is checked, and how the kit may look at it.
+
+    `run` starts one process of the Agent, `effects` prints a count for each effect key, `hold` holds up the
+    service that the Agent calls, from its first line on until it is ended. `lock` is the queue's, in seconds.
+    An Agent with `keeps_rejected` completes what it can't read, and keeps it in a place of its own.
+    Of the checks, `only` some may be chosen by their names; the first and the last ones run in any case.
+    """
+
+    agent: str
+    run: str
+    processes: int = 2
+    request: dict[str, Any] = field(default_factory=lambda: dict(SAMPLE_REQUEST))
+    effects: str | None = None
+    hold: str | None = None
+    connection: str | None = None
+    lock: float = 15.0
+    keeps_rejected: bool = False
+    only: tuple[str, ...] = ()
+
+
+def read_request(file: Path | None) -> dict[str, Any]:
+    """Read what the Agent is asked. Raises `StartRefusedError`."""
+    if file is None:
+        return dict(SAMPLE_REQUEST)
+    try:
+        request = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as fault:
+        raise StartRefusedError(f"The request {file} can't be read: {fault}") from None
+    if not isinstance(request, dict):
+        raise StartRefusedError(f"The request {file} is not a JSON object.")
+    return request

@@ -1,0 +1,105 @@
+"""Which checks run, in which order, and which at the same time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
+from contextlib import aclosing
+
+from local.agent_check.checks import crashes, keys, late, outage, throughout, unreadable
+from local.agent_check.kit import Kit
+from local.agent_check.verdicts import CheckFailedError, CheckVerdict, Finding, NotSeenError
+from local.platform import StartRefusedError
+
+type Check = Callable[[Kit], Awaitable[None]]
+
+#: The checks of a stage run side by side. Those that crash the Agent then wait for the locks together.
+STAGES: tuple[tuple[Check, ...], ...] = (
+    (keys.a_request,),
+    (
+        keys.the_same_request_once_more,
+        keys.the_same_key_in_a_new_epoch,
+        keys.an_undo_twice,
+        keys.an_undo_before_its_do,
+        late.taken_after_complete_by,
+        late.a_known_outcome_is_told_late,
+        unreadable.another_schema_version,
+        unreadable.rubbish,
+        unreadable.the_largest_request,
+    ),
+    (unreadable.an_unknown_field,),
+    (keys.two_hundred_side_by_side,),
+    (late.ended_after_complete_by, late.what_is_sent_once_ended_after_complete_by),
+    (
+        crashes.killed_while_it_works,
+        crashes.killed_before_it_settled,
+        crashes.what_is_sent_once_killed_at_work,
+        crashes.what_is_sent_once_killed_at_its_reply,
+        crashes.the_ledger_outlives_the_agent,
+    ),
+    (outage.the_broker_killed_and_back,),
+    (throughout.replies_echo_their_requests, throughout.replies_fit_the_schema, throughout.it_stays_up),
+)
+
+
+def name_of(check: Check) -> str:
+    """Name a check as the report does."""
+    return check.__name__.replace("_", " ")
+
+
+def stages(only: Sequence[str]) -> list[list[Check]]:
+    """Choose checks by their names, all if there are none. Raises `StartRefusedError` for an unknown one."""
+    known = {name_of(check) for stage in STAGES for check in stage}
+    if unknown := [name for name in only if name not in known]:
+        raise StartRefusedError(f"There is no check '{unknown[0]}'; there are: {', '.join(sorted(known))}.")
+    always = (*STAGES[0], *STAGES[-1])
+    return [
+        [check for check in stage if not only or check in always or name_of(check) in only]
+        for stage in STAGES
+    ]
+
+
+async def carry_out(kit: Kit) -> AsyncGenerator[Finding]:
+    """Run the checks, and give each finding when it is there.
+
+    An Agent that answers not even one request is asked no more; its replies are looked at all the same.
+    """
+    first, *others, last = stages(kit.options.only)
+    answers = True
+    for stage in [first, *others, last]:
+        if not answers and stage is not last:
+            continue
+        async with aclosing(_side_by_side(stage, kit)) as found:
+            async for finding in found:
+                answers = answers and not (stage is first and finding.verdict is CheckVerdict.FAILED)
+                yield finding
+
+
+def in_order(findings: Sequence[Finding], only: Sequence[str]) -> Iterator[Finding]:
+    """Give the findings in the order of the plan; a check that did not run was not seen."""
+    found = {finding.check: finding for finding in findings}
+    for name in (name_of(check) for stage in stages(only) for check in stage):
+        yield found.get(name, Finding(name, CheckVerdict.NOT_SEEN, "not run: a request is not answered"))
+
+
+async def _side_by_side(stage: Sequence[Check], kit: Kit) -> AsyncGenerator[Finding]:
+    running = [asyncio.create_task(_find(check, kit)) for check in stage]
+    try:
+        for found in asyncio.as_completed(running):
+            yield await found
+    finally:
+        for each in running:
+            each.cancel()
+        await asyncio.gather(*running, return_exceptions=True)
+
+
+async def _find(check: Check, kit: Kit) -> Finding:
+    name = name_of(check)
+    promise = (check.__doc__ or "").strip()
+    try:
+        await check(kit)
+    except CheckFailedError as fault:
+        return Finding(name, CheckVerdict.FAILED, str(fault))
+    except NotSeenError as reason:
+        return Finding(name, CheckVerdict.NOT_SEEN, str(reason))
+    return Finding(name, CheckVerdict.PASSED, promise)

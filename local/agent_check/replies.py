@@ -1,0 +1,75 @@
+"""What the kit hears of the Agent: each reply as it was written, and what is wrong with it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+from pydantic import ValidationError
+
+from functions.pattern.agent_messages import AgentReply, AgentRequest
+
+#: What a reply repeats of its request.
+ECHOED = ("schema_version", "task_id", "step", "epoch", "token")
+
+
+@dataclass(frozen=True, slots=True)
+class HeardReply:
+    """A reply, as the Agent wrote it."""
+
+    content: dict[str, Any]
+
+    @property
+    def outcome(self) -> object:
+        """What it tells."""
+        return self.content.get("outcome")
+
+    @property
+    def result(self) -> str:
+        """Its result, as text that can be compared."""
+        return json.dumps(self.content.get("result") or {}, sort_keys=True)
+
+
+def content_of(body: bytes) -> dict[str, Any]:
+    """Read a reply as far as it can be read."""
+    try:
+        content = json.loads(body)
+    except ValueError:
+        return {}
+    return content if isinstance(content, dict) else {}
+
+
+def misfit(body: bytes) -> str | None:
+    """Tell why the application would refuse a reply; None when it fits."""
+    try:
+        json.loads(body.decode(), parse_constant=_no_number, object_pairs_hook=_once_each)
+        AgentReply.model_validate_json(body)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        return f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
+    except ValueError as error:
+        return str(error)
+    return None
+
+
+def not_echoed(content: dict[str, Any], request: AgentRequest) -> list[str]:
+    """Name what a reply does not repeat of its request, of the same type; no token is shown."""
+    expected = request.model_dump(mode="json")
+    return [
+        f"{name} {'is another' if name in content else 'is missing'}"
+        for name in ECHOED
+        if json.dumps(content.get(name)) != json.dumps(expected[name])
+    ]
+
+
+def _no_number(constant: str) -> NoReturn:
+    raise ValueError(f"{constant} is not a JSON number")
+
+
+def _once_each(members: list[tuple[str, Any]]) -> dict[str, Any]:
+    names = [name for name, _ in members]
+    for name in names:
+        if names.count(name) > 1:
+            raise ValueError(f"{name} is given twice")
+    return dict(members)

@@ -1,0 +1,70 @@
+"""The user's commands: they are a shell's, in the folder in which the kit was started."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from asyncio.subprocess import PIPE, Process
+from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+
+from local.agent_check.verdicts import NotSeenError
+from local.platform import StartRefusedError
+from local.platform.watchdog import Watchdog
+
+_PRINTS_WITHIN = 30.0
+_ENDS_WITHIN = 5.0
+
+
+async def count_effects(command: str) -> Counter[str]:
+    """Run the command that prints lines of effect key and count, in any order. Raises `StartRefusedError`."""
+    process = await asyncio.create_subprocess_shell(command, stdout=PIPE, start_new_session=True)
+    try:
+        async with asyncio.timeout(_PRINTS_WITHIN):
+            output, _ = await process.communicate()
+    finally:
+        _signal(process, signal.SIGKILL)
+    if process.returncode:
+        raise StartRefusedError(f"--effects ended with exit code {process.returncode}: {command}")
+    try:
+        return Counter(dict(_effect(line) for line in output.decode().splitlines() if line.strip()))
+    except ValueError:
+        raise StartRefusedError("--effects must print lines of an effect key and a count.") from None
+
+
+def _effect(line: str) -> tuple[str, int]:
+    first, second = line.split()
+    return (first, int(second)) if "/" in first else (second, int(first))
+
+
+@asynccontextmanager
+async def holding(command: str, watchdog: Watchdog) -> AsyncIterator[None]:
+    """Hold the Agent's service up for the block. Raises `NotSeenError` when the command prints no line."""
+    process = await asyncio.create_subprocess_shell(command, stdout=PIPE, start_new_session=True)
+    watchdog.guard(process.pid)
+    try:
+        assert process.stdout  # noqa: S101 - asked for above
+        async with asyncio.timeout(_PRINTS_WITHIN):
+            if not await process.stdout.readline():
+                raise NotSeenError("the command of --hold ended without a line")
+        yield
+    finally:
+        await _end(process)
+        watchdog.release(process.pid)
+
+
+async def _end(process: Process) -> None:
+    _signal(process, signal.SIGTERM)
+    try:
+        async with asyncio.timeout(_ENDS_WITHIN):
+            await process.wait()
+    finally:
+        _signal(process, signal.SIGKILL)
+        await process.wait()
+
+
+def _signal(process: Process, number: signal.Signals) -> None:
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, number)

@@ -1,0 +1,34 @@
+"""What a check finds, in plain words."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class CheckVerdict(StrEnum):
+    """How a check ended."""
+
+    #: The Agent keeps the rule.
+    PASSED = "passed"
+    #: The Agent breaks the rule.
+    FAILED = "FAILED"
+    #: The kit could not look, and says what it needs for that.
+    NOT_SEEN = "not seen"
+
+
+class CheckFailedError(Exception):
+    """The Agent breaks a rule; the text says how it showed."""
+
+
+class NotSeenError(Exception):
+    """The kit can't look at this; the text says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """The verdict of one check; `words` are its promise, or what broke it."""
+
+    check: str
+    verdict: CheckVerdict
+    words: str

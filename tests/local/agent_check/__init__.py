@@ -1,0 +1,3 @@
+"""`python -m local bench`."""
+
+from __future__ import annotations

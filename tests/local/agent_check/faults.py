@@ -1,0 +1,113 @@
+"""Twelve faults, planted in the sample by a change of its text."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.local.agent_check.samples import PYTHON_SAMPLE
+
+#: The lines of the sample that faults replace, or go beside.
+_REPLY = "            reply = answer(ledger, request)\n"
+_SEND = "                replies.send_messages(ServiceBusMessage(json.dumps(reply)))\n"
+_SETTLE = "            requests.complete_message(message)\n"
+_ANSWERED = "    return {name: request[name] for name in ECHOED} | outcome\n"
+_DEAD_LETTER = 'requests.dead_letter_message(message, reason="not a request", error_description=repr(fault))'
+_ALREADY = "        if state is None:\n"
+_TOMBSTONE = """        ledger.execute("INSERT OR REPLACE INTO payments VALUES (?, 'undone')", (key,))\n"""
+_LATE = "    if is_late(request) and not once:\n        return None\n"
+_PARSED = '    request = json.loads(b"".join(message.body))\n'
+_LEDGER = '    ledger = sqlite3.connect("payments.db", timeout=10, isolation_level=None)\n'
+_CONNECT = 'from_connection_string(os.environ["ServiceBusConnection"]'
+_TAKEN = "        for message in requests:\n"
+#: The row is there once, and the money moves each time.
+_TWICE = """\
+        ledger.execute("INSERT OR IGNORE INTO payments VALUES (?, 'paid')", (key,))
+        move(ledger, request)
+        if False:
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Planted:
+    """A fault: what of the sample's text is replaced by what, and the check that finds it."""
+
+    changes: tuple[tuple[str, str], ...]
+    found_by: str
+
+
+FAULTS = {
+    "settles before the effect": Planted(
+        ((_REPLY, _SETTLE + _REPLY), (_SEND + _SETTLE, _SEND)), "killed before it settled"
+    ),
+    "replies with a new token": Planted(
+        ((_ANSWERED, _ANSWERED.rstrip() + ' | {"token": os.urandom(16).hex()}\n'),),
+        "replies echo their requests",
+    ),
+    "two effects for a key": Planted(
+        (
+            (
+                _ALREADY,
+                _TWICE,
+            ),
+        ),
+        "the same request once more",
+    ),
+    "undo leaves no tombstone": Planted(
+        ((_TOMBSTONE, "        if state == 'paid':\n    " + _TOMBSTONE),), "an undo before its do"
+    ),
+    "replies late for a step that may be repeated": Planted(((_LATE, ""),), "ended after complete by"),
+    "abandons what it can't read": Planted(((_DEAD_LETTER, "requests.abandon_message(message)"),), "rubbish"),
+    "repeats what must not be repeated": Planted(
+        (
+            (
+                _ALREADY,
+                "        if state == 'paid' and request['once']:\n            move(ledger, request)\n"
+                + _ALREADY,
+            ),
+        ),
+        "what is sent once killed at its reply",
+    ),
+    "echoes no epoch": Planted(
+        ((_ANSWERED, "    return {name: request[name] for name in ECHOED if name != 'epoch'} | outcome\n"),),
+        "replies echo their requests",
+    ),
+    "result with NaN": Planted(
+        (('return {"reference": key}', 'return {"reference": key, "fee": float("nan")}'),),
+        "replies fit the schema",
+    ),
+    "forgets its ledger": Planted(
+        (
+            (
+                _LEDGER,
+                _LEDGER
+                + '    ledger.execute("CREATE TEMP TABLE payments (key TEXT PRIMARY KEY, state TEXT)")\n',
+            ),
+        ),
+        "the ledger outlives the agent",
+    ),
+    "dies on an unknown field": Planted(
+        ((_PARSED, _PARSED + "    if 'of_tomorrow' in request:\n        sys.exit('unknown field')\n"),),
+        "an unknown field",
+    ),
+    "serves one request at a time for ever after a broker's restart": Planted(
+        (
+            (_TAKEN, _TAKEN + "            if lost:\n                time.sleep(0.4)\n"),
+            (_CONNECT, _CONNECT + ", retry_total=0"),
+            ("def serve(ledger):", "lost = []\n\n\ndef serve(ledger):"),
+            ("            time.sleep(1)\n", "            time.sleep(1)\n            lost.append(fault)\n"),
+        ),
+        "the broker killed and back",
+    ),
+}
+
+
+def plant(fault: Planted, folder: Path) -> Path:
+    """Write the sample with the fault; a text that it does not have is an error."""
+    text = PYTHON_SAMPLE.read_text(encoding="utf-8")
+    for old, new in fault.changes:
+        assert text.count(old) == 1, old
+        text = text.replace(old, new)
+    agent = folder / "faulty_agent.py"
+    agent.write_text(text, encoding="utf-8")
+    return agent

@@ -1,0 +1,54 @@
+"""The samples of Agents, run by the kit as a newcomer would run them."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from local.platform import ROOT
+
+SAMPLES = ROOT / "docs" / "agents"
+PYTHON_SAMPLE = SAMPLES / "python" / "payment_agent.py"
+#: Keeps everybody else out of a ledger in SQLite while it runs.
+_LOCK = """
+import sqlite3, time
+ledger = sqlite3.connect("payments.db", timeout=30, isolation_level=None)
+ledger.execute("BEGIN EXCLUSIVE")
+print("held", flush=True)
+time.sleep(600)
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What the kit printed, and its exit code."""
+
+    code: int
+    text: str
+
+    def checks(self, verdict: str) -> set[str]:
+        """Return the checks that ended so, by the lines that tell the progress."""
+        lines = self.text.partition("┏")[0].splitlines()
+        return {line.removeprefix(verdict).strip() for line in lines if line.startswith(f"{verdict} ")}
+
+
+def lock_the_ledger(folder: Path) -> str:
+    """Return the command that holds up an Agent whose ledger is SQLite."""
+    (folder / "lock.py").write_text(_LOCK, encoding="utf-8")
+    return f"exec {sys.executable} lock.py"
+
+
+def check(folder: Path, run: str, *options: str) -> Report:
+    """Run the kit in a folder, which gets the ledger."""
+    done = subprocess.run(
+        [sys.executable, "-m", "local", "agent-check", "payment", "--run", run, *options],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "200"},
+        stdout=subprocess.PIPE,
+        text=True,
+        check=False,
+    )
+    return Report(done.returncode, done.stdout)

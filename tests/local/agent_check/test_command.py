@@ -1,0 +1,105 @@
+"""The command: what it refuses, what it says when it can't look, and that Ctrl-C leaves nothing behind."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from local.agent_check.options import AgentCheckOptions
+from local.agent_check.report import show_report
+from local.agent_check.verdicts import CheckVerdict, Finding
+from local.command_line import main
+from local.platform import ROOT
+from servicebus_local.config import read_config
+from servicebus_local.testing import running_broker
+from tests.local.agent_check.samples import PYTHON_SAMPLE, check
+from tests.local.platform.processes import descendants, left_running
+
+_RUN = f"exec {sys.executable} {PYTHON_SAMPLE}"
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        (["--only", "everything"], "There is no check 'everything'"),
+        (["--request", "nowhere.json"], "nowhere.json can't be read"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(
+    options: list[str], complaint: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With code 2, before anything is started."""
+    assert main(["agent-check", "payment", "--run", "false", *options]) == 2
+    assert complaint in capsys.readouterr().err
+
+
+def test_request_that_is_no_object_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """With code 2."""
+    (tmp_path / "request.json").write_text("[]")
+    options = ["--run", "false", "--request", str(tmp_path / "request.json")]
+    assert main(["agent-check", "payment", *options]) == 2
+    assert "not a JSON object" in capsys.readouterr().err
+
+
+def test_report_is_coloured_on_a_terminal_only(capsys: pytest.CaptureFixture[str]) -> None:
+    """Each line has its verdict in words."""
+    findings = [Finding(verdict.name, verdict, "because") for verdict in CheckVerdict]
+    for terminal in (False, True):
+        show_report(findings, AgentCheckOptions("payment", "./agent"), Console(force_terminal=terminal))
+        text = capsys.readouterr().out
+        assert ("\x1b[" in text) is terminal
+        assert all(verdict in text for verdict in CheckVerdict)
+        assert "judged by the replies" in text
+
+
+@pytest.mark.process
+def test_an_agent_that_does_not_start_ends_with_code_1(tmp_path: Path) -> None:
+    """Its end is in the report, and the other checks were not run."""
+    report = check(tmp_path, "echo no such program; exit 3")
+    assert report.code == 1
+    assert report.checks("FAILED") == {"a request", "it stays up"}
+    assert "exit code 3: no such program" in report.text
+    assert "not run: a request is not answered" in report.text
+
+
+@pytest.mark.process
+@pytest.mark.timeout(300)
+def test_a_broker_of_somebody_else_is_not_stopped(tmp_path: Path) -> None:
+    """What the kit can't do or see there it names, and is content."""
+    with running_broker(read_config(ROOT / "infra" / "queues.json")) as broker:
+        report = check(tmp_path, _RUN, "--connection", broker.connection_string, "--processes", "1")
+    assert report.checks("not seen") == {
+        "ended after complete by",
+        "what is sent once ended after complete by",
+        "killed before it settled",
+        "what is sent once killed at its reply",
+        "the broker killed and back",
+    }
+    assert report.checks("FAILED") == set(), report.text
+    assert report.code == 0
+
+
+@pytest.mark.process
+def test_ctrl_c_leaves_nothing_behind(tmp_path: Path) -> None:
+    """Neither the broker nor the Agent; the exit code is a shell's for that."""
+    kit = subprocess.Popen(
+        [sys.executable, "-m", "local", "agent-check", "payment", "--run", _RUN],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    with kit:
+        assert kit.stdout
+        assert kit.stdout.readline() == "passed a request\n"
+        started = descendants(kit.pid)
+        kit.send_signal(signal.SIGINT)
+        assert kit.wait() == 130
+    assert len(started) > 3  # the kit, its watchdogs, the broker, the Agent
+    assert left_running(started) == []
