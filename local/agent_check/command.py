@@ -17,7 +17,7 @@ from local.agent_check.kit import Kit
 from local.agent_check.options import AgentCheckOptions
 from local.agent_check.plan import carry_out, in_order, stages
 from local.agent_check.report import show_progress, show_report
-from local.agent_check.verdicts import Finding, CheckVerdict
+from local.agent_check.verdicts import CheckVerdict, Finding
 from local.platform import INTERRUPTED, until_stop_signal
 from local.platform.watchdog import Watchdog
 

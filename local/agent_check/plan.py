@@ -8,7 +8,7 @@ from contextlib import aclosing
 
 from local.agent_check.checks import crashes, keys, late, outage, throughout, unreadable
 from local.agent_check.kit import Kit
-from local.agent_check.verdicts import CheckFailedError, Finding, NotSeenError, CheckVerdict
+from local.agent_check.verdicts import CheckFailedError, CheckVerdict, Finding, NotSeenError
 from local.platform import StartRefusedError
 
 type Check = Callable[[Kit], Awaitable[None]]

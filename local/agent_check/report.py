@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from local.agent_check.options import AgentCheckOptions
-from local.agent_check.verdicts import Finding, CheckVerdict
+from local.agent_check.verdicts import CheckVerdict, Finding
 
 _STYLES = {CheckVerdict.PASSED: "green", CheckVerdict.FAILED: "bold red", CheckVerdict.NOT_SEEN: "yellow"}
 _BLIND = "Without --effects, effects were judged by the replies: the same key, the same result."

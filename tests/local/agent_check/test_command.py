@@ -13,7 +13,7 @@ from rich.console import Console
 
 from local.agent_check.options import AgentCheckOptions
 from local.agent_check.report import show_report
-from local.agent_check.verdicts import Finding, CheckVerdict
+from local.agent_check.verdicts import CheckVerdict, Finding
 from local.command_line import main
 from local.platform import ROOT
 from servicebus_local.config import read_config
