@@ -33,7 +33,8 @@ from local.platform.watchdog import Watchdog
 
 #: Seconds for a reply of an Agent that runs, or starts.
 PATIENCE = 30.0
-#: Seconds beyond a lock in which a request that comes again is answered, and in which silence shows.
+#: Seconds in which a request that comes again is answered beyond its lock, one that is given up is settled,
+#: and silence shows.
 AFTER_LOCK = 5.0
 SILENCE = 2.0
 _COMPLETE_WITHIN = 120.0

@@ -24,6 +24,8 @@ async def count_effects(command: str) -> Counter[str]:
     try:
         async with asyncio.timeout(_PRINTS_WITHIN):
             output, _ = await process.communicate()
+    except TimeoutError:
+        raise StartRefusedError(f"--effects did not end within {_PRINTS_WITHIN:g} s: {command}") from None
     finally:
         _signal(process, signal.SIGKILL)
     if process.returncode:
@@ -46,20 +48,27 @@ async def holding(command: str, watchdog: Watchdog) -> AsyncIterator[None]:
     watchdog.guard(process.pid)
     try:
         assert process.stdout  # noqa: S101 - asked for above
-        async with asyncio.timeout(_PRINTS_WITHIN):
-            if not await process.stdout.readline():
-                raise NotSeenError("the command of --hold ended without a line")
+        if not await _first_line(process.stdout):
+            raise NotSeenError("the command of --hold printed no line")
         yield
     finally:
         await _end(process)
         watchdog.release(process.pid)
 
 
+async def _first_line(output: asyncio.StreamReader) -> bytes:
+    with suppress(TimeoutError):
+        async with asyncio.timeout(_PRINTS_WITHIN):
+            return await output.readline()
+    return b""
+
+
 async def _end(process: Process) -> None:
     _signal(process, signal.SIGTERM)
     try:
-        async with asyncio.timeout(_ENDS_WITHIN):
-            await process.wait()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_ENDS_WITHIN):
+                await process.wait()
     finally:
         _signal(process, signal.SIGKILL)
         await process.wait()

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from functions.pattern.decisions import awaited_until
+from functions.pattern.decisions import awaited_until, in_question
 from functions.pattern.definition import Workflow
 from functions.pattern.epochs import FINAL, is_busy
 from functions.pattern.errors import IllegalTransitionError
@@ -192,7 +192,19 @@ class LifeOfATask(RuleBasedStateMachine):
         task = self.record.task
         assert (task.locked_by is not None) is (task.process_state is ProcessState.PROCESSING)
         assert (task.finished_at is not None) is (task.process_state in FINAL)
-        assert not task.is_parked or (task.process_state is ProcessState.PENDING and not is_busy(self.record))
+
+    @invariant()
+    def parked_task_keeps_no_step_that_is_in_time(self) -> None:
+        """One that was overdue is as in a recovery; what must not be repeated never is under way in it."""
+        task = self.record.task
+        if task.is_parked:
+            assert task.process_state is ProcessState.PENDING
+            if is_busy(self.record):
+                assert in_question(self.record) is None
+                assert any(
+                    each.complete_by is not None and each.complete_by <= self.now
+                    for each in self.record.steps
+                )
 
     @invariant()
     def ends_mean_what_they_say(self) -> None:
