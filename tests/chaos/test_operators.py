@@ -38,6 +38,13 @@ async def test_one_of_two_operators_wins(epochs: list[int | None], both_won: lis
     assert next(answers, "all were requested") == "all were requested"
 
 
+async def test_what_was_paid_gets_its_result_or_is_resubmitted() -> None:
+    """Whichever the task in `Error` takes."""
+    scenarios = {"order-1": Scenario.GARBLED}
+    async with _api(["Error", "Error"], iter([None, None, 2, None])) as url, asyncio.timeout(PATIENCE):
+        await Operators(url, scenarios, CallFaults(scenarios, FaultCounts())).act_on_all()
+
+
 async def test_order_that_ended_otherwise_gets_no_action() -> None:
     """It was not held in `Error` after all."""
     async with _api(["Processing", "Compensated"], iter(())) as url, asyncio.timeout(PATIENCE):
@@ -59,7 +66,7 @@ async def _api(states: list[str], epochs: Iterator[int | None]) -> AsyncIterator
 
     application = web.Application()
     application.add_routes(
-        [web.get("/api/orders/{order}", show), web.post("/api/ops/tasks/{task}/resubmit", act)]
+        [web.get("/api/orders/{order}", show), web.post("/api/ops/tasks/{task}/{action:.+}", act)]
     )
     async with TestServer(application) as server:
         yield str(server.make_url("")).rstrip("/")

@@ -43,7 +43,7 @@ class Scenario(StrEnum):
     FIXED = "fixed"
     #: Its payment is refused, and an operator has it undone.
     UNDONE = "undone"
-    #: Its payment is made, but the answer cannot be read; an operator resubmits it.
+    #: Its payment is made, but the answer cannot be read; an operator gives its result.
     GARBLED = "garbled"
     #: No payment is ever made; its undo fails twice, then works.
     UNREACHABLE = "unreachable"
