@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import Any
 
-from pydantic import ValidationError
-
-from functions.pattern.agent_messages import AgentReply, AgentRequest
+from functions.messages.reading import NotAMessageError
+from functions.pattern.agent_messages import AgentRequest
+from functions.scheduler.refused_replies import read_reply
 
 #: What a reply repeats of its request.
 ECHOED = ("schema_version", "task_id", "step", "epoch", "token")
@@ -43,12 +43,8 @@ def content_of(body: bytes) -> dict[str, Any]:
 def misfit(body: bytes) -> str | None:
     """Tell why the application would refuse a reply; None when it fits."""
     try:
-        json.loads(body.decode(), parse_constant=_no_number, object_pairs_hook=_once_each)
-        AgentReply.model_validate_json(body)
-    except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        return f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
-    except ValueError as error:
+        read_reply(body)
+    except NotAMessageError as error:
         return str(error)
     return None
 
@@ -61,15 +57,3 @@ def not_echoed(content: dict[str, Any], request: AgentRequest) -> list[str]:
         for name in ECHOED
         if json.dumps(content.get(name)) != json.dumps(expected[name])
     ]
-
-
-def _no_number(constant: str) -> NoReturn:
-    raise ValueError(f"{constant} is not a JSON number")
-
-
-def _once_each(members: list[tuple[str, Any]]) -> dict[str, Any]:
-    names = [name for name, _ in members]
-    for name in names:
-        if names.count(name) > 1:
-            raise ValueError(f"{name} is given twice")
-    return dict(members)

@@ -1,4 +1,4 @@
-"""The Agent that `docs/agents.md` shows, run as a reader would run it."""
+"""The Agent in Python of `docs/agents/`, run as a reader would run it."""
 
 from __future__ import annotations
 
@@ -10,20 +10,18 @@ from contextlib import closing
 from pathlib import Path
 from typing import Self
 
-from tests.house.documents import code_blocks
+from tests.house.documents import ROOT
 
-_FILE = "payment_agent.py"
+_AGENT = ROOT / "docs/agents/python/payment_agent.py"
 
 
 class RemoteAgent:
-    """A process with the document's code, its own folder, and a connection to Service Bus."""
+    """A process of its own, with its own folder, and a connection to Service Bus."""
 
     def __init__(self, folder: Path, connection: str) -> None:
-        [code] = [block.text for block in code_blocks("docs/agents.md") if block.file == _FILE]
-        (folder / _FILE).write_text(code, encoding="utf-8")
         self._ledger = folder / "payments.db"
         self._process = subprocess.Popen(
-            [sys.executable, _FILE], cwd=folder, env={**os.environ, "ServiceBusConnection": connection}
+            [sys.executable, str(_AGENT)], cwd=folder, env={**os.environ, "ServiceBusConnection": connection}
         )
 
     def __enter__(self) -> Self:

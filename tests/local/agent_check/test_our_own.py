@@ -25,7 +25,6 @@ _OTHERS = (
 )
 
 
-@pytest.mark.xfail(reason="AgentRequest forbids fields that it does not know")
 async def test_our_own_agent_keeps_every_rule(tmp_path: Path) -> None:
     """What it can't read it completes, and keeps in `Rejected`: a Python trigger can't dead-letter.
 
