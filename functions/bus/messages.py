@@ -24,7 +24,6 @@ from functions.pattern.messages import (
 from functions.pattern.ports import Clock
 from functions.pattern.records import Task
 from functions.pattern.rejected import Content
-from functions.pattern.requests import request_bytes
 from functions.pattern.states import AnnouncementKind
 from functions.telemetry.spans import TRACEPARENT, current_traceparent
 
@@ -90,8 +89,7 @@ class QueuedMessages:
         await self._sender(queue).send(outgoing)
 
     async def ask(self, agent: str, request: AgentRequest) -> None:
-        """Put a request on the Agent's queue, where it lives until complete-by. Raises `PermanentError`."""
-        request_bytes(request.request)  # a message would hold null in the place of NaN
+        """Put a request on the Agent's queue, where it lives until complete-by."""
         outgoing = Outgoing(
             message_id=f"{request.task_id}.{request.epoch}.{request.step}",
             body=request.model_dump_json().encode(),

@@ -6,7 +6,6 @@ from dataclasses import replace
 
 from functions.pattern.answering import NO_ANSWER
 from functions.pattern.definition import Registry
-from functions.pattern.errors import PermanentError
 from functions.pattern.parking import as_parked
 from functions.pattern.readiness import Definitions, NotDeployedError
 from functions.pattern.records import MAX_ANSWER_BYTES, TaskRecord
@@ -23,8 +22,6 @@ def complete(registry: Registry, record: TaskRecord) -> TaskRecord:
         answer, error = _answer(Definitions(registry, record)), None
     except NotDeployedError as lack:
         return as_parked(record, str(lack), record.task.updated_at)
-    except PermanentError as refusal:
-        answer, error = None, str(refusal)
     except Exception as defect:  # noqa: BLE001 - whatever a definition's function raises
         answer, error = None, cause_of(defect)
     if error is not None:
@@ -34,9 +31,4 @@ def complete(registry: Registry, record: TaskRecord) -> TaskRecord:
 
 def _answer(definitions: Definitions) -> bytes | None:
     make = definitions.answer()
-    if make is None:
-        return None
-    answer = make()
-    if not isinstance(answer, dict):
-        raise PermanentError(f"it is of type {type(answer).__name__}, not a dict")
-    return json_bytes("answer", answer, MAX_ANSWER_BYTES)
+    return None if make is None else json_bytes("answer", make(), MAX_ANSWER_BYTES)

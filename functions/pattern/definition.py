@@ -52,9 +52,9 @@ _MOST_STEPS = 90
 class Step:
     """One unit of work, done by one Agent, which can `undo` it or not. `complete_within` is in seconds.
 
-    `request`, `when` and `undo_request` are pure. A step whose `when` is false is `Skipped`; the steps that
-    need it go on. `undo_request` gets the step's own result, too, None where it is unknown; without it, an
-    undo gets the request of the do.
+    `request`, `when` and `undo_request` are pure. A request is a dict that JSON can hold. A step whose `when`
+    is false is `Skipped`; the steps that need it go on. `undo_request` gets the step's own result, too, None
+    where it is unknown; without it, an undo gets the request of the do.
     A step that is not `idempotent` is never run twice: if its outcome is unknown, the task goes to `Error`.
     """
 

@@ -123,10 +123,7 @@ class AgentMessages(Protocol):
     """The way to Agents behind queues, and back. Its methods raise `TransientError`."""
 
     async def ask(self, agent: str, request: AgentRequest) -> None:
-        """Put the request on the Agent's queue, where it lives until complete-by.
-
-        Raises `PermanentError` for one that can't be sent.
-        """
+        """Put the request on the Agent's queue, where it lives until complete-by."""
 
     async def reply(self, reply: AgentReply) -> None:
         """Put the reply on the Schedulers' queue."""

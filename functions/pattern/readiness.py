@@ -17,6 +17,7 @@ from functions.pattern.identity import Epoch, StepName
 from functions.pattern.inputs import all_results, results_of, undo_results_of
 from functions.pattern.planning import CannotStart, ready_steps
 from functions.pattern.records import TaskRecord
+from functions.pattern.requests import request_bytes
 from functions.pattern.states import Direction, ProcessState
 from functions.pattern.texts import cause_of
 
@@ -60,11 +61,17 @@ class Definitions:
         return when is None or when(self._payload(), results_of(self.record, step))
 
     def request(self, step: StepName) -> Json:
-        """Make the request for a step. Raises `NotDeployedError`, and whatever the definition raises."""
+        """Make the request for a step. Raises `NotDeployedError`, and whatever the definition raises.
+
+        A request that can't be sent is a defect of the definition, too: it raises `PermanentError`.
+        """
         defined, payload = self._step(step), self._payload()
         if self.record.task.direction is Direction.UNDO and defined.undo_request is not None:
-            return defined.undo_request(payload, undo_results_of(self.record, step))
-        return defined.request(payload, results_of(self.record, step))
+            made = defined.undo_request(payload, undo_results_of(self.record, step))
+        else:
+            made = defined.request(payload, results_of(self.record, step))
+        request_bytes(made)
+        return made
 
     def answer(self) -> Callable[[], Json] | None:
         """Give what makes the answer to the caller, if the version has one. Raises `NotDeployedError`."""

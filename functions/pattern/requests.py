@@ -26,7 +26,12 @@ def result_bytes(result: Json) -> bytes:
 
 
 def json_bytes(name: str, value: Json, most: int, *, separators: tuple[str, str] | None = None) -> bytes:
-    """Write what is called `name` as JSON of at most `most` bytes. Raises `PermanentError` as above."""
+    """Write what is called `name` as JSON of at most `most` bytes. Raises `PermanentError` as above.
+
+    A definition's function makes the value, so it may be anything.
+    """
+    if not isinstance(value, dict):
+        raise PermanentError(f"its {name} is of type {type(value).__name__}, not a dict")
     try:
         written = json.dumps(value, allow_nan=False, ensure_ascii=False, separators=separators).encode()
     except (TypeError, ValueError, RecursionError) as fault:

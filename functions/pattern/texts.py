@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from functions.pattern.errors import PatternError
+
 #: A fault's text on a step, and what a closed epoch keeps of it for each of its steps.
 MAX_ERROR_BYTES = 1024
 MAX_PAST_ERROR_BYTES = 256
@@ -37,5 +39,5 @@ def excerpt(body: bytes) -> str:
 
 
 def cause_of(defect: BaseException) -> str:
-    """Say what an exception is, and what it says."""
-    return f"{type(defect).__name__}: {defect}"
+    """Say what an exception is, and what it says; of our own, the text alone says it."""
+    return str(defect) if isinstance(defect, PatternError) else f"{type(defect).__name__}: {defect}"

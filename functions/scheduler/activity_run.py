@@ -170,23 +170,18 @@ class ActivityRun:
         except Exception as defect:  # noqa: BLE001 - as above
             return await self._stop(attempt, record, defect)
         ask = partial(self._ports.agent_messages.ask, record.step(attempt.step).shape.agent, request)
-        try:
-            await again_until(min(request.complete_by, self._runner.ends_at), ask, self._ports.clock)
-        except PermanentError as refusal:
-            self._leave_if_asked_before(attempt, refusal)
-            return await self._record(attempt.failed(str(refusal), self._start_by()), request.complete_by)
+        await again_until(min(request.complete_by, self._runner.ends_at), ask, self._ports.clock)
         return Outcome.REQUESTED, None
-
-    def _leave_if_asked_before(self, attempt: StepAttempt, fault: Exception) -> None:
-        """Raise `TransientError` for a step that may be done by now: its outcome is still to come."""
-        if attempt.start_id in self._asked_before:
-            raise TransientError(f"begun before, and can't be asked for again: {cause_of(fault)}")
 
     async def _stop(
         self, attempt: StepAttempt, record: TaskRecord, defect: Exception
     ) -> tuple[Outcome, TaskRecord | None]:
-        """Record what a defect in the step's definition does: its task is held."""
-        self._leave_if_asked_before(attempt, defect)
+        """Record what a defect in the step's definition does: its task is held.
+
+        Raises `TransientError` for a step that may be done by now: its outcome is still to come.
+        """
+        if attempt.start_id in self._asked_before:
+            raise TransientError(f"begun before, and can't be asked for again: {cause_of(defect)}")
         text = "task %s step %s: its definition has a defect, so the task is held"
         _log.error(text, attempt.task, attempt.step, exc_info=defect)
         until = record.step(attempt.step).complete_by or self._start_by()

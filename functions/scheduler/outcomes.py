@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, TypedDict
 
-from functions.pattern.errors import PermanentError, TransientError, UnwritableError
+from functions.pattern.errors import PermanentError, UnwritableError
 from functions.pattern.events import (
     StepBroken,
     StepCompleted,
@@ -107,8 +107,7 @@ class StepAttempt:
 
     def tried(self, attempts: int, fault: Exception) -> StepTried:
         """Make the event of calls that have failed."""
-        cause = str(fault) if isinstance(fault, TransientError) else cause_of(fault)
-        return StepTried(**self.author, start_id=self.start_id, attempts=attempts, fault=cause)
+        return StepTried(**self.author, start_id=self.start_id, attempts=attempts, fault=cause_of(fault))
 
     def _of_start(self, start_by: datetime) -> _OfStart:
         return _OfStart(**self.author, start_id=self.start_id, token=self.token, start_by=start_by)

@@ -8,7 +8,7 @@ from itertools import count
 
 from functions.pattern.agent_messages import AgentReply, AgentRequest
 from functions.pattern.definition import Registry
-from functions.pattern.errors import PermanentError, TransientError
+from functions.pattern.errors import TransientError
 from functions.pattern.ports import Agent, Clock
 from functions.pattern.store_ports import StateStore
 from functions.scheduler.run_steps import RunLimits, RunSteps
@@ -17,16 +17,13 @@ from tests.fakes.ports import fake_ports
 
 @dataclass(slots=True)
 class RecordedRequests:
-    """Records what is sent to queue Agents; fails `faults` times before, and for good with a `refusal`."""
+    """Records what is sent to queue Agents; fails `faults` times before."""
 
     sent: list[tuple[str, AgentRequest]] = field(default_factory=list)
     faults: int = 0
-    refusal: str | None = None
 
     async def ask(self, agent: str, request: AgentRequest) -> None:
         """Keep it."""
-        if self.refusal is not None:
-            raise PermanentError(self.refusal)
         if self.faults > 0:
             self.faults -= 1
             raise TransientError("no queue")

@@ -13,12 +13,10 @@ from azure.servicebus.exceptions import ServiceBusConnectionError
 
 from functions.bus.messages import QueuedMessages
 from functions.bus.sender import Outgoing, QueueSender
-from functions.pattern.agent_messages import AgentRequest
-from functions.pattern.errors import PermanentError, TransientError
+from functions.pattern.errors import TransientError
 from functions.pattern.messages import SubmissionMessage
 from functions.pattern.rejected import Content, Labels
 from functions.pattern.request_figures import BusFigures
-from tests.contract.schemas import examples
 from tests.fakes.clock import FakeClock
 from tests.fakes.tasks import after
 from tests.fakes.workflows import submission
@@ -132,13 +130,3 @@ async def test_message_that_is_put_again_comes_when_its_time_has_come(
     assert [each.scheduled_enqueue_time_utc for each in (first, again)] == [None, after(60)]
     assert (again.message_id, again.subject, b"".join(again.body)) == ("m-1.a2", "diamond", message.written)
     assert again.application_properties == {"attempts": 2, "traceparent": trace}
-
-
-async def test_request_that_json_cannot_hold_is_not_sent(client: BusClient, sender: QueueSender) -> None:
-    """The message would hold null in the place of NaN, and nobody would know."""
-    [request], _ = examples()
-    requests = QueuedMessages(lambda _queue: sender, FakeClock())
-    wrong = AgentRequest.model_validate(request | {"request": {"amount": float("nan")}}, strict=False)
-    with pytest.raises(PermanentError, match=r"request\.amount is nan"):
-        await requests.ask("payment", wrong)
-    assert client.batches == []

@@ -45,6 +45,12 @@ def test_what_json_does_not_have_is_named_with_its_place(request_: Any, reason: 
     assert _refusal(request_) == f"its request can't be written as JSON: {reason}"
 
 
+@pytest.mark.parametrize(("made", "kind"), [(None, "NoneType"), ([1], "list"), ("a", "str")])
+def test_request_is_a_dict(made: Any, kind: str) -> None:
+    """An Agent's message has no room for anything else."""
+    assert _refusal(made) == f"its request is of type {kind}, not a dict"
+
+
 def test_request_without_an_end_is_refused() -> None:
     """Of whichever kind."""
     circle: dict[str, Any] = {}

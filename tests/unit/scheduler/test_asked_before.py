@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from functions.pattern.agent_messages import done
+from functions.pattern.definition import RequestMaker
 from functions.pattern.states import ProcessState, StepState, Way
 from functions.scheduler.takers import ReplyTaker
 from tests.fakes.ports import fake_ports
@@ -25,11 +26,15 @@ def _broken(_payload: object, _results: object) -> Any:
     raise KeyError("colour")
 
 
-async def _asked_and_redeployed() -> Deployed:
+def _too_large(_payload: object, _results: object) -> Any:
+    return {"text": "x" * 65_536}
+
+
+async def _asked_and_redeployed(request: RequestMaker = _broken) -> Deployed:
     """Give a task whose request has left, and whose activity runs again with a defect in `request`."""
     bench = Deployed(ONCE, ONCE)
     await bench.run()
-    bench.deploy(replace(ONCE, steps=(replace(ONCE.steps[0], request=_broken),)))
+    bench.deploy(replace(ONCE, steps=(replace(ONCE.steps[0], request=request),)))
     await bench.run()
     return bench
 
@@ -53,10 +58,8 @@ async def test_reply_to_what_was_sent_before_the_defect_counts() -> None:
 
 async def test_request_that_is_refused_when_sent_again_is_no_refusal() -> None:
     """It is too large by now; the first one was not."""
-    bench = Deployed(ONCE, ONCE)
-    await bench.run()
-    bench.requests.refusal = "its request has 70000 bytes"
-    await bench.run()
+    bench = await _asked_and_redeployed(_too_large)
+    assert len(bench.requests.sent) == 1
     assert bench.step("pay").state is StepState.RUNNING
 
 

@@ -10,7 +10,7 @@ from functions.pattern.states import Direction, Remedy, StepState, Way
 from tests.fakes.interventions import done, recovered
 from tests.fakes.tasks import FIRST, after, claimed, failed, pending, started, told
 from tests.fakes.workflows import TASK, step, workflow
-from tests.unit.scheduler.bench import Bench, going_on, over
+from tests.unit.scheduler.bench import Bench, going_on
 
 QUEUED = workflow(
     step("pick", undo=True, via=Way.QUEUE), step("send", "pick", via=Way.QUEUE), step("note"), name="queued"
@@ -79,15 +79,6 @@ async def test_request_is_sent_again_when_the_queue_fails() -> None:
     bench.requests.faults = 1
     assert await bench.run() == going_on(awaited=AWAITED)
     assert len(bench.requests.sent) == 1
-
-
-async def test_request_that_no_message_can_hold_is_a_refusal() -> None:
-    """The step fails with the reason, instead of being recovered again and again."""
-    bench = Bench(workflow(step("pick", via=Way.QUEUE), step("send", "pick")))
-    bench.requests.refusal = "request.amount is nan"
-    assert await bench.run() == over("Error")
-    assert bench.store.record(TASK).task.last_error == "pick: request.amount is nan"
-    assert bench.states == {"pick": "Failed", "send": "NotStarted"}
 
 
 async def test_request_that_cannot_be_sent_in_time_expires() -> None:
