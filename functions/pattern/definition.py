@@ -120,28 +120,38 @@ class Workflow:
                 name: written.member(name, Remedy, getattr(self, name))
                 for name in ("on_failure", "on_exhausted")
             }
+            written.model("payload", self.payload)
+            if self.answer is not None:
+                written.function("answer", self.answer)
             if self.cancel_within is not None:
                 written.seconds("cancel_within", self.cancel_within)
         except ValueError as fault:
             raise self._error(str(fault)) from None
-        if self.cancel_within is not None and not any(step.undo for step in self.steps):
-            raise self._error("it has cancel_within, but no step that can be undone: add undo=True to one")
         steps = tuple(map(self._read_step, self.steps))
+        if self.cancel_within is not None and not any(step.undo for step in steps):
+            raise self._error("it has cancel_within, but no step that can be undone: add undo=True to one")
         for name, value in {**remedies, "steps": steps, "noun": self.noun or self.name}.items():
             object.__setattr__(self, name, value)
 
     def _read_step(self, step: Step) -> Step:
-        if step.undo_request is not None and not step.undo:
-            raise self._error(f"step '{step.name}' has undo_request, but no undo: add undo=True")
         try:
-            return replace(
+            written.function("request", step.request)
+            for name, given in {"when": step.when, "undo_request": step.undo_request}.items():
+                if given is not None:
+                    written.function(name, given)
+            read = replace(
                 step,
+                undo=written.flag("undo", step.undo),
+                idempotent=written.flag("idempotent", step.idempotent),
                 needs=frozenset(map(StepName, written.names("needs", step.needs))),
                 complete_within=written.seconds("complete_within", step.complete_within),
                 via=written.member("via", Way, step.via),
             )
         except ValueError as fault:
             raise self._error(f"step '{step.name}': {fault}") from None
+        if read.undo_request is not None and not read.undo:
+            raise self._error(f"step '{step.name}' has undo_request, but no undo: add undo=True")
+        return read
 
     def _check_names(self) -> None:
         if not 1 <= len(self.steps) <= _MOST_STEPS:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Set as AbstractSet
 from enum import StrEnum
 
+from pydantic import BaseModel
+
 #: A limit beyond a year would be as good as none.
 _MOST_SECONDS = 365 * 86_400
 
@@ -26,6 +28,26 @@ def names(field: str, value: object) -> frozenset[str]:
     if not isinstance(value, AbstractSet | list | tuple) or not all(isinstance(each, str) for each in value):
         raise ValueError(f"{field} must be a set of steps' names, such as {{'payment'}}, not {value!r}")
     return frozenset(value)
+
+
+def flag(field: str, value: object) -> bool:
+    """Check a flag; of a text, also 'no' would be true."""
+    if not isinstance(value, bool):
+        raise ValueError(f"{field} must be True or False, not {value!r}")  # noqa: TRY004 - as above
+    return value
+
+
+def function(field: str, value: object) -> None:
+    """Check what is called with the payload and results."""
+    if not callable(value):
+        kind = "a function of the payload and the results"
+        raise ValueError(f"{field} must be {kind}, not {value!r}")  # noqa: TRY004 - as above
+
+
+def model(field: str, value: object) -> None:
+    """Check the form of a payload."""
+    if not isinstance(value, type) or not issubclass(value, BaseModel):
+        raise ValueError(f"{field} must be a pydantic model class, not {value!r}")  # noqa: TRY004 - as above
 
 
 def seconds(field: str, value: object) -> float:

@@ -136,6 +136,47 @@ def test_unknown_remedy_is_refused_with_the_choices(field: str, written: Any) ->
     )
 
 
+@pytest.mark.parametrize("field", ["undo", "idempotent"])
+@pytest.mark.parametrize("written", ["no", "", 0, None])
+def test_flag_is_true_or_false(field: str, written: Any) -> None:
+    """Any text is true: what must not be repeated would be."""
+    flags: Any = {field: written}
+    assert _refusal(replace(step("fly"), **flags)) == (
+        f"workflow 'trips': step 'fly': {field} must be True or False, not {written!r}"
+    )
+
+
+@pytest.mark.parametrize("field", ["request", "when", "undo_request"])
+def test_function_of_a_step_can_be_called(field: str) -> None:
+    """It would be found out by the first order."""
+    functions: Any = {field: {"seat": "4A"}}
+    assert _refusal(replace(step("fly", undo=True), **functions)) == (
+        f"workflow 'trips': step 'fly': {field} must be a function of the payload and the results,"
+        " not {'seat': '4A'}"
+    )
+
+
+def test_request_is_not_left_out() -> None:
+    """Unlike the other functions."""
+    assert "request must be a function" in _refusal(replace(step("fly"), request=cast("Any", None)))
+
+
+@pytest.mark.parametrize("payload", [dict, dict[str, str], {}, None])
+def test_payload_is_a_model(payload: Any) -> None:
+    """It says what callers may send."""
+    with pytest.raises(DefinitionError) as refusal:
+        replace(DIAMOND, payload=payload)
+    assert str(refusal.value) == (
+        f"workflow 'diamond': payload must be a pydantic model class, not {payload!r}"
+    )
+
+
+def test_answer_can_be_called() -> None:
+    """It is called once only, when all is done."""
+    with pytest.raises(DefinitionError, match="workflow 'diamond': answer must be a function of the payload"):
+        replace(DIAMOND, answer=cast("Any", {"seat": "4A"}))
+
+
 def test_request_for_an_undo_that_never_comes_is_refused() -> None:
     """The developer forgot to say that the step can be undone."""
     assert _refusal(replace(step("fly"), undo_request=step("fly").request)) == (
