@@ -7,7 +7,7 @@ from http import HTTPStatus
 
 from pydantic import BaseModel, ConfigDict
 
-from functions.messages.queues import living_queue
+from functions.messages.queues import dead_letter_queue, living_queue
 from functions.pattern.identity import TaskId
 from functions.pattern.ports import Ports
 from functions.pattern.rejected import RejectedMessage
@@ -59,8 +59,10 @@ class Rejected:
         self._postbox = ports.postbox
 
     async def listed(self, queue: str | None) -> RejectedList:
-        """List the latest, of one queue or of all. Raises `TransientError`."""
-        page = await self._rejected.listed(queue=queue, most=_MOST_LISTED)
+        """List the latest, of one queue with its dead letters, or of all. Raises `TransientError`."""
+        living = None if queue is None else living_queue(queue)
+        queues = () if living is None else (living, dead_letter_queue(living))
+        page = await self._rejected.listed(queues=queues, most=_MOST_LISTED)
         return RejectedList(messages=[_line(each) for each in page.messages], more=page.more)
 
     async def of_task(self, task: TaskId) -> list[RejectedLine]:

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime
+from zlib import crc32
 
 from functions.pattern.answering import lacks_answer
 from functions.pattern.definition import Json
@@ -35,8 +36,13 @@ class Announcement:
 
     @property
     def message_id(self) -> str:
-        """Name the message, so that duplicate detection drops a repeat, and nothing else."""
-        parts = (self.task, self.epoch, self.kind, self.cause, self.step)
+        """Name the message, so that duplicate detection drops a repeat, and nothing else.
+
+        A task can be parked for several reasons in one epoch.
+        """
+        is_parked = self.cause is AlertCause.PARKED
+        about = f"{crc32((self.reason or '').encode()):08x}" if is_parked else None
+        parts = (self.task, self.epoch, self.kind, self.cause, self.step, about)
         return ".".join(str(part) for part in parts if part is not None)
 
 
@@ -72,7 +78,8 @@ def _alert_cause(before: TaskRecord, after: TaskRecord) -> AlertCause | None:
     if lacks_answer(after.task):
         return None if lacks_answer(before.task) else AlertCause.NO_ANSWER
     if after.task.is_parked:
-        is_known = before.task.is_parked or _was_parked_for_it(after)
+        is_same = before.task.is_parked and before.task.last_error == after.task.last_error
+        is_known = is_same or _was_parked_for_it(after)
         return None if is_known else AlertCause.PARKED
     if after.task.process_state is ProcessState.ERROR:
         return None if before.task.process_state is ProcessState.ERROR else AlertCause.ERROR

@@ -139,9 +139,13 @@ def message_lost(record: TaskRecord, event: MessageLost, now: datetime) -> TaskR
 
 
 def announcement_sent(record: TaskRecord, event: AnnouncementSent) -> TaskRecord:
-    """Record that an announcement was sent; a repeat changes nothing."""
+    """Record that an announcement was sent; a repeat changes nothing.
+
+    An alert for the same cause that was sent before this one was made is no repeat of it.
+    """
     of = event.announcement
     sent = SentAnnouncement(kind=of.kind, epoch=of.epoch, sent_at=event.sent_at, cause=of.cause, step=of.step)
-    if any(replace(each, sent_at=event.sent_at) == sent for each in record.task.sent):
+    known = [each for each in record.task.sent if each.sent_at >= of.at]
+    if any(replace(each, sent_at=event.sent_at) == sent for each in known):
         return record
     return replace(record, task=replace(record.task, sent=(*record.task.sent, sent)[-MOST_SENT:]))

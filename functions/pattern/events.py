@@ -149,7 +149,8 @@ class StepTried(_OfStep):
 class Parked:
     """What the task needs of its workflow is not deployed where its Scheduler runs, or the Supervisor.
 
-    `scheduler` held the task until then; None if the Supervisor found one that nobody had claimed.
+    `scheduler` held the task until then; None if the Supervisor found one that nobody had claimed, or that
+    is parked for another reason by now.
     """
 
     epoch: Epoch

@@ -23,9 +23,12 @@ def parked(record: TaskRecord, event: Parked, now: datetime) -> TaskRecord | Ref
     """Take a task from its Scheduler until what it waits for is deployed; its epoch stays open.
 
     A step that is overdue does not keep it, unless it must not be repeated: then its outcome is in question.
+    Of one that is parked, the Supervisor can change the reason.
     """
     if record.task.is_parked:
-        return record  # it came before
+        reworded = as_parked(record, event.reason, now)
+        is_known = event.scheduler is not None or reworded.task.last_error == record.task.last_error
+        return record if is_known else reworded
     if record.task.locked_by != event.scheduler:
         return Refused(RefusalReason.NOT_HOLDER)
     if record.task.decision is not None:

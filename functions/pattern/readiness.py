@@ -6,6 +6,7 @@ here, or do not fit what was recorded, it waits: that is nobody's fault, and end
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
@@ -19,10 +20,14 @@ from functions.pattern.planning import CannotStart, ready_steps
 from functions.pattern.records import TaskRecord
 from functions.pattern.requests import request_bytes
 from functions.pattern.states import Direction, ProcessState
-from functions.pattern.texts import cause_of
+from functions.pattern.texts import MAX_ERROR_BYTES, bounded, cause_of
 
 #: Payloads that were read and are kept: each step of a task looks at the same one.
 _MOST_KEPT = 128
+
+#: What is said of a version that somebody changed in place, and of what an exception says under it.
+_IN_PLACE = "as it is deployed here is not the recorded one"
+_SAID = re.compile(rf"({_IN_PLACE}; step '[^']+': \w+): .*")
 
 
 class NotDeployedError(LookupError):
@@ -50,7 +55,9 @@ class Definitions:
             return CannotStart(str(fault), parks=True)
         except Exception as fault:  # noqa: BLE001 - whatever a definition's function raises
             reason = f"step '{step}': {cause_of(fault)}"
-            return CannotStart(reason, self._workflow().shape != self.record.order.shape, fault)
+            if self._workflow().shape == self.record.order.shape:
+                return CannotStart(reason, parks=False, fault=fault)
+            return CannotStart(f"{self._version} {_IN_PLACE}; {reason}", parks=True, fault=fault)
         return True
 
     def is_needed(self, step: StepName) -> bool:
@@ -135,3 +142,9 @@ def what_is_missing(registry: Registry, record: TaskRecord) -> str | None:
     looks = [here.look_at(name) for name in ready_steps(next_epoch)]
     missing = [look.reason for look in looks if isinstance(look, CannotStart) and look.parks]
     return missing[0] if missing and len(missing) == len(looks) else None
+
+
+def is_new(reason: str, recorded: str | None) -> bool:
+    """Tell whether a task is parked for another reason by now; what an exception says may vary each time."""
+    now, before = bounded(reason, MAX_ERROR_BYTES), recorded or ""
+    return _SAID.sub(r"\1", now) != _SAID.sub(r"\1", before)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Protocol
@@ -88,8 +88,8 @@ class RejectedMessages(Protocol):
     ) -> None:
         """Record the message and why it was rejected; the same message is recorded once."""
 
-    async def listed(self, *, queue: str | None, most: int) -> RejectedPage:
-        """Read the latest of up to a thousand rejected messages, of one queue or of all."""
+    async def listed(self, *, queues: Sequence[str], most: int) -> RejectedPage:
+        """Read the latest of up to a thousand rejected messages, of some queues or, without any, of all."""
 
     async def of_task(self, task: TaskId, *, most: int) -> RejectedPage:
         """Read the latest of the rejected messages that name a task."""

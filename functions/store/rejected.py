@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -86,11 +86,12 @@ class TableRejectedMessages:
             except ResourceExistsError:
                 return
 
-    async def listed(self, *, queue: str | None, most: int) -> RejectedPage:
+    async def listed(self, *, queues: Sequence[str], most: int) -> RejectedPage:
         """Read up to a thousand, in a few requests, and give the latest of them."""
-        query = "PartitionKey eq @partition" + ("" if queue is None else " and Queue eq @queue")
-        keys: dict[str, Any] = {"partition": _PARTITION} | ({} if queue is None else {"queue": queue})
-        return await self._latest(query, keys, most)
+        names = {f"queue{number}": queue for number, queue in enumerate(queues)}
+        wanted = " or ".join(f"Queue eq @{name}" for name in names)
+        query = "PartitionKey eq @partition" + (f" and ({wanted})" if wanted else "")
+        return await self._latest(query, {"partition": _PARTITION} | names, most)
 
     async def of_task(self, task: TaskId, *, most: int) -> RejectedPage:
         """Read the rows whose keys begin with the task."""

@@ -1,17 +1,17 @@
-"""Has parked tasks go on as soon as what they wait for is deployed here."""
+"""Has parked tasks go on as soon as what they wait for is deployed here, and say why until then."""
 
 from __future__ import annotations
 
 import logging
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import partial
 
 from functions.pattern.definition import Registry, Workflow
-from functions.pattern.events import Refused, Released
+from functions.pattern.events import Parked, Refused, Released
 from functions.pattern.parking import rests_until
 from functions.pattern.ports import Ports
-from functions.pattern.readiness import what_is_missing
-from functions.pattern.store_ports import Index, IndexEntry
+from functions.pattern.readiness import is_new, what_is_missing
+from functions.pattern.store_ports import Index, IndexEntry, Stored
 from functions.pattern.waiting import within
 from functions.supervisor.sweeping import SweepReport, for_each
 from functions.telemetry.spans import current_traceparent
@@ -72,16 +72,23 @@ class Releases:
             return
         now, until = self._ports.clock.now(), rests_until(stored.record)
         rests = until is not None and now < until
-        if rests or what_is_missing(self._registry, stored.record) is not None:
+        missing = what_is_missing(self._registry, stored.record)
+        if missing is not None and is_new(missing, stored.record.task.last_error):
+            event = Parked(epoch=stored.record.task.epoch, scheduler=None, reason=missing)
+            await self._ports.store.change(entry.task, event, read=stored)
+        if rests or missing is not None:
             return
+        await self._go_on(stored, now, report)
+
+    async def _go_on(self, stored: Stored, now: datetime, report: SweepReport) -> None:
         start_by = now + self._start_within
         with decision_span(stored.record, "release"):
             event = Released(
                 epoch=stored.record.task.epoch, start_by=start_by, traceparent=current_traceparent()
             )
-            outcome = await self._ports.store.change(entry.task, event, read=stored)
+            outcome = await self._ports.store.change(stored.record.order.task, event, read=stored)
         if isinstance(outcome, Refused):
             report.overtaken += 1
             return
         report.released += 1
-        _log.info("task %s goes on: what it waited for is deployed", entry.task)
+        _log.info("task %s goes on: what it waited for is deployed", stored.record.order.task)

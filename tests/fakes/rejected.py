@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime
 
@@ -44,9 +44,9 @@ class MemoryRejected:
         )
         self._kept.setdefault(name, (kept, Content(body, labels or Labels())))
 
-    async def listed(self, *, queue: str | None, most: int) -> RejectedPage:
+    async def listed(self, *, queues: Sequence[str], most: int) -> RejectedPage:
         """List the latest."""
-        return self._latest(most, lambda kept: queue in {None, kept.queue})
+        return self._latest(most, lambda kept: not queues or kept.queue in queues)
 
     async def of_task(self, task: TaskId, *, most: int) -> RejectedPage:
         """List the latest of one task."""

@@ -32,7 +32,7 @@ def rejected(table: TableClient, clock: FakeClock) -> TableRejectedMessages:
 
 
 async def _only_id(rejected: TableRejectedMessages) -> str:
-    [kept] = (await rejected.listed(queue=None, most=10)).messages
+    [kept] = (await rejected.listed(queues=(), most=10)).messages
     return kept.id
 
 
@@ -68,7 +68,7 @@ async def test_who_sends_again_and_when_is_recorded_each_time(
         clock.advance(1)
         await rejected.resending(name, f"operator-{number}", "fixed")
     await rejected.reject("submissions", "m-1", b"{}", "why")
-    [kept] = (await rejected.listed(queue="submissions", most=10)).messages
+    [kept] = (await rejected.listed(queues=("submissions",), most=10)).messages
     assert (kept.resends, kept.resent_by, kept.resent_why) == (2, "operator-2", "fixed")
     assert (kept.rejected_at, kept.resent_at) == (after(0), after(2))
 
@@ -86,10 +86,19 @@ async def test_list_has_the_latest_of_one_queue_or_of_all(
         clock.advance(1)
         await rejected.reject("submissions" if number % 2 else "agent-replies", f"m-{number}", b"{", "why")
     await table.create_entity({"PartitionKey": "rejected", "RowKey": "0", "Queue": "submissions"})
-    page = await rejected.listed(queue=None, most=4)
+    page = await rejected.listed(queues=(), most=4)
     assert ([each.message_id for each in page.messages], page.more) == (["m-5", "m-4", "m-3", "m-2"], True)
-    page = await rejected.listed(queue="submissions", most=4)
+    page = await rejected.listed(queues=("submissions",), most=4)
     assert ([each.message_id for each in page.messages], page.more) == (["m-5", "m-3", "m-1"], False)
+
+
+async def test_list_has_those_of_several_queues(rejected: TableRejectedMessages) -> None:
+    """And of no other."""
+    queues = ("submissions", "submissions/$DeadLetterQueue")
+    for queue in (*queues, "agent-replies"):
+        await rejected.reject(queue, "m-1", b"{", "why")
+    page = await rejected.listed(queues=queues, most=9)
+    assert sorted(each.queue for each in page.messages) == [*queues]
 
 
 async def test_those_of_a_task_are_found_by_it(rejected: TableRejectedMessages, clock: FakeClock) -> None:
@@ -102,7 +111,7 @@ async def test_those_of_a_task_are_found_by_it(rejected: TableRejectedMessages, 
     [kept] = (await rejected.of_task(TaskId("task-1"), most=10)).messages
     assert (kept.message_id, kept.about) == ("m-0", about)
     assert (await rejected.resending(kept.id, "olga", "mended")) is not None
-    assert len((await rejected.listed(queue=None, most=10)).messages) == 5
+    assert len((await rejected.listed(queues=(), most=10)).messages) == 5
 
 
 async def test_two_operators_at_once_send_under_two_ids(rejected: TableRejectedMessages) -> None:

@@ -53,7 +53,7 @@ function line(message, again) {
     whole ? button : el("span", { class: "note" }, "Only its beginning is kept"),
     el("p", { class: "text" }, reason),
     about(message),
-    el("p", { class: "note" }, el("a", { href: addressOfRejected({ queue }) }, queue), ` · ${count(size)} bytes · rejected `, ago(at)),
+    el("p", { class: "note" }, el("a", { href: addressOfRejected({ queue: living(queue) }) }, queue), ` · ${count(size)} bytes · rejected `, ago(at)),
     resent(message),
   );
 }
@@ -69,6 +69,11 @@ function resent({ resends, resent_at: at, resent_by: who, resent_why: why }) {
   return el("p", { class: "note" }, `Sent again ${times(resends)}, last `, ago(at), ` by ${who}: ${why}`);
 }
 
+// The queue that dead letters belong to, or the queue itself.
+function living(queue) {
+  return queue.split("/$")[0];
+}
+
 function times(number) {
   return number === 1 ? "once" : `${count(number)} times`;
 }
@@ -79,7 +84,7 @@ function open(message, again) {
     title: `Resend ${name}?`,
     verb: "Resend",
     content: [
-      el("p", {}, `It goes to ${queue.split("/$")[0]} again, under a new id, and is processed as any other. The same order is one task; only a notice would arrive twice.`),
+      el("p", {}, `It goes to ${living(queue)} again, under a new id, and is processed as any other. The same order is one task; only a notice would arrive twice.`),
       resends ? el("p", { class: "warning" }, `It was sent again ${times(resends)} before.`) : null,
     ],
     act: (reason) => api.resend(id, reason),

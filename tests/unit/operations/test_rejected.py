@@ -46,6 +46,15 @@ async def test_rejected_messages_are_listed_latest_first(desk: Desk) -> None:
     }
 
 
+@pytest.mark.parametrize("name", ["notices-demo", "notices-demo/$DeadLetterQueue"])
+async def test_dead_letters_are_found_by_the_name_of_their_queue(desk: Desk, name: str) -> None:
+    """As what was rejected there is, whichever of the two names is given."""
+    for queue in ("notices-demo", "notices-demo/$DeadLetterQueue", "notices-demo-2", "submissions"):
+        await desk.rejected.reject(queue, "m-1", b"{", "why")
+    found = {each["queue"] for each in await _listed(desk, f"?queue={name}")}
+    assert found == {"notices-demo", "notices-demo/$DeadLetterQueue"}
+
+
 @pytest.mark.parametrize("queue", ["submissions", "submissions/$DeadLetterQueue"])
 async def test_message_is_sent_again_whole(desk: Desk, queue: str) -> None:
     """To the queue from which it came, under a new id each time; who did it, and why, is kept."""

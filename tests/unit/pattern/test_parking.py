@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from functions.pattern.announcements import announcements, starts_scheduler
-from functions.pattern.events import Event, Parked, RefusalReason, Refused, Released
+from functions.pattern.events import AnnouncementSent, Event, Parked, RefusalReason, Refused, Released
 from functions.pattern.identity import scheduler_id
 from functions.pattern.planning import ready_steps
 from functions.pattern.records import TaskRecord
@@ -47,6 +47,32 @@ def test_parked_task_waits_in_its_epoch() -> None:
     assert PARKED.history == ()
     assert index_row(task) == f"!parked|line|1|{TASK}"
     assert not starts_scheduler(HELD, PARKED)
+
+
+def test_supervisor_changes_the_reason_of_a_parked_task() -> None:
+    """Once, with one alert that no queue drops as a repeat; its Scheduler, which lost it, changes nothing."""
+    now_lacks = Parked(epoch=FIRST, scheduler=None, reason="the payload does not fit")
+    [first] = announcements(HELD, PARKED)
+    changed = told(PARKED, now_lacks, now=after(90))
+    [second] = announcements(PARKED, changed)
+    assert changed.task == replace(PARKED.task, last_error=now_lacks.reason, updated_at=after(90))
+    assert (first.reason, second.reason) == (REASON, now_lacks.reason)
+    assert first.message_id != second.message_id
+    assert apply(changed, now_lacks, after(99)) is changed
+    assert apply(changed, parking(HELD), after(99)) is changed
+    assert announcements(changed, told(changed, now_lacks)) == ()
+
+
+def test_both_alerts_of_a_parked_task_are_marked_as_sent() -> None:
+    """A mark that changed nothing would leave the second in the outbox."""
+    [first] = announcements(HELD, PARKED)
+    marked = told(PARKED, AnnouncementSent(announcement=first, sent_at=after(2)))
+    changed = told(marked, Parked(epoch=FIRST, scheduler=None, reason="another"), now=after(90))
+    [second] = announcements(marked, changed)
+    sent = AnnouncementSent(announcement=second, sent_at=after(91))
+    marked = told(changed, sent)
+    assert [each.sent_at for each in marked.task.sent] == [after(2), after(91)]
+    assert apply(marked, sent, after(99)) is marked
 
 
 def test_parked_task_goes_on_in_the_next_epoch_uncounted() -> None:

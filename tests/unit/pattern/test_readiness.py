@@ -12,8 +12,9 @@ from pydantic import BaseModel
 from functions.pattern.definition import Registry, Step, Workflow
 from functions.pattern.identity import StepName
 from functions.pattern.planning import CannotStart
-from functions.pattern.readiness import Definitions, NotDeployedError, what_is_missing
+from functions.pattern.readiness import Definitions, NotDeployedError, is_new, what_is_missing
 from functions.pattern.states import Way
+from functions.pattern.texts import MAX_ERROR_BYTES, bounded
 from tests.fakes.interventions import done, refused
 from tests.fakes.tasks import SECOND, claimed, pending, skipped, started, told
 from tests.fakes.workflows import LINE, TRIP, step, workflow
@@ -90,11 +91,36 @@ def test_defect_is_the_definitions_own_if_its_shape_is_the_recorded_one(field: s
     """Under another shape, somebody changed it under the task: that is no reason to hold it."""
     broken = replace(PICK, **{field: _broken})  # type: ignore[arg-type]
     reason = "step 'pick': ZeroDivisionError: division by zero"
+    in_place = "version 1 of 'line' as it is deployed here is not the recorded one"
     own, changed = _look(_line(broken, SEND)), _look(_line(broken))
     assert isinstance(own, CannotStart)
     assert isinstance(changed, CannotStart)
-    assert (own.reason, own.parks) == (changed.reason, False) == (reason, False)
-    assert changed.parks
+    assert (own.reason, own.parks) == (reason, False)
+    assert (changed.reason, changed.parks) == (f"{in_place}; {reason}", True)
+
+
+@pytest.mark.parametrize(
+    ("recorded", "is_other"),
+    [
+        (
+            "version 1 of 'line' as it is deployed here is not the recorded one; step 'pick': OSError: b",
+            False,
+        ),
+        ("version 1 of 'line' as it is deployed here is not the recorded one; step 'send': OSError: a", True),
+        (
+            "version 1 of 'line' as it is deployed here is not the recorded one; step 'pick': KeyError: a",
+            True,
+        ),
+        (GONE, True),
+        (None, True),
+    ],
+)
+def test_what_an_exception_says_makes_no_new_reason(recorded: str | None, *, is_other: bool) -> None:
+    """It may name a moment, or an object's address: the task would be written in every sweep."""
+    now = "version 1 of 'line' as it is deployed here is not the recorded one; step 'pick': OSError: a"
+    assert is_new(now, recorded) is is_other
+    assert not is_new(GONE, GONE)
+    assert not is_new(10_000 * "x", bounded(10_000 * "x", MAX_ERROR_BYTES))
 
 
 def test_step_whose_condition_is_false_is_not_needed() -> None:

@@ -5,12 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from pydantic import BaseModel
 
-from functions.pattern.events import Event
+from functions.pattern.definition import Workflow
+from functions.pattern.events import Event, RefusalReason, Refused
 from functions.pattern.identity import Epoch
 from functions.pattern.records import TaskRecord
 from functions.pattern.states import Direction, ProcessState, Remedy
 from tests.fakes.interventions import cancellation, done
+from tests.fakes.supervision import POLICY
 from tests.fakes.tasks import FIRST, SECOND, claimed, pending, started, told
 from tests.fakes.workflows import TASK, step, workflow
 from tests.unit.supervisor.bench import Bench
@@ -23,6 +26,15 @@ FLOW = workflow(
     remedy=Remedy.COMPENSATE,
 )
 NEWER = replace(FLOW, version=2)
+SHORTER = replace(FLOW, steps=(step("send", undo=True),))
+
+
+class Stricter(BaseModel):
+    """It asks for what no recorded payload has."""
+
+    colour: str
+
+
 #: More recoveries than the policy of the tests has.
 USED_UP = 9
 
@@ -51,6 +63,24 @@ async def test_deployment_recovers_and_undoes_nothing(events: tuple[Event, ...])
     assert (await back.run()).released == 1
     task = bench.store.record(TASK).task
     assert (task.is_parked, task.epoch, task.failure_count) == (False, SECOND, USED_UP)
+
+
+@pytest.mark.parametrize(
+    "deployed",
+    [(), (NEWER,), (replace(FLOW, payload=Stricter),), (SHORTER,)],
+    ids=["nothing", "newer", "stricter", "shorter"],
+)
+async def test_task_that_nobody_has_claimed_costs_no_recovery(deployed: tuple[Workflow, ...]) -> None:
+    """It was recorded, and the workflow went away before its Scheduler began: which comes too late then."""
+    bench = Bench(deployed=deployed)
+    bench.store.put(pending(FLOW))
+    bench.clock.advance(POLICY.start_within.total_seconds() + 60)
+    figures = await bench.sweep()
+    record = bench.store.record(TASK)
+    assert (figures.parked, figures.recovered) == (1, 0)
+    assert (record.task.is_parked, record.task.epoch, record.task.failure_count) == (True, FIRST, 0)
+    assert record.history == ()
+    assert await bench.store.change(TASK, claimed()) == Refused(RefusalReason.PARKED)
 
 
 async def test_undo_waits_for_its_deployment_too() -> None:

@@ -6,6 +6,7 @@ from dataclasses import replace
 from itertools import pairwise
 
 import pytest
+from pydantic import BaseModel
 
 from functions.pattern.definition import Workflow
 from functions.pattern.errors import TransientError
@@ -20,6 +21,12 @@ from tests.unit.supervisor.bench import Bench
 
 NEWER = replace(LINE, version=2)
 SHORTER = workflow(LINE.steps[0], name="line", resource="lines")
+
+
+class Coloured(BaseModel):
+    """It asks for what no recorded payload has."""
+
+    colour: str
 
 
 def _parked(name: str = TASK, version: int = 1) -> TaskRecord:
@@ -66,6 +73,22 @@ async def test_task_whose_step_is_missing_waits_on() -> None:
     assert (await bench.sweep()).released == 0
     bench.registry = Bench(deployed=(LINE,)).registry
     assert (await bench.rival("after the deployment").run()).released == 1
+
+
+async def test_parked_task_says_what_it_lacks_by_now() -> None:
+    """Its version is here, and then another payload model: changed once, not in each sweep."""
+    bench = Bench(deployed=(SHORTER,))
+    pick = replace(_parked().step(StepName("pick")), state=StepState.COMPLETED, result=b"{}")
+    bench.store.put(_parked().with_step(pick))
+    reasons: list[tuple[str | None, int]] = []
+    for deployed in (SHORTER, replace(LINE, payload=Coloured)):
+        for _ in range(2):
+            assert (await bench.rival("now", deployed).run()).released == 0
+            reasons.append((bench.store.record(TASK).task.last_error, bench.store.writes))
+    step = "step 'send' of version 1 of 'line' is not deployed here"
+    payload = "the payload does not fit version 1 of 'line' as it is deployed here (colour: Field required)"
+    assert reasons == [(step, 2), (step, 2), (payload, 3), (payload, 3)]
+    assert (await bench.rival("at last", LINE).run()).released == 1
 
 
 async def test_what_cannot_go_on_does_not_hide_what_can(monkeypatch: pytest.MonkeyPatch) -> None:
