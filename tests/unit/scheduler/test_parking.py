@@ -109,6 +109,8 @@ async def test_defect_under_another_shape_parks() -> None:
 
     bench = Deployed(LINE, replace(LINE, steps=(replace(PICK, request=broken),)))
     assert await bench.run() == over("Pending")
-    assert bench.store.record(TASK).task.last_error == "step 'pick': KeyError: 'bin'"
+    assert bench.store.record(TASK).task.last_error == (
+        "version 1 of 'line' as it is deployed here is not the recorded one; step 'pick': KeyError: 'bin'"
+    )
     await bench.go_on(LINE)
     assert bench.state is ProcessState.PROCESSED

@@ -75,7 +75,8 @@ async def test_under_another_shape_it_parks(via: Way) -> None:
     assert await bench.run() == over("Pending")
     assert bench.is_parked
     assert bench.store.record(TASK).task.last_error == (
-        "step 'pay': its request is of type NoneType, not a dict"
+        "version 1 of 'parcels' as it is deployed here is not the recorded one;"
+        " step 'pay': its request is of type NoneType, not a dict"
     )
 
 
