@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime
-from zlib import crc32
 
 from functions.pattern.answering import lacks_answer
 from functions.pattern.definition import Json
@@ -41,7 +41,7 @@ class Announcement:
         A task can be parked for several reasons in one epoch.
         """
         is_parked = self.cause is AlertCause.PARKED
-        about = f"{crc32((self.reason or '').encode()):08x}" if is_parked else None
+        about = hashlib.sha256((self.reason or "").encode()).hexdigest()[:8] if is_parked else None
         parts = (self.task, self.epoch, self.kind, self.cause, self.step, about)
         return ".".join(str(part) for part in parts if part is not None)
 

@@ -100,7 +100,7 @@ def test_causes_for_alarm_in_one_epoch_are_messages_of_their_own() -> None:
     assert [alert.message_id for alert in alerts] == [
         "task-1.1.alert.error",
         "task-1.1.alert.no-answer",
-        "task-1.1.alert.parked.d971a373",
+        "task-1.1.alert.parked.5f06a25e",
     ]
     for alert in alerts:
         lacking = told(lacking, AnnouncementSent(announcement=alert, sent_at=after(13)))
