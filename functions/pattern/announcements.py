@@ -41,13 +41,9 @@ class Announcement:
         A task can be parked for several reasons in one epoch.
         """
         is_parked = self.cause is AlertCause.PARKED
-        about = _digest(self.reason or "") if is_parked else None
+        about = hashlib.sha256((self.reason or "").encode()).hexdigest()[:8] if is_parked else None
         parts = (self.task, self.epoch, self.kind, self.cause, self.step, about)
         return ".".join(str(part) for part in parts if part is not None)
-
-
-def _digest(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()[:8]
 
 
 _ENDS = {

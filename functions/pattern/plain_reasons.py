@@ -11,11 +11,31 @@ from functions.pattern.definition import NAME_PATTERN
 WITHHELD = "the operators know the reason"
 
 #: How the errors begin that are our own; what follows is for operators.
+_OF_A_STEP = (
+    rf"{NAME_PATTERN} answered (\d{{3}}|more than \d+ bytes|what can't be used)",
+    rf"{NAME_PATTERN} did not do it by complete-by",
+    "not done within [0-9.]+ s",
+    "still overdue",
+    "its outcome is unknown",
+    "it was done",
+    r"its (request|result) (can't be written as JSON|has \d+ bytes; at most \d+ can be sent)",
+    "its outcome can't be recorded",
+    "its Agent can't undo",
+    "circuit open",
+)
+_VERSION = rf"version \d+ of '{NAME_PATTERN}'"
+_STEP = rf"step '{NAME_PATTERN}' of {_VERSION}"
+_OF_A_TASK = (
+    rf"{_VERSION} (is not deployed here|as it is deployed here is not the recorded one)",
+    rf"{_STEP}(: its Agent '{NAME_PATTERN}')? is not deployed here",
+    rf"the payload does not fit {_VERSION} as it is deployed here",
+    "what it waited for is deployed$",
+    "its complete-by time passed( before it was called)?$",
+    "cancelled by its caller$",
+    NO_ANSWER,
+)
 _PLAIN = re.compile(
-    rf"(undo of )?({NAME_PATTERN}: )?({NAME_PATTERN} answered \d{{3}}|still overdue|its outcome is unknown)\b"
-    rf"|version \d+ of '{NAME_PATTERN}' is not deployed here"
-    rf"|cancelled by its caller$"
-    rf"|{NO_ANSWER}"
+    rf"(undo of )?({NAME_PATTERN}: )?({'|'.join(_OF_A_STEP)})(?!\w)|({'|'.join(_OF_A_TASK)})",
 )
 
 

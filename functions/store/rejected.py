@@ -90,7 +90,8 @@ class TableRejectedMessages:
         """Read up to a thousand, in a few requests, and give the latest of them."""
         names = {f"queue{number}": queue for number, queue in enumerate(queues)}
         wanted = " or ".join(f"Queue eq @{name}" for name in names)
-        query = "PartitionKey eq @partition" + (f" and ({wanted})" if wanted else "")
+        # The client tells parameters apart by spaces, also before a bracket.
+        query = "PartitionKey eq @partition" + (f" and ( {wanted} )" if wanted else "")
         return await self._latest(query, {"partition": _PARTITION} | names, most)
 
     async def of_task(self, task: TaskId, *, most: int) -> RejectedPage:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -15,7 +16,9 @@ from local.command_line import main
 from local.version_locks import check, lock
 from tests.fakes.workflows import LINE, step
 
-PICK, SEND = LINE.steps
+#: It has a step that can be undone, as a workflow with cancel_within must.
+CANCELLABLE = replace(LINE, steps=(replace(LINE.steps[0], undo=True), LINE.steps[1]), cancel_within=30)
+PICK, SEND = CANCELLABLE.steps
 FIX = "give it a new version (docs/changing-a-workflow.md)"
 
 
@@ -28,7 +31,7 @@ def test_every_registered_version_is_as_it_is_locked() -> None:
 def folders(tmp_path: Path) -> Path:
     """Make the folder of a workflow whose only version is locked."""
     (tmp_path / "lines").mkdir()
-    assert lock(tmp_path, [Registration(LINE)]) == []
+    assert lock(tmp_path, [Registration(CANCELLABLE)]) == []
     return tmp_path
 
 
@@ -44,35 +47,48 @@ def folders(tmp_path: Path) -> Path:
             lambda of: replace(of, on_failure=Remedy.COMPENSATE),
             "the order of its steps has changed, or what happens when it fails",
         ),
+        (lambda of: replace(of, cancel_within=60), "its cancel_within has changed"),
     ],
 )
 def test_change_without_a_new_version_is_told(
     folders: Path, change: Callable[[Workflow], Workflow], told: str
 ) -> None:
     """With the step, and the fix; it can't be locked away. A new version of it can."""
-    changed = change(LINE)
+    changed = change(CANCELLABLE)
     fault = f"version 1 of workflow 'line': {told}: {FIX}"
     assert check(folders, [Registration(changed)]) == [fault]
     assert lock(folders, [Registration(changed)]) == [fault]
-    newer = Registration(replace(changed, version=2), older=(LINE,))
+    newer = Registration(replace(changed, version=2), older=(CANCELLABLE,))
     assert check(folders, [newer]) == [
         "version 2 of workflow 'line' is not locked: python -m local workflows lock"
     ]
     assert lock(folders, [newer]) == check(folders, [newer]) == []
 
 
+def test_lock_of_an_older_kind_names_what_may_have_changed(folders: Path) -> None:
+    """It has no cancel_within of its own; the next lock has."""
+    place = folders / "lines" / "versions.lock"
+    older = json.loads(place.read_text(encoding="utf-8"))
+    del older["1"]["cancel_within"]
+    place.write_text(json.dumps(older), encoding="utf-8")
+    [fault] = check(folders, [Registration(replace(CANCELLABLE, cancel_within=60))])
+    assert "or what happens when it fails, or its cancel_within: " in fault
+    assert lock(folders, [Registration(CANCELLABLE)]) == []
+    assert json.loads(place.read_text(encoding="utf-8"))["1"]["cancel_within"] == 30
+
+
 def test_lock_outlives_its_version(folders: Path) -> None:
     """A number that was used once is not used for something else."""
-    newer = replace(LINE, version=2)
+    newer = replace(CANCELLABLE, version=2)
     lock(folders, [Registration(newer)])
-    assert check(folders, [Registration(replace(newer, steps=LINE.steps[:1]))]) != []
-    assert len(check(folders, [Registration(replace(LINE, steps=LINE.steps[:1]))])) == 1
+    assert check(folders, [Registration(replace(newer, steps=CANCELLABLE.steps[:1]))]) != []
+    assert len(check(folders, [Registration(replace(CANCELLABLE, steps=CANCELLABLE.steps[:1]))])) == 1
 
 
 def test_functions_of_steps_may_change(folders: Path) -> None:
     """They are not recorded with a task."""
     other = replace(PICK, request=lambda _payload, _results: {}, when=lambda _payload, _results: True)
-    assert check(folders, [Registration(replace(LINE, steps=(other, SEND)))]) == []
+    assert check(folders, [Registration(replace(CANCELLABLE, steps=(other, SEND)))]) == []
 
 
 def test_command_locks(capsys: pytest.CaptureFixture[str]) -> None:

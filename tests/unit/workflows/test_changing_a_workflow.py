@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from pydantic import create_model
 
 from functions.pattern.definition import Json, Registry, Results, Step, Workflow
 from functions.pattern.identity import StepName, TaskId
@@ -86,6 +87,8 @@ def test_what_needs_a_version_is_told_by_the_lock(page: dict[str, Any], tmp_path
     ):
         workflow = replace(page["PARCELS"], steps=(changed, *others))
         assert len(check(tmp_path, [replace(registration, workflow=workflow)])) == told_of
+    stricter = replace(page["PARCELS"], payload=create_model("Stricter", colour=str))
+    assert check(tmp_path, [replace(registration, workflow=stricter)]) == []  # it does not see the payload
 
 
 def _text() -> str:
