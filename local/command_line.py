@@ -46,9 +46,10 @@ def _code_of(failure: Exception) -> int | None:
     # Imported only now: the parts of the platform start sooner without.
     from aiohttp import ClientError  # noqa: PLC0415 - see above
 
+    from functions.pattern.errors import DefinitionError  # noqa: PLC0415 - see above
     from local.callers.client import OrderRefusedError, UnknownResourceError  # noqa: PLC0415 - see above
 
-    if isinstance(failure, StartRefusedError | UnknownResourceError):
+    if isinstance(failure, StartRefusedError | UnknownResourceError | DefinitionError):
         return _REFUSED
     if isinstance(failure, PlatformError | OrderRefusedError | ClientError | TimeoutError):
         return _FAILED

@@ -21,12 +21,21 @@ class Registration:
 
     `agents` makes the Agents that talk to their services in a way of their own; any other Agent that the
     steps name is a REST Agent. `services` are sample services, served only where `SAMPLE_SERVICES` is set.
+    Raises `DefinitionError` where one stands in the place of several.
     """
 
     workflow: Workflow
     agents: Mapping[str, AgentMaker] = field(default_factory=dict)
     services: tuple[SampleService, ...] = ()
     older: tuple[Workflow, ...] = ()
+
+    def __post_init__(self) -> None:
+        for name in ("services", "older"):
+            if not isinstance(getattr(self, name), tuple | list):
+                raise DefinitionError(
+                    f"workflow '{self.workflow.name}': {name} of its registration must be a tuple: write"
+                    f" {name}=(ONE,), with the comma"
+                )
 
     @property
     def versions(self) -> tuple[Workflow, ...]:

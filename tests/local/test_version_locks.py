@@ -10,7 +10,9 @@ from pathlib import Path
 import pytest
 
 from functions.pattern.definition import Workflow
+from functions.pattern.errors import DefinitionError
 from functions.pattern.states import Remedy
+from functions.workflows import registry
 from functions.workflows.registration import Registration
 from local.command_line import main
 from local.version_locks import check, lock
@@ -95,3 +97,18 @@ def test_command_locks(capsys: pytest.CaptureFixture[str]) -> None:
     """Here everything is locked already, so nothing is written anew."""
     assert main(["workflows", "lock"]) == 0
     assert capsys.readouterr().out == ""
+
+
+def test_definition_that_cannot_work_is_told_in_one_line(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As at start: with the exit code of what is refused."""
+
+    def refuse() -> None:
+        raise DefinitionError("workflow 'stays': step 'pay': via must be Way.ACTIVITY or Way.QUEUE")
+
+    monkeypatch.setattr(registry, "load_registrations", refuse)
+    assert main(["workflows", "lock"]) == 2
+    assert capsys.readouterr().err == (
+        "workflow 'stays': step 'pay': via must be Way.ACTIVITY or Way.QUEUE\n"
+    )

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -74,6 +76,17 @@ def test_folder_without_a_registration_is_named_with_the_fix(folders: Path, code
         load_registration("lines", _PACKAGE)
     fix = "add `REGISTRATION = Registration(WORKFLOW)`"
     assert str(refusal.value) == f"{_PACKAGE}/lines/__init__.py has no REGISTRATION: {fix}"
+
+
+@pytest.mark.parametrize("parts", [{"older": LINE}, {"services": SampleService("parcels", lambda *_: None)}])
+def test_one_part_without_its_comma_is_named_with_the_fix(parts: Any) -> None:
+    """Brackets alone make no tuple."""
+    [name] = parts
+    with pytest.raises(DefinitionError) as refusal:
+        Registration(replace(LINE, version=2), **parts)
+    assert str(refusal.value) == (
+        f"workflow 'line': {name} of its registration must be a tuple: write {name}=(ONE,), with the comma"
+    )
 
 
 def test_agent_may_be_shared_but_not_made_in_two_ways() -> None:
