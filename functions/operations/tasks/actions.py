@@ -146,7 +146,7 @@ class Answers:
             raise _unusable(str(unusable)) from None
 
     def _check(self, record: TaskRecord, event: FoundDone) -> None:
-        """Refuse a result of which what follows can't be made, or not tried here: it could not be taken back."""
+        """Refuse a result of which what follows can't be made, or not here: it could not be taken back."""
         after = apply(record, event, self._clock.now())
         if isinstance(after, Refused):
             return
