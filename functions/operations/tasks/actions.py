@@ -146,15 +146,21 @@ class Answers:
             raise _unusable(str(unusable)) from None
 
     def _check(self, record: TaskRecord, event: FoundDone) -> None:
-        """Refuse a result of which what follows can't be made: it could not be taken back."""
+        """Refuse a result of which what follows can't be made, or not here: it could not be taken back."""
         after = apply(record, event, self._clock.now())
         if isinstance(after, Refused):
             return
         claimed = replace(after, task=replace(after.task, process_state=ProcessState.PROCESSING))
+        here = Definitions(self._registry, claimed)
+        lack = here.lack_of_answer()
         for name in ready_steps(claimed):
-            look = Definitions(self._registry, claimed).look_at(name)
+            look = here.look_at(name)
             if isinstance(look, CannotStart) and not look.parks:
                 raise _unusable(f"what follows can't be made of it: {look.reason}")
+            if isinstance(look, CannotStart):
+                lack = lack or look.reason
+        if lack is not None:
+            raise ProblemError(HTTPStatus.CONFLICT, f"{lack}: answer where it is.")
 
     async def _tell(self, stored: Stored, event: OperatorAnswer) -> TaskRecord:
         with decision_span(stored.record, "answer"):

@@ -10,7 +10,7 @@ import pytest
 from pydantic import BaseModel
 
 from functions.agents.rest import read_answer
-from functions.pattern.definition import Json, Registry
+from functions.pattern.definition import Json, Registry, Workflow
 from functions.pattern.identity import StepName
 from functions.pattern.states import EpochEnd, ProcessState, StepState
 from tests.fakes.agents import ScriptedAgent
@@ -142,3 +142,44 @@ async def test_result_of_no_use_for_what_follows_is_refused(held: Desk) -> None:
     assert wrong_fields(await elsewhere.act("steps/pay/done", body=DONE | result)) == ["result"]
     assert elsewhere.store.record(TASK).task.process_state is ProcessState.ERROR
     assert (await elsewhere.act("steps/pay/done", body=DONE)).status == 202
+
+
+@pytest.mark.parametrize(
+    ("deployed", "reason"),
+    [
+        ((), "version 1 of 'paying' is not deployed here"),
+        ((replace(PAYING, version=2),), "version 1 of 'paying' is not deployed here"),
+        (
+            (replace(PAYING, steps=PAYING.steps[:1]),),
+            "step 'mail' of version 1 of 'paying' is not deployed here",
+        ),
+        (
+            (replace(PAYING, payload=Receipt),),
+            "the payload does not fit version 1 of 'paying' as it is deployed here (receipt: Field required)",
+        ),
+    ],
+    ids=["nothing", "newer", "shorter", "stricter"],
+)
+async def test_result_that_cannot_be_checked_here_is_not_taken(
+    held: Desk, deployed: tuple[Workflow, ...], reason: str
+) -> None:
+    """What follows might fail on it, and it could not be taken back; that it was not done can be said."""
+    elsewhere = Desk(registry=Registry(deployed, {}), agents={"pay": Till()})
+    elsewhere.clock.advance(60)
+    elsewhere.holds(held.store.record(TASK))
+    refused = await elsewhere.act("steps/pay/done", body=DONE)
+    problem(refused, 409)
+    assert refused.json["detail"] == f"{reason}: answer where it is."
+    assert elsewhere.store.record(TASK).task.process_state is ProcessState.ERROR
+    assert (await elsewhere.act("steps/pay/not-done")).status == 202
+
+
+async def test_last_result_is_taken_only_where_its_version_is() -> None:
+    """The answer to the caller is made of it."""
+    once = workflow(step("pay", idempotent=False), name="paying")
+    for deployed, status in (((), 409), ((once,), 202)):
+        desk = Desk(registry=Registry(deployed, {}))
+        desk.clock.advance(60)
+        begun = told(pending(once), claimed(), started("pay", complete_by=5))
+        desk.holds(told(begun, giving_up(hold=True), now=desk.clock.now()))
+        assert (await desk.act("steps/pay/done", body=DONE)).status == status

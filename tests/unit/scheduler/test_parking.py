@@ -109,8 +109,7 @@ async def test_defect_under_another_shape_parks() -> None:
 
     bench = Deployed(LINE, replace(LINE, steps=(replace(PICK, request=broken),)))
     assert await bench.run() == over("Pending")
-    assert bench.store.record(TASK).task.last_error == (
-        "version 1 of 'line' as it is deployed here is not the recorded one; step 'pick': KeyError: 'bin'"
-    )
+    in_place = "version 1 of 'line' as it is deployed here is not the recorded one"
+    assert bench.store.record(TASK).task.last_error == f"{in_place}; step 'pick': KeyError: 'bin'"
     await bench.go_on(LINE)
     assert bench.state is ProcessState.PROCESSED
