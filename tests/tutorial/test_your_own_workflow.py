@@ -90,7 +90,7 @@ async def test_everything_is_undone_when_the_car_is_refused(reader: Reader) -> N
     [book, look], [calls] = scene(5)
     await reader.books(book)
     trip = await reader.sees(look.rpartition("/")[2], "Compensated")
-    assert trip["last_error"] == "car: car answered 422: {}"
+    assert trip["last_error"] == "car: car answered 422"
     called = reader.services.calls_of("rome")
     assert _without_hotel(called) == _without_hotel(calls)
     dispatched = [step for step in trip["steps"] if step["started_at"] is not None]

@@ -138,7 +138,7 @@ async def _troubled(bench: Bench) -> None:
         "down": "Processed",
         "hanging": "Processed",
         "refusing": "Compensated",
-        "confused": "Compensated",
+        "confused": "Error",
         "stuck": "Error",
     }
     await asyncio.gather(*(_put(bench, "deliveries", task, _DELIVERY) for task in ends))
