@@ -39,7 +39,8 @@ class Reader:
 
     async def books(self, command: str) -> None:
         """Book a trip."""
-        assert (await self.types(command)).startswith("HTTP/1.1 202 Accepted")
+        printed = await self.types(command)
+        assert printed.startswith("HTTP/1.1 202 Accepted"), printed
 
     async def sees(self, trip: str, state: str) -> dict[str, Any]:
         """Poll a trip until it is in `state`."""
