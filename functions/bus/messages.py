@@ -91,7 +91,7 @@ class QueuedMessages:
     async def ask(self, agent: str, request: AgentRequest) -> None:
         """Put a request on the Agent's queue, where it lives until complete-by."""
         outgoing = Outgoing(
-            message_id=f"{request.task_id}.{request.epoch}.{request.step}",
+            message_id=request.message_id,
             body=request.model_dump_json().encode(),
             subject=request.direction,
             correlation_id=request.task_id,

@@ -37,6 +37,10 @@ class _AgentMessage(Message):
     )
 
 
+#: What a reply echoes.
+ECHOED = tuple(_AgentMessage.model_fields)
+
+
 class AgentRequest(_AgentMessage):
     """Asks an Agent to do or to undo a step, until `complete_by` (UTC), under its idempotency key.
 
@@ -66,6 +70,11 @@ class AgentRequest(_AgentMessage):
         None,
         description="Of an undo: the result of the do, null where that is unknown. Not in schema 1.",
     )
+
+    @property
+    def message_id(self) -> str:
+        """Name the message: the same when the request is sent again."""
+        return f"{self.task_id}.{self.epoch}.{self.step}"
 
 
 def _beside(given: str, other: str) -> dict[str, JsonValue]:
@@ -146,7 +155,7 @@ def refused(request: AgentRequest, reason: str) -> AgentReply:
 
 def _echo(request: AgentRequest) -> dict[str, Any]:
     """Give what makes a reply count."""
-    return {name: getattr(request, name) for name in _AgentMessage.model_fields}
+    return {name: getattr(request, name) for name in ECHOED}
 
 
 def _cut(reason: str) -> str:

@@ -31,17 +31,12 @@ def due_by(record: TaskRecord, now: datetime) -> datetime:
 
 
 def decide(record: TaskRecord, decision: Decision, now: datetime, start_by: datetime) -> TaskRecord:
-    """End the epoch of a task under way as decided, or let the decision wait; what was decided first, stands.
+    """End the epoch of a task under way as decided, as soon as no outcome is awaited any more.
 
-    `start_by` is when the next epoch must have started.
+    Until then the decision waits on the record; what was decided first, stands. `start_by` is when the next
+    epoch must have started.
     """
-    decision = record.task.decision or decision
-    return _carried_out(record, decision, now, start_by)
-
-
-def _carried_out(record: TaskRecord, decision: Decision, now: datetime, start_by: datetime) -> TaskRecord:
-    """Carry out a decision as soon as no outcome is awaited any more; until then it waits on the record."""
-    until = awaited_until(record)
+    decision, until = record.task.decision or decision, awaited_until(record)
     if until is not None and now < until:
         due_at = min(record.task.due_at, until)
         waiting = replace(record.task, decision=decision, complete_by=until, due_at=due_at, updated_at=now)
@@ -63,7 +58,7 @@ def _carried_out(record: TaskRecord, decision: Decision, now: datetime, start_by
 def known_end(record: TaskRecord, now: datetime, start_by: datetime) -> TaskRecord | None:
     """End an epoch as decided, or as a late outcome demands that was recorded on its step; None to go on."""
     if record.task.decision is not None:
-        return _carried_out(record, record.task.decision, now, start_by)
+        return decide(record, record.task.decision, now, start_by)
     if record.task.direction is Direction.UNDO:
         return None
     if all(step.settled for step in record.steps):

@@ -156,11 +156,6 @@ class Desk:
             self._heard[request.token].append(HeardReply(content))
 
 
-def message_id(request: AgentRequest) -> str:
-    """Name a request's message as the application does."""
-    return f"{request.task_id}.{request.epoch}.{request.step}"
-
-
 def _message(request: AgentRequest, *, lives_on: bool) -> ServiceBusMessage:
     left = timedelta(seconds=seconds_left(request.complete_by, datetime.now(UTC)))
     return message_of(request, request.model_dump_json().encode(), time_to_live=None if lives_on else left)
@@ -172,7 +167,7 @@ def message_of(
     """Make a message as the application does, with another body."""
     return ServiceBusMessage(
         body,
-        message_id=message_id(request),
+        message_id=request.message_id,
         content_type="application/json",
         subject=request.direction,
         correlation_id=request.task_id,

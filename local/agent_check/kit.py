@@ -24,7 +24,7 @@ from functions.pattern.identity import (
 from functions.pattern.states import Direction
 from local.agent_check.agent import AgentProcesses
 from local.agent_check.broker import OwnBroker
-from local.agent_check.desk import Desk, message_id
+from local.agent_check.desk import Desk
 from local.agent_check.options import AgentCheckOptions
 from local.agent_check.replies import HeardReply
 from local.agent_check.shell import count_effects, holding
@@ -122,7 +122,7 @@ class Kit:
 
     async def silent(self, request: AgentRequest) -> None:
         """See that the Agent settles a request, and does not reply."""
-        if not await self.desk.until_gone([message_id(request)], PATIENCE):
+        if not await self.desk.until_gone([request.message_id], PATIENCE):
             raise CheckFailedError(
                 "it was not replied to, but not completed either: it comes again and again"
             )

@@ -7,11 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from functions.messages.reading import NotAMessageError
-from functions.pattern.agent_messages import AgentRequest
+from functions.pattern.agent_messages import ECHOED, AgentRequest
 from functions.scheduler.refused_replies import read_reply
-
-#: What a reply repeats of its request.
-ECHOED = ("schema_version", "task_id", "step", "epoch", "token")
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 
 from functions.pattern.agent_messages import AgentRequest
-from local.agent_check.desk import message_id
 from local.agent_check.kit import PATIENCE, Kit
 from local.agent_check.verdicts import CheckFailedError
 
@@ -34,7 +33,7 @@ async def what_is_sent_once_killed_at_work(kit: Kit) -> None:
             requests = await _killed_among(kit, idempotent=False)
         else:
             requests = [await _killed_held_up(kit)]
-    if not await kit.desk.until_gone(map(message_id, requests), kit.options.lock + PATIENCE):
+    if not await kit.desk.until_gone((each.message_id for each in requests), kit.options.lock + PATIENCE):
         raise CheckFailedError(
             "a request whose outcome is unknown is not completed: it comes again and again"
         )

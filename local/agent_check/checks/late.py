@@ -6,7 +6,6 @@ import asyncio
 from datetime import UTC, datetime
 
 from functions.pattern.agent_messages import AgentRequest
-from local.agent_check.desk import message_id
 from local.agent_check.kit import AFTER_LOCK, PATIENCE, Kit
 from local.agent_check.verdicts import CheckFailedError, NotSeenError
 
@@ -58,7 +57,7 @@ async def _ended_late(kit: Kit, *, idempotent: bool) -> AgentRequest:
             await asyncio.sleep(_seconds_left(late) + _A_LITTLE)
             if kit.desk.heard(late):
                 raise NotSeenError("the Agent replied while --hold ran, which so holds nothing up")
-            if not idempotent and begun and await kit.desk.until_gone([message_id(late)], AFTER_LOCK):
+            if not idempotent and begun and await kit.desk.until_gone([late.message_id], AFTER_LOCK):
                 raise NotSeenError("the Agent gives up at complete-by, and rightly tells no unknown outcome")
         if begun:
             return late
