@@ -88,8 +88,8 @@ class TableRejectedMessages:
 
     async def listed(self, *, queues: Sequence[str], most: int) -> RejectedPage:
         """Read up to a thousand, in a few requests, and give the latest of them."""
-        names = {f"queue{number}": queue for number, queue in enumerate(queues)}
-        wanted = " or ".join(f"Queue eq @{name}" for name in names)
+        names = {f"q{number}": queue for number, queue in enumerate(queues)}
+        wanted = " or ".join(f"Queue eq @q{number}" for number in range(len(queues)))
         # The client tells parameters apart by spaces, also before a bracket.
         query = "PartitionKey eq @partition" + (f" and ( {wanted} )" if wanted else "")
         return await self._latest(query, {"partition": _PARTITION} | names, most)

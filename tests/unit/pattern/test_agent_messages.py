@@ -37,6 +37,16 @@ def test_reply_of_the_document_is_understood(shown: dict[str, Any]) -> None:
     assert (reply.epoch, reply.token) == (REQUEST.epoch, REQUEST.token)
 
 
+def test_request_sent_again_has_the_same_message_id() -> None:
+    """So duplicate detection drops it; another epoch's request is another message."""
+    again, later = (
+        REQUEST.model_copy(update={"token": "0" * 32}),
+        REQUEST.model_copy(update={"epoch": REQUEST.epoch + 1}),
+    )
+    assert again.message_id == REQUEST.message_id
+    assert later.message_id != REQUEST.message_id
+
+
 def test_request_of_the_schema_before_is_idempotent() -> None:
     """It says nothing of it; its reply is of its own schema."""
     before = {name: value for name, value in SHOWN_REQUEST.items() if name != "idempotent"}
