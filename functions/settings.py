@@ -8,14 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import partial
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, AliasGenerator, BeforeValidator, Field, HttpUrl, ValidationError
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from functions.pattern.errors import SettingsError
+from functions.pattern.retry import Retry
 from functions.telemetry.export import ApplicationInsights
 from functions.web.destinations import check_destination
 
@@ -56,6 +57,18 @@ def _pairs(text: object, *, separator: str = ",") -> object:
     """Read `name=value,name=value`."""
     parts = _parts(text, separator=separator)
     return dict(part.split("=", 1) for part in parts) if isinstance(parts, tuple) else parts
+
+
+def _retry(text: object) -> object:
+    """Read the fields of a `Retry`; those that are not given are the usual ones."""
+    pairs = _pairs(text)
+    if not isinstance(pairs, dict):
+        return pairs
+    known = {each.name for each in fields(Retry)} - {"on"}
+    if not pairs.keys() <= known:
+        raise ValueError(f"its parts are {', '.join(sorted(known))}")
+    numbers: Any = {name: (int if name == "attempts" else float)(pairs[name]) for name in pairs}
+    return Retry(**numbers)
 
 
 Names = Annotated[frozenset[str], NoDecode, BeforeValidator(_parts)]
@@ -109,6 +122,8 @@ class Settings(Environment):
     """the Agents behind queues that other processes serve, separated by commas"""
     agents_client_id: str | None = None
     """the client id of the identity whose tokens Agents show to their services"""
+    retry: Annotated[Retry, NoDecode, BeforeValidator(_retry)] = Retry()
+    """how a call that failed is made again, such as attempts=100,first=0.2,factor=2,most=10"""
     breaker_failures: int = Field(5, ge=1)
     """the failures in a row that open a circuit"""
     breaker_open_seconds: float = Field(15, gt=0)

@@ -253,7 +253,7 @@ class Wiring:
         """Make the Agents whose remote services this application calls. Raises `SettingsError`."""
         settings = self._settings
         steps = (step for workflow in self._registry for step in workflow.steps)
-        endpoints = load_endpoints({step.agent for step in steps} - settings.agents_elsewhere)
+        endpoints = load_endpoints({step.agent for step in steps if step.agent} - settings.agents_elsewhere)
         open_for = timedelta(seconds=settings.breaker_open_seconds)
         policy = BreakerPolicy(failures=settings.breaker_failures, open_for=open_for)
         makers, issuer = agent_makers(registrations), ManagedIdentity(settings.agents_client_id)
@@ -265,6 +265,7 @@ class Wiring:
             session=http_session,
             once_session=once_session,
             issuer=issuer,
+            retry=settings.retry,
         )
 
     def _batches(self, queue: str) -> Batches:

@@ -6,6 +6,7 @@ import argparse
 import sys
 import types
 from collections.abc import Iterator, Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
@@ -13,6 +14,7 @@ from annotated_types import Ge, Gt, Le
 from pydantic import HttpUrl
 from pydantic.fields import FieldInfo
 
+from functions.pattern.retry import Retry
 from functions.settings import Settings
 
 PAGE = Path(__file__).parents[1] / "docs" / "settings.md"
@@ -58,6 +60,7 @@ _TYPES: Mapping[object, str] = {
     float: "number",
     frozenset: "list",
     HttpUrl: "URL",
+    Retry: "pairs `name=value`",
     int: "whole number",
     str: "text",
     tuple: "list",
@@ -108,6 +111,9 @@ def _default(field: FieldInfo) -> str:
             return "none"
         case bool():
             return f"`{int(default)}`"
+        case Retry():
+            parts = {name: value for name, value in asdict(default).items() if name != "on"}
+            return f"`{','.join(f'{name}={value:g}' for name, value in parts.items())}`"
         case tuple() | frozenset() | dict():
             return f"`{','.join(map(str, default))}`" if default else "empty"
         case _:

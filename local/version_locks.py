@@ -8,7 +8,6 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -101,8 +100,7 @@ def _name(workflow: Workflow) -> str:
 
 def _content(step: StepShape) -> bytes:
     """Write a step by itself: what it needs by name, so that a step more changes no other's digest."""
-    facts = asdict(step) | {"needs": sorted(step.needs)}
-    return json.dumps(facts, sort_keys=True).encode()
+    return json.dumps(step.facts, sort_keys=True).encode()
 
 
 def _digest(content: bytes) -> str:

@@ -13,6 +13,7 @@ from functions.agents.remote import RemoteService
 from functions.agents.rest import RestAgent
 from functions.pattern.breaker import BreakerPolicy
 from functions.pattern.ports import Agent, Ports
+from functions.pattern.retry import Retry
 from functions.telemetry.instruments import observe_breakers
 
 AgentMaker = Callable[[RemoteService], Agent]
@@ -27,6 +28,7 @@ def make_agents(
     session: Callable[[], aiohttp.ClientSession],
     once_session: Callable[[], aiohttp.ClientSession],
     issuer: TokenIssuer,
+    retry: Retry | None = None,
 ) -> dict[str, Agent]:
     """Make the Agent of each endpoint, a REST Agent unless `makers` names it; its circuit is measured."""
     breakers = {name: Breaker(name, ports, policy) for name in endpoints}
@@ -41,6 +43,7 @@ def make_agents(
                 session=session,
                 once_session=once_session,
                 breaker=breakers[name],
+                retry=retry,
             )
         )
         for name, endpoint in endpoints.items()

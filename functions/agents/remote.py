@@ -22,13 +22,14 @@ from functions.pattern.identity import EffectKey
 from functions.pattern.ports import AgentCall, Ports
 from functions.pattern.records import MAX_RESULT_BYTES
 from functions.pattern.requests import request_bytes
+from functions.pattern.retry import Retry
+from functions.pattern.states import FaultKind
 from functions.pattern.strict_json import NotJsonError, parse_json
 from functions.pattern.texts import excerpt
 from functions.telemetry.fields import Field
 from functions.telemetry.http import call_span
 from functions.telemetry.instruments import RETRIES
 
-_MOST_ATTEMPTS = 100
 _ATTEMPT_TIMEOUT = aiohttp.ClientTimeout(total=10)
 #: Of what is sent once: connecting may be tried again, but an answer is awaited until complete-by.
 _ONCE_TIMEOUT = aiohttp.ClientTimeout(total=None, sock_connect=10)
@@ -59,9 +60,11 @@ class RemoteService:
         session: Callable[[], aiohttp.ClientSession],
         once_session: Callable[[], aiohttp.ClientSession],
         breaker: Breaker,
+        retry: Retry | None = None,
         random: Random | None = None,
     ) -> None:
         self._name = name
+        self._retry = retry or Retry()
         self._address = address.rstrip("/")
         self._credential = credential
         self._session = session
@@ -99,7 +102,7 @@ class RemoteService:
     async def _change(self, method: str, resource: str, content: bytes, call: AgentCall) -> Json:
         attempt = partial(self._attempt, method, resource, content, call.effect_key, once=not call.idempotent)
         again = _is_worth_a_retry if call.idempotent else _has_not_left
-        return await self._call(attempt, call.complete_by, again, call.failed)
+        return await self._call(attempt, call.complete_by, again, call.failed, call.retry)
 
     async def _call(
         self,
@@ -107,7 +110,9 @@ class RemoteService:
         complete_by: datetime,
         again: Callable[[BaseException], bool],
         failed: Callable[[Exception], Awaitable[None]] | None = None,
+        retry: Retry | None = None,
     ) -> Json:
+        retry = retry or self._retry
         late = f"{self._name} did not do it by complete-by"
         seconds = (complete_by - self._clock.now()).total_seconds()
         if seconds <= 0:  # the service is not called, and its circuit counts no failure
@@ -123,9 +128,9 @@ class RemoteService:
                     await failed(fault)
 
         retrying = AsyncRetrying(
-            retry=retry_if_exception(again),
-            stop=stop_after_attempt(_MOST_ATTEMPTS),
-            wait=self._wait,
+            retry=retry_if_exception(lambda fault: again(fault) and retry.is_worth_it(_kind_of(fault))),
+            stop=stop_after_attempt(retry.attempts),
+            wait=partial(self._wait, retry),
             before_sleep=before_sleep,
             reraise=True,
         )
@@ -170,7 +175,7 @@ class RemoteService:
                     body = await _body_of(answer)
             return self._read(answer, body)
         except (aiohttp.ClientError, OSError) as error:
-            raise TransientError(f"{self._name}: {type(error).__name__}") from error
+            raise self._no_answer(error) from error
 
     async def _send_once(
         self, request: aiohttp.ClientRequest, send: aiohttp.ClientHandlerType
@@ -179,14 +184,19 @@ class RemoteService:
         try:
             return await send(request)
         except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
-            raise NotSentError(f"{self._name}: {type(error).__name__}") from error
+            raise NotSentError(f"{self._name}: {type(error).__name__}", fault=FaultKind.NO_ANSWER) from error
         except (aiohttp.ClientError, OSError) as error:
-            raise TransientError(f"{self._name}: {type(error).__name__}") from error
+            raise self._no_answer(error) from error
+
+    def _no_answer(self, error: Exception) -> TransientError:
+        return TransientError(f"{self._name}: {type(error).__name__}", fault=FaultKind.NO_ANSWER)
 
     def _read(self, answer: aiohttp.ClientResponse, body: bytes) -> Json:
         if answer.status in _TRANSIENT_STATUSES or answer.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
             retry_after = retry_after_seconds(answer.headers.get("Retry-After"), self._clock.now())
-            raise TransientError(f"{self._name} answered {answer.status}", retry_after=retry_after)
+            kind = FaultKind.BUSY if answer.status in _TRANSIENT_STATUSES else FaultKind.SERVER_ERROR
+            text = f"{self._name} answered {answer.status}"
+            raise TransientError(text, retry_after=retry_after, fault=kind)
         if answer.status >= HTTPStatus.MULTIPLE_CHOICES:
             said = excerpt(body)
             text = f"{self._name} answered {answer.status}{said and f': {said}'}"
@@ -201,10 +211,10 @@ class RemoteService:
             raise UnusableAnswerError(f"{self._name} answered what is not a JSON object")
         return parsed
 
-    def _wait(self, state: RetryCallState) -> float:
+    def _wait(self, retry: Retry, state: RetryCallState) -> float:
         fault = _fault_of(state)
         asked = fault.retry_after if isinstance(fault, TransientError) else None
-        own = backoff_seconds(state.attempt_number, self._random)
+        own = backoff_seconds(state.attempt_number, self._random, retry)
         if isinstance(fault, CircuitOpenError):  # a little later, since one call alone will be let through
             return own + (asked or 0)
         return own if asked is None else asked
@@ -218,6 +228,10 @@ class RemoteService:
 
 def _fault_of(state: RetryCallState) -> BaseException | None:
     return state.outcome.exception() if state.outcome else None
+
+
+def _kind_of(fault: BaseException) -> FaultKind | None:
+    return fault.fault if isinstance(fault, TransientError) else None
 
 
 def _is_worth_a_retry(fault: BaseException) -> bool:

@@ -68,13 +68,15 @@ def _way_fault(step: Step, queues: Collection[str], function_timeout: float) -> 
                 f"there is no queue '{queue}' for its requests: add it to infra/queues.json, and to QUEUES in"
                 " functions/messages/queues.py"
             )
+        case Way.EVENT | Way.TIMER:
+            return None
         case _:
             assert_never(step.via)
 
 
 def _agent_fault(step: Step, agent: Agent | None) -> str | None:
     if agent is None:
-        served_elsewhere = step.via is Way.QUEUE
+        served_elsewhere = step.via is not Way.ACTIVITY
         return None if served_elsewhere else f"no remote service is known for its Agent '{step.agent}'"
     if step.undo and not isinstance(agent, UndoingAgent):
         return f"it has undo, but its Agent '{step.agent}' can't undo"

@@ -6,18 +6,16 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from random import Random
 
-#: Seconds: the bound of the first wait, and of the longest.
-_FIRST_WAIT, _LONGEST_WAIT = 0.2, 10.0
-_MOST_DOUBLINGS = 16
+from functions.pattern.retry import Retry
 
 
-def backoff_seconds(attempt: int, random: Random) -> float:
+def backoff_seconds(attempt: int, random: Random, retry: Retry) -> float:
     """Give the wait after failed attempt `attempt` (from 1): exponential, with jitter.
 
     Source: Amazon Builders' Library, "Timeouts, retries and backoff with jitter". At least a quarter of the
     bound is waited, so that retries are never immediate.
     """
-    bound = min(_LONGEST_WAIT, _FIRST_WAIT * 2.0 ** min(attempt - 1, _MOST_DOUBLINGS))
+    bound = retry.longest_wait(attempt)
     return bound / 4 + random.random() * bound * 3 / 4
 
 
@@ -26,7 +24,7 @@ def retry_after_seconds(header: str | None, now: datetime) -> float | None:
     if header is None:
         return None
     if header.strip().isdecimal():
-        return float(header)
+        return float(header.strip())
     try:
         at = parsedate_to_datetime(header)
     except (ValueError, OverflowError):

@@ -63,13 +63,15 @@ def known_end(record: TaskRecord, now: datetime, start_by: datetime) -> TaskReco
         return None
     if all(step.settled for step in record.steps):
         return finished(record, ProcessState.PROCESSED, now, error=None)
-    refused = next((step for step in record.steps if step.state is StepState.FAILED), None)
+    failed = (step for step in record.steps if step.state is StepState.FAILED)
+    refused = next((step for step in failed if not step.settled), None)
     return None if refused is None else decide(record, refusal(record, refused), now, start_by)
 
 
 def refusal(record: TaskRecord, step: StepRecord) -> Decision:
-    """Decide what becomes of a task of which a service has refused a step: its order says."""
-    is_held = record.task.direction is Direction.UNDO or record.order.shape.on_failure is Remedy.HOLD
+    """Decide what becomes of a task of which a service has refused a step: the step says, or its order."""
+    remedy = step.shape.on_failure or record.order.shape.on_failure
+    is_held = record.task.direction is Direction.UNDO or remedy is Remedy.HOLD
     return stopped_by(record, step, None if is_held else EpochEnd.REFUSED)
 
 
@@ -91,6 +93,6 @@ def in_question(record: TaskRecord) -> str | None:
     for step in record.steps:
         if step.state is StepState.UNRECORDED:
             return f"{step.name}: {step.error}"
-        if step.never_twice:
+        if step.never_twice and not step.may_fail:
             return f"{step.name}: its outcome is unknown, and it must not run twice{last_fault(step)}"
     return None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from graphlib import CycleError, TopologicalSorter
 from itertools import combinations
@@ -17,19 +16,30 @@ from functions.pattern.errors import DefinitionError
 from functions.pattern.identity import StepName
 from functions.pattern.shape import MAX_SHAPE_BYTES, Shape, StepShape
 from functions.pattern.states import Remedy, Way
+from functions.pattern.step_definition import (
+    NAME_PATTERN,
+    Condition,
+    Default,
+    Json,
+    RequestMaker,
+    Results,
+    Step,
+    read_step,
+    shape_of,
+)
 
-#: A step's request or result: a JSON object.
-Json = Mapping[str, Any]
-
-#: The results of the steps that a step needs, and of those that they need, and of no others. What was
-#: skipped has None.
-Results = Mapping[StepName, Any]
-
-#: Makes the Agent's request out of the order's payload and the results.
-RequestMaker = Callable[[Any, Results], Json]
-
-#: Tells whether the order needs the step, by its payload and the results.
-Condition = Callable[[Any, Results], bool]
+#: A workflow's definition imports all it needs from here.
+__all__ = [
+    "NAME_PATTERN",
+    "Condition",
+    "Default",
+    "Json",
+    "Registry",
+    "RequestMaker",
+    "Results",
+    "Step",
+    "Workflow",
+]
 
 #: Makes what the caller is answered when the task is processed, out of the payload and all results.
 AnswerMaker = Callable[[Any, Results], Json]
@@ -40,34 +50,13 @@ ENVELOPE_FIELDS = frozenset({"id", "reply_to", "correlation_id"})
 #: What the application itself serves below `/api/`: no workflow's resource can have these names.
 RESERVED_RESOURCES = frozenset({"docs", "health", "openapi", "ops", "services"})
 
-#: What names of workflows, resources, steps and Agents look like; they become part of keys, URLs and queues.
-NAME_PATTERN = "[a-z][a-z0-9-]{0,31}"
 _NAME = re.compile(NAME_PATTERN)
+
+#: What only a step can say about a failure.
+_OF_STEPS = frozenset({Remedy.CONTINUE})
 
 #: An entity group transaction takes 100 operations; a task's other rows need up to seven of them.
 _MOST_STEPS = 90
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """One unit of work, done by one Agent, which can `undo` it or not. `complete_within` is in seconds.
-
-    `request`, `when` and `undo_request` are pure. A request is a dict that JSON can hold. A step whose `when`
-    is false is `Skipped`; the steps that need it go on. `undo_request` gets the step's own result, too, None
-    where it is unknown; without it, an undo gets the request of the do.
-    A step that is not `idempotent` is never run twice: if its outcome is unknown, the task goes to `Error`.
-    """
-
-    name: StepName
-    agent: str
-    request: RequestMaker
-    complete_within: float
-    needs: AbstractSet[StepName] = frozenset()
-    undo: bool = False
-    idempotent: bool = True
-    when: Condition | None = None
-    via: Way = Way.ACTIVITY
-    undo_request: RequestMaker | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,7 +106,7 @@ class Workflow:
         """Replace what may be written in several ways by its one form."""
         try:
             remedies = {
-                name: written.member(name, Remedy, getattr(self, name))
+                name: written.member(name, Remedy, getattr(self, name), but=_OF_STEPS)
                 for name in ("on_failure", "on_exhausted")
             }
             written.model("payload", self.payload)
@@ -135,29 +124,16 @@ class Workflow:
 
     def _read_step(self, step: Step) -> Step:
         try:
-            written.function("request", step.request)
-            for name, given in {"when": step.when, "undo_request": step.undo_request}.items():
-                if given is not None:
-                    written.function(name, given)
-            read = replace(
-                step,
-                undo=written.flag("undo", step.undo),
-                idempotent=written.flag("idempotent", step.idempotent),
-                needs=frozenset(map(StepName, written.names("needs", step.needs))),
-                complete_within=written.seconds("complete_within", step.complete_within),
-                via=written.member("via", Way, step.via),
-            )
+            return read_step(step)
         except ValueError as fault:
             raise self._error(f"step '{step.name}': {fault}") from None
-        if read.undo_request is not None and not read.undo:
-            raise self._error(f"step '{step.name}' has undo_request, but no undo: add undo=True")
-        return read
 
     def _check_names(self) -> None:
         if not 1 <= len(self.steps) <= _MOST_STEPS:
             raise self._error(f"it has {len(self.steps)} steps; 1 to {_MOST_STEPS} are possible")
         steps = [step.name for step in self.steps]
-        for name in (self.name, self.resource, *steps, *(step.agent for step in self.steps)):
+        agents = (step.agent for step in self.steps if not step.via.waits)
+        for name in (self.name, self.resource, *steps, *agents):
             if not _NAME.fullmatch(name):
                 raise self._error(f"name '{name}' must match {_NAME.pattern}")
         for number, name in enumerate(steps):
@@ -180,7 +156,7 @@ class Workflow:
             raise self._error(f"its steps need each other in a circle: {circle}") from None
 
     def _set_shape(self) -> None:
-        steps = tuple(map(_shape_of, self.steps))
+        steps = tuple(map(shape_of, self.steps))
         shape = Shape(
             steps=steps,
             on_failure=self.on_failure,
@@ -193,18 +169,6 @@ class Workflow:
 
     def _error(self, text: str) -> DefinitionError:
         return DefinitionError(f"workflow '{self.name}': {text}")
-
-
-def _shape_of(step: Step) -> StepShape:
-    return StepShape(
-        name=step.name,
-        agent=step.agent,
-        via=step.via,
-        needs=frozenset(step.needs),
-        undo=step.undo,
-        idempotent=step.idempotent,
-        complete_within=step.complete_within,
-    )
 
 
 class Registry:

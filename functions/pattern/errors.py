@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functions.pattern.identity import TaskId
+from functions.pattern.states import FaultKind
 
 
 class PatternError(Exception):
@@ -48,10 +49,13 @@ class IllegalTransitionError(PatternError):
 class TransientError(PatternError):
     """A remote service failed in a way that may pass: worth another try within complete-by."""
 
-    def __init__(self, message: str, *, retry_after: float | None = None) -> None:
-        """Keep `retry_after`, the seconds after which the remote service asked to be called again."""
+    def __init__(
+        self, message: str, *, retry_after: float | None = None, fault: FaultKind | None = None
+    ) -> None:
+        """Keep `retry_after`, the seconds after which the service asked to be called again, and the fault."""
         super().__init__(message)
         self.retry_after = retry_after
+        self.fault = fault
 
 
 class NotSentError(TransientError):

@@ -129,6 +129,13 @@ class StepUnrecorded(_Outcome):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class StepUnknown(_Outcome):
+    """Nobody knows what came of a step that may fail, and nothing more is tried: the task goes on."""
+
+    fault: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StepBroken(_OfStep):
     """A function of the step's definition has a defect; `start_by` is for what follows."""
 
@@ -268,7 +275,7 @@ class AnnouncementSent:
 
 
 StepOutcome = StepCompleted | StepFailed | StepUnrecorded
-StepEvent = StepStarted | StepSkipped | StepOutcome | StepBroken | StepTried
+StepEvent = StepStarted | StepSkipped | StepOutcome | StepUnknown | StepBroken | StepTried
 SchedulerEvent = Claimed | Parked | StepEvent
 #: What can come of a look at a task that is due.
 Judgement = Postponed | Recovered | GivenUp | DecisionDue

@@ -167,7 +167,7 @@ def _again(
     ended_by: EpochEnd,
     answered: StepRecord | None = None,
 ) -> TaskRecord:
-    """Open the next epoch, in which what failed is as if it had never been begun."""
+    """Open the next epoch, in which what failed is as if it had never been begun, unless it may fail."""
     opened = next_epoch(
         record,
         now,
@@ -183,7 +183,9 @@ def _again(
     if question is not None:
         return finished(opened, ProcessState.ERROR, now, error=question)
     steps = tuple(
-        replace(step, state=StepState.NOT_STARTED, error=None) if step.state is StepState.FAILED else step
+        replace(step, state=StepState.NOT_STARTED, error=None)
+        if step.state is StepState.FAILED and not step.settled
+        else step
         for step in opened.steps
     )
     again = replace(opened, steps=steps)

@@ -15,6 +15,7 @@ from functions.pattern.identity import EffectKey, Epoch, ResourceId, StepName, T
 from functions.pattern.messages import SubmissionMessage
 from functions.pattern.records import Task
 from functions.pattern.rejected import Postbox, RejectedMessages
+from functions.pattern.retry import Retry
 from functions.pattern.shared_rows import BreakerRows, Heartbeats, Times
 from functions.pattern.store_ports import (
     IndexRows,
@@ -83,6 +84,8 @@ class AgentCall:
     complete_by: datetime
     idempotent: bool = True
     result: Json | None = None
+    #: How it is made again; None is what the settings say.
+    retry: Retry | None = None
     #: Is told of each call of the remote service that failed, and is made again.
     failed: Callable[[Exception], Awaitable[None]] | None = field(default=None, repr=False, compare=False)
 

@@ -22,6 +22,7 @@ from functions.pattern.states import (
     Direction,
     EpochEnd,
     ProcessState,
+    Remedy,
     StepState,
     Way,
 )
@@ -144,8 +145,15 @@ class StepRecord:
         return self.shape.name
 
     @property
+    def may_fail(self) -> bool:
+        """Tell whether the task goes on without it when it fails."""
+        return self.shape.on_failure is Remedy.CONTINUE
+
+    @property
     def settled(self) -> bool:
-        """Tell whether the steps that need it can start: it is done, or not needed itself."""
+        """Tell whether the steps that need it can start: it is done, not needed, or may fail and did."""
+        if self.state is StepState.FAILED:
+            return self.may_fail
         return self.state in {StepState.COMPLETED, StepState.SKIPPED}
 
     @property

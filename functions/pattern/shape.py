@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property, lru_cache
 from typing import Any
 
 from functions.pattern.identity import StepName
-from functions.pattern.states import Remedy, Way
+from functions.pattern.retry import Retry
+from functions.pattern.states import Expiry, Remedy, Way
 
 #: A shape is kept in one property of the order's row, which holds 64 KiB (Table Storage) at most.
 MAX_SHAPE_BYTES = 48 * 1024
@@ -20,7 +21,12 @@ _MOST_KEPT = 256
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepShape:
-    """One step: who does it, which way, after which others, and within how many seconds."""
+    """One step: who does it, which way, after which others, and within how many seconds.
+
+    Of an event, the `role` is that of those who may tell it, and `default` the result (JSON) when it did not
+    come in time. What is None is what the task, or the settings, say. What has a default is written only when
+    it differs, so that shapes and their digests stay as they were.
+    """
 
     name: StepName
     agent: str
@@ -29,6 +35,32 @@ class StepShape:
     undo: bool
     idempotent: bool
     complete_within: float
+    on_failure: Remedy | None = None
+    retry: Retry | None = None
+    role: str | None = None
+    on_expiry: Expiry = Expiry.REFUSE
+    default: str | None = None
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """Give what is written of it, with what it needs by name."""
+        facts: dict[str, Any] = {
+            "name": self.name,
+            "agent": self.agent,
+            "via": self.via,
+            "needs": sorted(self.needs),
+            "undo": self.undo,
+            "idempotent": self.idempotent,
+            "complete_within": self.complete_within,
+        }
+        if self.retry is not None:
+            facts["retry"] = asdict(self.retry) | {"on": sorted(self.retry.on)}
+        if self.on_expiry is not Expiry.REFUSE:
+            facts["on_expiry"] = self.on_expiry
+        for name in ("on_failure", "role", "default"):
+            if getattr(self, name) is not None:
+                facts[name] = getattr(self, name)
+        return facts
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,7 +80,9 @@ class Shape:
         shape: dict[str, Any] = {
             "on_failure": self.on_failure,
             "on_exhausted": self.on_exhausted,
-            "steps": [_written_step(step, numbers) for step in self.steps],
+            "steps": [
+                step.facts | {"needs": sorted(numbers[name] for name in step.needs)} for step in self.steps
+            ],
         }
         if self.cancel_within is not None:
             shape["cancel_within"] = self.cancel_within
@@ -71,18 +105,6 @@ def read_shape(written: bytes) -> Shape:
         raise ValueError(f"a task's shape can't be read ({fault!r})") from None
 
 
-def _written_step(step: StepShape, numbers: Mapping[StepName, int]) -> dict[str, Any]:
-    return {
-        "name": step.name,
-        "agent": step.agent,
-        "via": step.via,
-        "needs": sorted(numbers[name] for name in step.needs),
-        "undo": step.undo,
-        "idempotent": step.idempotent,
-        "complete_within": step.complete_within,
-    }
-
-
 def _read_step(written: Mapping[str, Any], names: list[StepName]) -> StepShape:
     return StepShape(
         name=StepName(written["name"]),
@@ -92,4 +114,9 @@ def _read_step(written: Mapping[str, Any], names: list[StepName]) -> StepShape:
         undo=written["undo"],
         idempotent=written["idempotent"],
         complete_within=written["complete_within"],
+        on_failure=Remedy(written["on_failure"]) if "on_failure" in written else None,
+        retry=Retry(**written["retry"]) if "retry" in written else None,
+        role=written.get("role"),
+        on_expiry=Expiry(written.get("on_expiry", Expiry.REFUSE)),
+        default=written.get("default"),
     )

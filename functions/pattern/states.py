@@ -48,6 +48,15 @@ class Way(StrEnum):
     ACTIVITY = "activity"
     #: A request on the Agent's queue, which any process in any language answers on `agent-replies`.
     QUEUE = "queue"
+    #: No Agent: somebody outside tells the event that the step waits for.
+    EVENT = "event"
+    #: No Agent: the step is done when a time has come.
+    TIMER = "timer"
+
+    @property
+    def waits(self) -> bool:
+        """Tell whether the step only waits: nothing is asked of an Agent, and nothing has to be undone."""
+        return self in {Way.EVENT, Way.TIMER}
 
 
 class Direction(StrEnum):
@@ -65,6 +74,17 @@ class Remedy(StrEnum):
     #: Everything that was dispatched is undone.
     COMPENSATE = "compensate"
     #: It stays as it is, in `Error`, for an operator.
+    HOLD = "hold"
+    #: It goes on without the step, whose result is None to those that need it; only a step can say so.
+    CONTINUE = "continue"
+
+
+class Expiry(StrEnum):
+    """What becomes of a step whose event did not come in time."""
+
+    #: It is refused, as by a service: its `on_failure` follows.
+    REFUSE = "refuse"
+    #: Its task stays as it is, in `Error`, for an operator.
     HOLD = "hold"
 
 
@@ -106,6 +126,17 @@ class Outcome(StrEnum):
     EXPIRED = "expired"
     #: Another epoch or another Scheduler holds the task: nothing was recorded.
     STALE = "stale"
+
+
+class FaultKind(StrEnum):
+    """How a call of a remote service failed that may succeed when it is made again."""
+
+    #: There was no answer: no connection, a lost one, or none in time.
+    NO_ANSWER = "no answer"
+    #: The service asked for patience: 408, 425 or 429.
+    BUSY = "busy"
+    #: The service failed: 5xx.
+    SERVER_ERROR = "server error"
 
 
 class AnnouncementKind(StrEnum):

@@ -21,6 +21,7 @@ from functions.pattern.events import (
     StepSkipped,
     StepStarted,
     StepTried,
+    StepUnknown,
     StepUnrecorded,
 )
 from functions.pattern.identity import StepName
@@ -72,6 +73,8 @@ def _changed(record: TaskRecord, event: StepEvent, now: datetime) -> TaskRecord 
             return _skip(record, event, now)
         case StepCompleted() | StepFailed() | StepUnrecorded():
             return _too_late(record, event, now) or _outcome(record, event, now)
+        case StepUnknown():
+            return _unknown(record, event, now)
         case StepBroken():
             return _break(record, event, now)
         case StepTried():
@@ -171,7 +174,24 @@ def _complete(record: TaskRecord, event: StepCompleted, now: datetime) -> TaskRe
 
 def _fail(record: TaskRecord, event: StepFailed, now: datetime) -> TaskRecord:
     stopped = _stopped(record, event, now, StepState.FAILED)
+    if stopped.step(event.step).settled:
+        return _advanced(stopped, now, event.start_by)
     return decide(stopped, refusal(stopped, stopped.step(event.step)), now, event.start_by)
+
+
+def _unknown(record: TaskRecord, event: StepUnknown, now: datetime) -> TaskRecord:
+    """Go on without a step of unknown outcome, which is undone later all the same."""
+    step = record.step(event.step)
+    is_ours = step.state is StepState.RUNNING and step.start_id == event.start_id
+    if not step.may_fail or not is_ours:
+        return record
+    return _advanced(record.with_step(unknown(step, event.fault, now)), now, event.start_by)
+
+
+def unknown(step: StepRecord, fault: str | None, now: datetime) -> StepRecord:
+    """End a step of which nobody knows what came; `fault` went wrong with it last."""
+    error = "outcome unknown" if fault is None else bounded(f"outcome unknown ({fault})", MAX_ERROR_BYTES)
+    return replace(_ended(step, StepState.FAILED, now), error=error)
 
 
 def _unrecorded(record: TaskRecord, event: StepUnrecorded, now: datetime) -> TaskRecord:
@@ -188,7 +208,10 @@ def _break(record: TaskRecord, event: StepBroken, now: datetime) -> TaskRecord:
         is_open = step.needs_undo
     else:
         is_open = step.state in {StepState.NOT_STARTED, StepState.RUNNING}
-    return _held(record, event, now, StepState.FAILED) if is_open else record
+    if not is_open:
+        return record
+    # What may fail would count as settled, and would not run when the defect is mended.
+    return _held(record, event, now, StepState.NOT_STARTED if step.may_fail else StepState.FAILED)
 
 
 def _held(

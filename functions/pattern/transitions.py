@@ -35,6 +35,7 @@ from functions.pattern.events import (
     StepSkipped,
     StepStarted,
     StepTried,
+    StepUnknown,
     StepUnrecorded,
     SupervisorEvent,
     UndoRequested,
@@ -104,6 +105,7 @@ def _in_epoch(
             | StepCompleted()
             | StepFailed()
             | StepUnrecorded()
+            | StepUnknown()
             | StepBroken()
             | StepTried()
         ):

@@ -11,13 +11,15 @@ from pydantic import BaseModel
 _MOST_SECONDS = 365 * 86_400
 
 
-def member[Kind: StrEnum](field: str, kind: type[Kind], value: object) -> Kind:
-    """Read a member of an enum, which may be written as its text."""
-    try:
-        return kind(str(value))
-    except ValueError:
-        choices = " or ".join(f"{kind.__name__}.{each.name}" for each in kind)
-        raise ValueError(f"{field} must be {choices}, not {value!r}") from None
+def member[Kind: StrEnum](
+    field: str, kind: type[Kind], value: object, *, but: frozenset[Kind] = frozenset()
+) -> Kind:
+    """Read a member of an enum, which may be written as its text; those in `but` are for other fields."""
+    possible = {str(each): each for each in kind if each not in but}
+    if str(value) in possible:
+        return possible[str(value)]
+    choices = " or ".join(f"{kind.__name__}.{each.name}" for each in possible.values())
+    raise ValueError(f"{field} must be {choices}, not {value!r}")
 
 
 def names(field: str, value: object) -> frozenset[str]:

@@ -11,7 +11,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
-from typing import assert_never
 
 from functions.agents.steps import carry_out
 from functions.messages.patience import again_until
@@ -26,6 +25,7 @@ from functions.pattern.events import (
     StepCompleted,
     StepOutcome,
     StepStarted,
+    StepUnknown,
 )
 from functions.pattern.folding import Follow
 from functions.pattern.identity import StartId, StepName
@@ -121,17 +121,14 @@ class ActivityRun:
         with step_span(record, shape, attempt.epoch) as span:
             outcome = Outcome.EXPIRED
             try:
-                match shape.via:
-                    case Way.ACTIVITY:
-                        outcome, recorded = await self._call(attempt, record, tries)
-                    case Way.QUEUE:
-                        outcome, recorded = await self._request(attempt, record)
-                    case other:
-                        assert_never(other)
+                if shape.via is Way.QUEUE:
+                    outcome, recorded = await self._request(attempt, record)
+                else:
+                    outcome, recorded = await self._call(attempt, record, tries)
             except TransientError as fault:
                 text = "task %s step %s: no known outcome, left to the Supervisor (%s)"
                 _log.warning(text, attempt.task, attempt.step, fault)
-                await tries.ended(fault)
+                outcome, recorded = await self._without_outcome(attempt, record, tries, fault)
             except Exception as defect:  # noqa: BLE001 - it ends in the step's recovery
                 text = "task %s step %s: a defect ended it, left to the Supervisor"
                 _log.exception(text, attempt.task, attempt.step)
@@ -187,6 +184,20 @@ class ActivityRun:
         until = record.step(attempt.step).complete_by or self._start_by()
         return await self._record(attempt.broken(defect, self._start_by()), until)
 
+    async def _without_outcome(
+        self, attempt: StepAttempt, record: TaskRecord, tries: Tries, fault: TransientError
+    ) -> tuple[Outcome, TaskRecord | None]:
+        """Leave a step to the Supervisor, or go on at once without one that may fail."""
+        if not record.step(attempt.step).may_fail or attempt.is_undo:
+            await tries.ended(fault)
+            return Outcome.EXPIRED, None
+        start_by = self._start_by()
+        try:
+            return await self._record(attempt.unknown(fault, start_by), start_by)
+        except TransientError as unwritten:
+            await tries.ended(unwritten)
+            return Outcome.EXPIRED, None
+
     async def _record_outcome(
         self, attempt: StepAttempt, event: StepOutcome, complete_by: datetime
     ) -> tuple[Outcome, TaskRecord | None]:
@@ -198,7 +209,7 @@ class ActivityRun:
             return await self._record(attempt.unwritable(event, error, self._start_by()), until)
 
     async def _record(
-        self, event: StepOutcome | StepBroken, until: datetime
+        self, event: StepOutcome | StepUnknown | StepBroken, until: datetime
     ) -> tuple[Outcome, TaskRecord | None]:
         """Record an outcome, and the starts that follow from it; from a refusal, none: it ends the epoch."""
         told = await self._tell(event, until, self._follow(is_first=False, may_share=True))

@@ -25,6 +25,7 @@ def agent_call(registry: Registry, record: TaskRecord, step: StepName) -> AgentC
         complete_by=recorded.complete_by,
         idempotent=recorded.shape.idempotent or undoes,
         result=result_of(recorded) if undoes else None,
+        retry=recorded.shape.retry,
     )
 
 

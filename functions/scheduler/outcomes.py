@@ -14,6 +14,7 @@ from functions.pattern.events import (
     StepFailed,
     StepOutcome,
     StepTried,
+    StepUnknown,
     StepUnrecorded,
 )
 from functions.pattern.identity import Epoch, SchedulerId, StartId, StepName, TaskId, scheduler_id
@@ -100,6 +101,10 @@ class StepAttempt:
         if isinstance(outcome, StepFailed) or self.is_undo:
             return self.failed(reason, start_by)
         return self.unusable(reason, start_by)
+
+    def unknown(self, fault: Exception, start_by: datetime) -> StepUnknown:
+        """Make the event of a step that may fail, and of which nobody knows what came."""
+        return StepUnknown(**self._of_start(start_by), fault=cause_of(fault))
 
     def broken(self, defect: Exception, start_by: datetime) -> StepBroken:
         """Make the event of a step whose definition has a defect."""

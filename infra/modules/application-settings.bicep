@@ -31,6 +31,10 @@ type ApplicationSettings = {
   @maxLength(1000)
   stepSeconds: string?
 
+  @description('How a call that failed is made again, such as attempts=100,first=0.2,factor=2,most=10.')
+  @maxLength(100)
+  retry: string?
+
   @description('Agents behind queues that other processes serve, with commas between.')
   @maxLength(1000)
   agentsElsewhere: string?
@@ -88,6 +92,7 @@ func settingsOf(application ApplicationSettings) object => {
   FUNCTION_TIMEOUT_SECONDS: string(application.?functionTimeoutSeconds ?? 300)
   REPLY_QUEUES: application.?replyQueues ?? ''
   STEP_SECONDS: application.?stepSeconds ?? ''
+  RETRY: application.?retry ?? ''
   AGENTS_ELSEWHERE: application.?agentsElsewhere ?? ''
   BREAKER_FAILURES: string(application.?breakerFailures ?? 5)
   BREAKER_OPEN_SECONDS: string(application.?breakerOpenSeconds ?? 15)

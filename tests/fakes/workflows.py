@@ -34,6 +34,7 @@ def step(
     idempotent: bool = True,
     when: Condition | None = None,
     via: Way = Way.ACTIVITY,
+    on_failure: Remedy | None = None,
 ) -> Step:
     """Create a step whose Agent has the same name."""
     return Step(
@@ -46,6 +47,7 @@ def step(
         idempotent=idempotent,
         when=when,
         via=via,
+        on_failure=on_failure,
     )
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from functions.pattern.errors import SettingsError
+from functions.pattern.retry import Retry
 from functions.settings import Connection, Settings, load_settings
 
 COMPLETE = {
@@ -81,6 +82,9 @@ def test_missing_setting_is_named_with_its_fix(
         ("PICK_UP_SECONDS", "nan"),
         ("PICK_UP_SECONDS", "inf"),
         ("STEP_SECONDS", "orders.payment"),
+        ("RETRY", "attempts=0"),
+        ("RETRY", "often=3"),
+        ("RETRY", "attempts"),
         ("STEP_SECONDS", "orders.payment=long"),
         ("STEP_SECONDS", "orders.payment=0"),
         ("STEP_SECONDS", "orders.payment=nan"),
@@ -165,3 +169,9 @@ def test_alerts_on_this_machine_need_no_https(address: str, monkeypatch: pytest.
     """The local platform has no certificates."""
     monkeypatch.setenv("ALERT_WEBHOOK_URL", address)
     assert str(load_settings().alert_webhook_url) == address
+
+
+def test_retry_is_one_setting(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is left out is as usual."""
+    monkeypatch.setenv("RETRY", "attempts=5, first=1")
+    assert load_settings().retry == Retry(attempts=5, first=1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+from dataclasses import replace
 
 import pytest
 from pydantic import SecretStr
@@ -13,6 +14,8 @@ from functions.agents.remote import RemoteService
 from functions.agents.rest import RestAgent
 from functions.pattern.definition import Json
 from functions.pattern.errors import PermanentError, TransientError
+from functions.pattern.retry import Retry
+from functions.pattern.states import FaultKind
 from tests.fakes.agent_requests import KEY, agent_call
 from tests.fakes.clock import FakeClock
 from tests.fakes.remote_service import Answer, RemoteServiceFake
@@ -239,3 +242,16 @@ async def test_request_that_cannot_be_sent_is_refused_for_good(
         await remote.put("task-1", body, agent_call(after(10)))
     assert service.received == []
     assert await _put(remote) == {"paid": True}
+
+
+async def test_step_says_how_often_and_after_what_its_call_is_made_again(
+    service: RemoteServiceFake, make_remote: MakeRemote
+) -> None:
+    """Its own policy stands before that of the settings."""
+    service.answers = [Answer(503)]
+    retry = Retry(attempts=2, first=0.01)
+    for policy in (retry, replace(retry, on=frozenset({FaultKind.BUSY}))):
+        call = replace(agent_call(after(10)), retry=policy)
+        with pytest.raises(TransientError, match="503"):
+            await make_remote().put("task-1", call.request, call)
+    assert len(service.received) == 2 + 1

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from functions.agents.waits import backoff_seconds, retry_after_seconds
+from functions.pattern.retry import Retry
 from tests.fakes.clock import START
 
 
@@ -20,12 +21,12 @@ def _random(seed: int) -> Random:
 def test_backoff_grows_within_bounds(attempt: int, seed: int) -> None:
     """It doubles up to ten seconds, and is never so short that retries are immediate."""
     bound = 0.2 * 2 ** (attempt - 1) if attempt < 7 else 10
-    assert bound / 4 <= backoff_seconds(attempt, _random(seed)) <= bound
+    assert bound / 4 <= backoff_seconds(attempt, _random(seed), Retry()) <= bound
 
 
 def test_backoff_is_spread() -> None:
     """Callers that failed together do not come back together."""
-    assert len({backoff_seconds(3, _random(seed)) for seed in range(20)}) == 20
+    assert len({backoff_seconds(3, _random(seed), Retry()) for seed in range(20)}) == 20
 
 
 @pytest.mark.parametrize(

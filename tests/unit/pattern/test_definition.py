@@ -180,7 +180,7 @@ def test_answer_can_be_called() -> None:
 def test_request_for_an_undo_that_never_comes_is_refused() -> None:
     """The developer forgot to say that the step can be undone."""
     assert _refusal(replace(step("fly"), undo_request=step("fly").request)) == (
-        "workflow 'trips': step 'fly' has undo_request, but no undo: add undo=True"
+        "workflow 'trips': step 'fly': it has undo_request, but no undo: add undo=True"
     )
 
 
@@ -188,7 +188,8 @@ def test_way_is_read_as_remedies_are() -> None:
     """The same mistake in another field."""
     assert workflow(replace(step("fly"), via=cast("Any", "queue"))).steps[0].via is Way.QUEUE
     assert _refusal(replace(step("fly"), via=cast("Any", "bus"))) == (
-        "workflow 'trips': step 'fly': via must be Way.ACTIVITY or Way.QUEUE, not 'bus'"
+        "workflow 'trips': step 'fly': via must be Way.ACTIVITY or Way.QUEUE or Way.EVENT or Way.TIMER,"
+        " not 'bus'"
     )
 
 

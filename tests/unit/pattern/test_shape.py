@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 from functions.pattern import definition
 from functions.pattern.errors import DefinitionError
 from functions.pattern.identity import StepName
+from functions.pattern.retry import Retry
 from functions.pattern.shape import MAX_SHAPE_BYTES, Shape, StepShape, read_shape
-from functions.pattern.states import Remedy, Way
+from functions.pattern.states import Expiry, FaultKind, Remedy, Way
 from tests.fakes.tasks import pending
 from tests.fakes.workflows import DIAMOND, LINE, TRIP, step, trip, workflow
 
@@ -19,6 +20,7 @@ _LONG = "n" * 30
 
 @st.composite
 def _shapes(draw: st.DrawFn) -> Shape:
+    faults = st.sampled_from(FaultKind)
     names = [StepName(f"s{number}") for number in range(draw(st.integers(1, 6)))]
     steps = tuple(
         StepShape(
@@ -29,6 +31,11 @@ def _shapes(draw: st.DrawFn) -> Shape:
             undo=draw(st.booleans()),
             idempotent=draw(st.booleans()),
             complete_within=draw(st.floats(0.001, 1e6)),
+            on_failure=draw(st.none() | st.sampled_from(Remedy)),
+            retry=draw(st.none() | st.builds(Retry, attempts=st.integers(1, 9), on=st.sets(faults))),
+            role=draw(st.none() | st.just("Operator")),
+            on_expiry=draw(st.sampled_from(Expiry)),
+            default=draw(st.none() | st.just('{"approved":true}')),
         )
         for name in names
     )

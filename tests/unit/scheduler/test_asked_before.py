@@ -63,7 +63,7 @@ async def test_request_that_is_refused_when_sent_again_is_no_refusal() -> None:
     assert bench.step("pay").state is StepState.RUNNING
 
 
-@pytest.mark.parametrize("via", list(Way))
+@pytest.mark.parametrize("via", [Way.ACTIVITY, Way.QUEUE])
 async def test_defect_after_a_deployment_holds_nothing_that_was_under_way(via: Way) -> None:
     """A step is taken up again under another shape of the same version: the next epoch parks the task."""
     flow = workflow(step("pick", via=via, complete_within=100), step("send", "pick"), name="shop")

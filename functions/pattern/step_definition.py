@@ -1,0 +1,175 @@
+"""How a step of a workflow is defined, and what is wrong with a definition that can't work."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field, fields, replace
+from datetime import datetime
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+
+from functions.pattern import written
+from functions.pattern.identity import StepName
+from functions.pattern.retry import Retry
+from functions.pattern.shape import StepShape
+from functions.pattern.states import Expiry, Remedy, Way
+
+#: What names of workflows, resources, steps and Agents look like; they become part of keys, URLs and queues.
+NAME_PATTERN = "[a-z][a-z0-9-]{0,31}"
+
+#: A step's request or result: a JSON object.
+Json = Mapping[str, Any]
+
+#: The results of the steps that a step needs, and of those that they need, and of no others. What was
+#: skipped has None.
+Results = Mapping[StepName, Any]
+
+#: Makes the Agent's request out of the order's payload and the results.
+RequestMaker = Callable[[Any, Results], Json]
+
+#: Tells whether the order needs the step, by its payload and the results.
+Condition = Callable[[Any, Results], bool]
+
+#: Tells, by the payload and the results, at which time a timer's step is done (with its time zone).
+Time = Callable[[Any, Results], datetime]
+
+#: Whoever may tell an event: the submitter of its task, or any operator.
+ROLES = ("Submitter", "Operator")
+
+#: A default is a part of the task's shape.
+_MOST_DEFAULT_BYTES = 4 * 1024
+
+
+def no_request(_payload: Any, _results: Results) -> Json:
+    """Stand for the request of a step that asks no Agent."""
+    return {}
+
+
+@dataclass(frozen=True, slots=True)
+class Default:
+    """The result of an event's step for which no event came in time; it fits the step's `payload`."""
+
+    result: Json
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One unit of work, done by one Agent, which can `undo` it or not. `complete_within` is in seconds.
+
+    `request`, `when`, `until` and `undo_request` are pure. A request is a dict that JSON can hold. A step
+    whose `when` is false is `Skipped`; the steps that need it go on. `undo_request` gets the step's own
+    result, too, None where it is unknown; without it, an undo gets the request of the do.
+    A step that is not `idempotent` is never run twice: if its outcome is unknown, the task goes to `Error`.
+    `on_failure` stands before the workflow's; `retry` before the settings'.
+
+    By `Way.EVENT`, it waits for a body that fits the model `payload`, from somebody of its `role`, until
+    `complete_within` after it began; then `on_expiry` says what follows. By `Way.TIMER`, it waits `until` a
+    time. Neither has an Agent.
+    """
+
+    name: StepName
+    agent: str = ""
+    request: RequestMaker = no_request
+    complete_within: float = 0
+    needs: AbstractSet[StepName] = frozenset()
+    undo: bool = False
+    idempotent: bool = True
+    when: Condition | None = None
+    via: Way = Way.ACTIVITY
+    undo_request: RequestMaker | None = None
+    on_failure: Remedy | None = None
+    retry: Retry | None = None
+    payload: type[BaseModel] | None = None
+    on_expiry: Expiry | Default = field(default=Expiry.REFUSE, hash=False)
+    role: str = "Operator"
+    until: Time | None = None
+
+
+_OF_EVENTS = frozenset({"payload", "on_expiry", "role"})
+_OF_AGENTS = frozenset({"agent", "request", "undo", "idempotent", "undo_request", "retry"})
+
+#: What a step of each way has no use for.
+_USELESS = {
+    Way.ACTIVITY: _OF_EVENTS | {"until"},
+    Way.QUEUE: _OF_EVENTS | {"until", "retry"},
+    Way.EVENT: _OF_AGENTS | {"until"},
+    Way.TIMER: _OF_AGENTS | _OF_EVENTS | {"complete_within", "on_failure"},
+}
+
+
+def read_step(step: Step) -> Step:
+    """Replace what may be written in several ways by its one form. Raises `ValueError`: field and fix."""
+    via = written.member("via", Way, step.via)
+    _check_functions(step, via)
+    read = replace(
+        step,
+        undo=written.flag("undo", step.undo),
+        idempotent=written.flag("idempotent", step.idempotent),
+        needs=frozenset(map(StepName, written.names("needs", step.needs))),
+        complete_within=0 if via is Way.TIMER else written.seconds("complete_within", step.complete_within),
+        via=via,
+    )
+    if read.on_failure is not None:
+        read = replace(read, on_failure=written.member("on_failure", Remedy, read.on_failure))
+    if read.retry is not None and not isinstance(read.retry, Retry):
+        raise ValueError(f"retry must be a Retry(…), not {read.retry!r}")
+    if read.undo_request is not None and not read.undo:
+        raise ValueError("it has undo_request, but no undo: add undo=True")
+    for name, usual in ((each.name, each.default) for each in fields(Step)):
+        if name in _USELESS[via] and getattr(step, name) != usual:
+            raise ValueError(f"a step by way {via} has no {name}: leave it out")
+    return _read_event(read) if via is Way.EVENT else read
+
+
+def _check_functions(step: Step, via: Way) -> None:
+    if via is Way.TIMER:
+        written.function("until", step.until)
+    elif via is not Way.EVENT:
+        written.function("request", None if step.request is no_request else step.request)
+    for name in ("when", "undo_request"):
+        if getattr(step, name) is not None:
+            written.function(name, getattr(step, name))
+
+
+def _read_event(step: Step) -> Step:
+    written.model("payload", step.payload)
+    if step.role not in ROLES:
+        raise ValueError(f"role must be one of {', '.join(ROLES)}, not {step.role!r}")
+    if isinstance(step.on_expiry, Default):
+        size = len(_default_of(step) or "")
+        if size > _MOST_DEFAULT_BYTES:
+            raise ValueError(f"the default of its on_expiry has {size} bytes; {_MOST_DEFAULT_BYTES} fit")
+        return step
+    return replace(step, on_expiry=written.member("on_expiry", Expiry, step.on_expiry))
+
+
+def _default_of(step: Step) -> str | None:
+    """Write the default as the step's model does."""
+    if step.payload is None or not isinstance(step.on_expiry, Default):
+        return None
+    try:
+        return step.payload.model_validate(step.on_expiry.result).model_dump_json()
+    except ValidationError as error:
+        fault = error.errors(include_url=False, include_input=False)[0]
+        field = ".".join(map(str, fault["loc"]))
+        raise ValueError(f"the default of its on_expiry does not fit ({field}: {fault['msg']})") from None
+
+
+def shape_of(step: Step) -> StepShape:
+    """Give what is recorded of a step with each task."""
+    return StepShape(
+        name=step.name,
+        agent=step.agent,
+        via=step.via,
+        needs=frozenset(step.needs),
+        undo=step.undo,
+        idempotent=step.idempotent,
+        complete_within=step.complete_within,
+        on_failure=step.on_failure,
+        retry=step.retry,
+        role=step.role if step.via is Way.EVENT else None,
+        on_expiry=Expiry.REFUSE if isinstance(step.on_expiry, Default) else step.on_expiry,
+        default=_default_of(step),
+    )

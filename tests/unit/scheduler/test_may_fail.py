@@ -1,0 +1,47 @@
+"""A run goes on at once without a step that may fail, whatever goes wrong with it."""
+
+from __future__ import annotations
+
+import pytest
+
+from functions.pattern.errors import PermanentError, TransientError
+from functions.pattern.states import ProcessState, Remedy
+from tests.fakes.agents import raising
+from tests.fakes.workflows import step, workflow
+from tests.unit.scheduler.bench import Bench, over
+
+SHOP = workflow(step("pay"), step("mail", "pay", on_failure=Remedy.CONTINUE), step("file", "mail"))
+
+
+@pytest.mark.parametrize("fault", [TransientError("mail answered 503"), PermanentError("no such address")])
+async def test_run_goes_on_without_the_step(fault: Exception) -> None:
+    """Refused, or of unknown outcome: neither is recovered."""
+    bench = Bench(SHOP)
+    bench.agents.behaviours["mail"] = raising(fault)
+    assert await bench.run() == over("Processed")
+    assert bench.agents.steps == ["pay", "mail", "file"]
+    assert bench.states == {"pay": "Completed", "mail": "Failed", "file": "Completed"}
+    assert str(fault) in (bench.step("mail").error or "")
+
+
+async def test_other_steps_are_left_to_the_supervisor() -> None:
+    """As before."""
+    bench = Bench(SHOP)
+    bench.agents.behaviours["pay"] = raising(TransientError("503"))
+    await bench.run()
+    assert bench.states["pay"] == "Running"
+    assert bench.state is ProcessState.PROCESSING
+
+
+async def test_store_that_does_not_answer_leaves_it_to_the_supervisor() -> None:
+    """What is not recorded has not happened."""
+    bench = Bench(SHOP)
+
+    def fail() -> dict[str, bool]:
+        bench.store.failure = TransientError("no store")
+        raise TransientError("503")
+
+    bench.agents.behaviours["mail"] = fail
+    await bench.run()
+    bench.store.failure = None
+    assert bench.states["mail"] == "Running"
