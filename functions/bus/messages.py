@@ -47,12 +47,24 @@ class QueuedMessages:
 
     async def request(self, task: Task, queued: Sequence[StepName]) -> None:
         """Ask for the Scheduler of the task's epoch, to start at its `not_before`."""
-        request = SchedulerRequest(task_id=task.order_id, epoch=task.epoch, queued=tuple(queued))
+        request = SchedulerRequest(
+            task_id=task.order_id, epoch=task.epoch, queued=tuple(queued), run=task.run
+        )
         outgoing = Outgoing(
-            message_id=scheduler_id(task.order_id, task.epoch),
-            body=request.model_dump_json().encode(),
+            message_id=scheduler_id(task.order_id, task.epoch, task.run),
+            body=request.model_dump_json(exclude_none=True).encode(),
             subject="run",
             not_before=task.not_before,
+        )
+        await self._sender(SCHEDULER_REQUESTS_QUEUE).send(outgoing)
+
+    async def wake(self, task: Task, step: StepName) -> None:
+        """Have the Scheduler that holds the task hear of a step's event."""
+        request = SchedulerRequest(task_id=task.order_id, epoch=task.epoch, run=task.run, wake=step)
+        outgoing = Outgoing(
+            message_id=f"{scheduler_id(task.order_id, task.epoch, task.run)}.{step}",
+            body=request.model_dump_json(exclude_none=True).encode(),
+            subject="wake",
         )
         await self._sender(SCHEDULER_REQUESTS_QUEUE).send(outgoing)
 

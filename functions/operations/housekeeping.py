@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
@@ -17,7 +17,7 @@ from functions.pattern.definition import Workflow
 from functions.pattern.errors import DefinitionError
 from functions.pattern.identity import FIRST_EPOCH, Epoch, SchedulerId, TaskId, scheduler_id
 from functions.pattern.ports import Ports
-from functions.pattern.records import Task
+from functions.pattern.records import Task, TaskRecord
 from functions.pattern.shared_rows import Chore
 from functions.pattern.states import ProcessState
 from functions.pattern.store_ports import Index, IndexEntry
@@ -199,9 +199,17 @@ class _Tasks:
         stored = await self._ports.store.load(task)
         if stored is None or not _is_purgeable(stored.record.task, self._before):
             return False  # the index is wrong, which the full sweep corrects
-        epochs = range(FIRST_EPOCH, stored.record.task.epoch + 1)
-        gone = [await self._purge_instance(scheduler_id(task, Epoch(epoch))) for epoch in epochs]
+        gone = [await self._purge_instance(scheduler) for scheduler in schedulers_of(stored.record)]
         return all(gone) and await self._ports.retention.delete(stored)
+
+
+def schedulers_of(record: TaskRecord) -> Iterator[SchedulerId]:
+    """Name the instances of all runs in all epochs."""
+    runs = {closed.epoch: closed.run for closed in record.history} | {record.task.epoch: record.task.run}
+    for epoch in range(FIRST_EPOCH, record.task.epoch + 1):
+        later = range(1, (runs.get(Epoch(epoch)) or 0) + 1)
+        for run in (None, *later):
+            yield scheduler_id(record.order.task, Epoch(epoch), run)
 
 
 def _is_purgeable(task: Task, before: datetime) -> bool:

@@ -13,7 +13,7 @@ from functions.pattern.definition import Json
 from functions.pattern.identity import Epoch, StepName, TaskId
 from functions.pattern.plain_reasons import plain_reason
 from functions.pattern.records import TaskRecord
-from functions.pattern.states import AlertCause, AnnouncementKind, EpochEnd, ProcessState
+from functions.pattern.states import AlertCause, AnnouncementKind, EpochEnd, ProcessState, StepState
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,8 +69,20 @@ def announcements(before: TaskRecord | None, after: TaskRecord) -> tuple[Announc
 
 
 def starts_scheduler(before: TaskRecord, after: TaskRecord) -> bool:
-    """Tell whether a Scheduler of the next epoch must be asked for."""
-    return after.task.process_state is ProcessState.PENDING and after.task.epoch > before.task.epoch
+    """Tell whether a Scheduler of the next epoch, or the next run of this one, must be asked for."""
+    old, new = before.task, after.task
+    is_next = (new.epoch, new.run or 0) > (old.epoch, old.run or 0)
+    return new.process_state is ProcessState.PENDING and is_next
+
+
+def wakes_scheduler(before: TaskRecord, after: TaskRecord) -> StepName | None:
+    """Name the step whose event came while a Scheduler holds the task: it has to hear of that."""
+    if after.task.locked_by is None:
+        return None
+    for old, new in zip(before.steps, after.steps, strict=True):
+        if old.received is None and new.received is not None and old.state is StepState.RUNNING:
+            return new.name
+    return None
 
 
 def _alert_cause(before: TaskRecord, after: TaskRecord) -> AlertCause | None:

@@ -7,7 +7,7 @@ from datetime import datetime
 
 from functions.pattern.epochs import finished, next_epoch, undoing
 from functions.pattern.records import Decision, StepRecord, TaskRecord
-from functions.pattern.states import Direction, EpochEnd, ProcessState, Remedy, StepState
+from functions.pattern.states import Direction, EpochEnd, Expiry, ProcessState, Remedy, StepState
 
 
 def awaited_until(record: TaskRecord) -> datetime | None:
@@ -70,7 +70,8 @@ def known_end(record: TaskRecord, now: datetime, start_by: datetime) -> TaskReco
 
 def refusal(record: TaskRecord, step: StepRecord) -> Decision:
     """Decide what becomes of a task of which a service has refused a step: the step says, or its order."""
-    remedy = step.shape.on_failure or record.order.shape.on_failure
+    is_question = step.shape.on_expiry is Expiry.HOLD  # nothing but its expiry fails an event's step
+    remedy = Remedy.HOLD if is_question else step.shape.on_failure or record.order.shape.on_failure
     is_held = record.task.direction is Direction.UNDO or remedy is Remedy.HOLD
     return stopped_by(record, step, None if is_held else EpochEnd.REFUSED)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from functions.pattern.events import AnnouncementSent, MessageLost
 from functions.pattern.identity import Epoch
@@ -26,24 +26,69 @@ MOST_LOST = 20
 #: Sent announcements that a task's record names: the latest.
 MOST_SENT = 20
 
+#: A wait that is longer is left to the record; a shorter one is sat out by its Scheduler.
+HAND_BACK_AFTER = timedelta(seconds=60)
+
 _UNDER_WAY = frozenset({StepState.RUNNING, StepState.UNDOING})
 
 
 def moved(record: TaskRecord, now: datetime, latest: datetime) -> TaskRecord:
     """Set the task's complete-by to the earliest of its running steps, or to `latest`.
 
+    A wait that its Scheduler sits out is no running step, but nothing need start before it ends.
     The due time follows only when it would be too late: a task that runs quickly never moves it.
     """
-    running = [each for each in record.steps if each.state in _UNDER_WAY and each.epoch == record.task.epoch]
-    complete_by = min((each.complete_by for each in running if each.complete_by is not None), default=latest)
+    running = [each.complete_by for each in record.steps if _is_under_way(each, record) and each.complete_by]
+    waits = [each.complete_by for each in record.steps if is_waiting(each) and each.complete_by]
+    short = [until for until in waits if until <= now + HAND_BACK_AFTER]
+    complete_by = min(running or [max([latest, *short])])
     due_at = min(record.task.due_at, complete_by)
     task = replace(record.task, complete_by=complete_by, due_at=due_at, updated_at=now)
     return replace(record, task=task)
 
 
 def is_busy(record: TaskRecord) -> bool:
-    """Tell whether a step is under way in the task's epoch."""
-    return any(each.state in _UNDER_WAY and each.epoch == record.task.epoch for each in record.steps)
+    """Tell whether a step is under way in the task's epoch; one that only waits is not."""
+    return any(_is_under_way(each, record) for each in record.steps)
+
+
+def _is_under_way(step: StepRecord, record: TaskRecord) -> bool:
+    is_of_epoch = step.state in _UNDER_WAY and step.epoch == record.task.epoch
+    return is_of_epoch and not step.shape.via.waits
+
+
+def is_waiting(step: StepRecord) -> bool:
+    """Tell whether a step waits for its event or its time, whatever epoch began that."""
+    return step.shape.via.waits and step.state is StepState.RUNNING
+
+
+def handed_back(record: TaskRecord, now: datetime, until: datetime) -> TaskRecord:
+    """Have nobody hold a task until a wait ends, in the same epoch."""
+    task = replace(
+        record.task,
+        process_state=ProcessState.PENDING,
+        locked_by=None,
+        complete_by=None,
+        not_before=until,
+        due_at=until,
+        updated_at=now,
+    )
+    return replace(record, task=task)
+
+
+def next_run(record: TaskRecord, now: datetime, start_by: datetime) -> TaskRecord:
+    """Give a task to the next run of its epoch, whose Scheduler must have claimed it by `start_by`."""
+    task = replace(
+        record.task,
+        process_state=ProcessState.PENDING,
+        locked_by=None,
+        complete_by=start_by,
+        not_before=None,
+        due_at=start_by,
+        run=(record.task.run or 0) + 1,
+        updated_at=now,
+    )
+    return replace(record, task=task)
 
 
 def finished(record: TaskRecord, state: ProcessState, now: datetime, *, error: str | None) -> TaskRecord:
@@ -85,6 +130,7 @@ def next_epoch(
         process_state=task.process_state,
         direction=task.direction,
         locked_by=task.locked_by,
+        run=task.run,
         steps=tuple(map(_past, record.steps)),
         last_error=task.last_error,
         traceparent=traceparent,
@@ -97,6 +143,7 @@ def next_epoch(
         due_at=start_by,
         failure_count=failure_count,
         epoch=Epoch(task.epoch + 1),
+        run=None,
         updated_at=now,
         not_before=not_before,
         parked_for=None,

@@ -45,6 +45,14 @@ class RefusalReason(StrEnum):
     NOT_CANCELLABLE = "not cancellable"
     #: It is parked: only the Supervisor has it go on.
     PARKED = "parked"
+    #: It is handed back, and waits for an event or a time.
+    WAITING = "it waits"
+    #: The step has ended without its event.
+    STEP_ENDED = "the step has ended"
+    #: Another event was told for the step before.
+    OTHER_EVENT = "another event was told before"
+    #: The task has no such step that waits for an event.
+    NO_SUCH_STEP = "no such step"
     #: Only a parked task can be released.
     NOT_PARKED = "not parked"
     #: A step is under way, so that the task can't be parked.
@@ -166,6 +174,35 @@ class Parked:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class HandedBack:
+    """Nothing runs, and only events or times are awaited for long: the Scheduler lets go of the task."""
+
+    epoch: Epoch
+    scheduler: SchedulerId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WaitsEnded:
+    """The time of steps has passed that end by it; `scheduler` holds the task, None is the Supervisor.
+
+    The next run must have started by `start_by`.
+    """
+
+    epoch: Epoch
+    scheduler: SchedulerId | None
+    start_by: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EventReceived:
+    """Somebody told the event that a step waits for, in whatever epoch the task is; `body` is JSON."""
+
+    step: StepName
+    body: bytes = field(repr=False)
+    start_by: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Postponed:
     """The Supervisor found a task that is not overdue: it looks again at `due_at`."""
 
@@ -276,11 +313,15 @@ class AnnouncementSent:
 
 StepOutcome = StepCompleted | StepFailed | StepUnrecorded
 StepEvent = StepStarted | StepSkipped | StepOutcome | StepUnknown | StepBroken | StepTried
-SchedulerEvent = Claimed | Parked | StepEvent
+SchedulerEvent = Claimed | Parked | HandedBack | StepEvent
+#: What the Supervisor does about a task that is late, or seems to be.
+Intervention = Postponed | Recovered | GivenUp | DecisionDue
 #: What can come of a look at a task that is due.
-Judgement = Postponed | Recovered | GivenUp | DecisionDue
+Judgement = Intervention | WaitsEnded
 SupervisorEvent = Judgement | Released
 OperatorAction = Resubmitted | UndoRequested
 OperatorAnswer = FoundDone | FoundNotDone
 OperatorEvent = OperatorAction | OperatorAnswer
-Event = SchedulerEvent | SupervisorEvent | OperatorEvent | Cancelled | MessageLost | AnnouncementSent
+#: What counts in whatever epoch the task is.
+AnyTimeEvent = Cancelled | EventReceived | MessageLost | AnnouncementSent
+Event = SchedulerEvent | SupervisorEvent | OperatorEvent | AnyTimeEvent

@@ -24,9 +24,12 @@ FIRST_EPOCH = Epoch(1)
 _BIRTH_CHARACTERS = 8
 
 
-def scheduler_id(task: TaskId, epoch: Epoch) -> SchedulerId:
-    """Name the Scheduler instance of one epoch; a task id holds no dot, so the parts can't be confused."""
-    return SchedulerId(f"{task}.{epoch}")
+def scheduler_id(task: TaskId, epoch: Epoch, run: int | None = None) -> SchedulerId:
+    """Name the Scheduler instance of a run, the first (None) by its epoch alone.
+
+    A task id holds no dot, so the parts can't be confused.
+    """
+    return SchedulerId(f"{task}.{epoch}" if run is None else f"{task}.{epoch}.{run}")
 
 
 def new_birth(new_id: str) -> Birth:

@@ -14,7 +14,7 @@ from functions.pattern.events import (
     FoundDone,
     FoundNotDone,
     GivenUp,
-    Judgement,
+    Intervention,
     OperatorAnswer,
     OperatorEvent,
     Postponed,
@@ -31,7 +31,7 @@ _SUPERVISOR = "supervisor"
 _OVERDUE = "its complete-by time passed"
 
 
-def supervised(record: TaskRecord, event: Judgement, now: datetime) -> TaskRecord | Refused:
+def supervised(record: TaskRecord, event: Intervention, now: datetime) -> TaskRecord | Refused:
     """Apply what the Supervisor decided; a task that has gone on since then stays with its Scheduler."""
     if isinstance(event, Postponed):
         return _postponed(record, event, now)
@@ -68,7 +68,7 @@ def supervised(record: TaskRecord, event: Judgement, now: datetime) -> TaskRecor
             assert_never(event)
 
 
-def _is_known_by_now(record: TaskRecord, event: Judgement) -> bool:
+def _is_known_by_now(record: TaskRecord, event: Intervention) -> bool:
     """Tell whether what the Supervisor held the task for became known after it looked."""
     held = isinstance(event, GivenUp) and event.hold
     return held and record.task.direction is Direction.DO and in_question(record) is None

@@ -128,12 +128,18 @@ def content_digest(workflow: str, payload: bytes, reply_to: str | None) -> str:
 
 
 class SchedulerRequest(Message):
-    """Asks for a Scheduler of `epoch`; `queued` are the task's steps behind queues (None in schema 1)."""
+    """Asks for the Scheduler of a run, or has it hear of a step's event (`wake`).
+
+    `queued` are the task's steps behind queues, or with events (None in schema 1). An epoch's first `run` is
+    None.
+    """
 
     schema_version: Literal[1, 2] = 2
     task_id: TaskIdField
     epoch: EpochField
     queued: tuple[StepField, ...] | None = None
+    run: Annotated[int, Field(ge=1)] | None = None
+    wake: StepField | None = None
 
 
 class AnnouncementMessage(Message):

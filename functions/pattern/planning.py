@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from functions.pattern.epochs import is_busy
-from functions.pattern.events import Parked, StepBroken, StepSkipped, StepStarted
+from functions.pattern.epochs import HAND_BACK_AFTER, is_busy
+from functions.pattern.events import HandedBack, Parked, StepBroken, StepSkipped, StepStarted, WaitsEnded
 from functions.pattern.identity import Epoch, SchedulerId, StartId, StepName, start_of
 from functions.pattern.records import StepRecord, TaskRecord
 from functions.pattern.states import Direction, ProcessState, StepState, Way
 from functions.pattern.steps import UNDER_WAY, undo_order
 from functions.pattern.texts import cause_of
+from functions.pattern.waits import LONGEST_WAIT, over, waits_end
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,8 +28,8 @@ class CannotStart:
     fault: Exception | None = None
 
 
-#: Tells whether the order needs a step that is ready, or why that step can't be started.
-LookAt = Callable[[StepName], bool | CannotStart]
+#: Tells whether the order needs a step that is ready (of a timer: until when), or why it can't be started.
+LookAt = Callable[[StepName], bool | datetime | CannotStart]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +53,7 @@ class Runner:
 class StepPlan:
     """What happens now, as events; `left` are ready steps that need another run of `run_steps`."""
 
-    events: tuple[StepSkipped | StepStarted | StepBroken | Parked, ...] = ()
+    events: tuple[StepSkipped | StepStarted | StepBroken | Parked | HandedBack | WaitsEnded, ...] = ()
     left: tuple[StepName, ...] = ()
 
 
@@ -69,41 +70,80 @@ def plan(
 
     A plan `is_first` when the run has started nothing yet: it leaves nothing for lack of time. A runner with
     nothing under way that `may_share` leaves everything when there is more than it has room for, so that
-    runs of other processes take their parts. A task is parked when there is nothing else to do.
+    runs of other processes take their parts. A task is parked when there is nothing else to do, and handed
+    back when there is nothing else than to wait for long.
     """
     if not _is_held(record, runner):
         return StepPlan()
+    if over(record, now):
+        ended = WaitsEnded(epoch=runner.epoch, scheduler=runner.scheduler, start_by=now + runner.start_within)
+        return StepPlan((ended,))
+    ready = _ready(record, runner, now, look_at, is_first=is_first)
+    if isinstance(ready, StepBroken):
+        return StepPlan((ready,))
+    if not (ready.begun or ready.fitting or ready.left):
+        return StepPlan(_idle(record, runner, now, ready.missing))
     under_way = len(mine(record, runner))
-    room = runner.at_once - under_way
-    skipped: list[StepSkipped | StepStarted] = []
-    fitting: list[StepName] = []
-    left: list[StepName] = []
-    missing: list[str] = []
+    room = max(0, runner.at_once - under_way)
+    if may_share and not under_way and len(ready.fitting) > room:
+        return StepPlan(tuple(ready.begun), tuple(ready.left + ready.fitting))
+    started = [_started(record.step(name), runner, now) for name in ready.fitting[:room]]
+    return StepPlan((*ready.begun, *started), tuple(ready.left + ready.fitting[room:]))
+
+
+@dataclass(frozen=True, slots=True)
+class _Ready:
+    """The ready steps: skipped or beginning to wait, fitting in, left to another run, lacking something."""
+
+    begun: list[StepSkipped | StepStarted] = field(default_factory=list)
+    fitting: list[StepName] = field(default_factory=list)
+    left: list[StepName] = field(default_factory=list)
+    missing: list[str] = field(default_factory=list)
+
+
+def _ready(
+    record: TaskRecord, runner: Runner, now: datetime, look_at: LookAt, *, is_first: bool
+) -> _Ready | StepBroken:
+    """Look at all that is ready; a defect stops that."""
+    ready = _Ready()
     for name in ready_steps(record):
-        needed = look_at(name)
-        if isinstance(needed, CannotStart) and not needed.parks:
-            return StepPlan((_broken(name, needed, runner, now),))
+        needed, step = _within_a_year(look_at(name), now), record.step(name)
         if isinstance(needed, CannotStart):
-            missing.append(needed.reason)
+            if not needed.parks:
+                return _broken(name, needed, runner, now)
+            ready.missing.append(needed.reason)
         elif not needed:
-            skipped.append(
-                StepSkipped(
-                    epoch=runner.epoch,
-                    scheduler=runner.scheduler,
-                    step=name,
-                    start_by=now + runner.start_within,
-                )
-            )
-        elif not is_first and _may_outlast(record.step(name), runner, now):
-            left.append(name)
+            ready.begun.append(_skipped(name, runner, now))
+        elif step.shape.via.waits:
+            ready.begun.append(_started(step, runner, now, needed if isinstance(needed, datetime) else None))
+        elif not is_first and _may_outlast(step, runner, now):
+            ready.left.append(name)
         else:
-            fitting.append(name)
-    if missing and not (skipped or fitting or left or is_busy(record)):
-        return StepPlan((Parked(epoch=runner.epoch, scheduler=runner.scheduler, reason=missing[0]),))
-    if may_share and not under_way and len(fitting) > room:
-        return StepPlan(tuple(skipped), tuple(left + fitting))
-    started = [_started(record.step(name), runner, now) for name in fitting[: max(0, room)]]
-    return StepPlan((*skipped, *started), tuple(left + fitting[max(0, room) :]))
+            ready.fitting.append(name)
+    return ready
+
+
+def _within_a_year(
+    needed: bool | datetime | CannotStart,  # noqa: FBT001 - what a look gives
+    now: datetime,
+) -> bool | datetime | CannotStart:
+    if isinstance(needed, datetime) and needed > now + LONGEST_WAIT:
+        return CannotStart(f"its until gave {needed:%Y-%m-%d}, which is more than a year ahead", parks=False)
+    return needed
+
+
+def _idle(
+    record: TaskRecord, runner: Runner, now: datetime, missing: list[str]
+) -> tuple[Parked | HandedBack, ...]:
+    """Let go of a task with which there is nothing to do now, unless a step is under way."""
+    if is_busy(record) or not _is_open(record):
+        return ()
+    if missing:
+        return (Parked(epoch=runner.epoch, scheduler=runner.scheduler, reason=missing[0]),)
+    until = waits_end(record)
+    if until is None or until <= now + HAND_BACK_AFTER:
+        return ()
+    return (HandedBack(epoch=runner.epoch, scheduler=runner.scheduler),)
 
 
 def ready_steps(record: TaskRecord) -> tuple[StepName, ...]:
@@ -129,9 +169,7 @@ def mine(record: TaskRecord, runner: Runner) -> tuple[StepRecord, ...]:
     return tuple(
         step
         for step in record.steps
-        if step.shape.via is not Way.QUEUE
-        and step.activity == runner.activity
-        and _is_under_way(step, record)
+        if step.shape.via is Way.ACTIVITY and step.activity == runner.activity and _is_under_way(step, record)
     )
 
 
@@ -147,6 +185,7 @@ def taken_up(record: TaskRecord, runner: Runner) -> tuple[StepRecord, ...]:
         for step in record.steps
         if step.activity == runner.activity
         and _is_under_way(step, record)
+        and not step.shape.via.waits
         and (step.shape.idempotent or step.shape.via is Way.QUEUE or record.task.direction is Direction.UNDO)
     )
 
@@ -160,7 +199,10 @@ def started_by(
     return tuple(
         step.name
         for step in record.steps
-        if step.activity == runner.activity and step.start_id in start_ids and _is_under_way(step, record)
+        if step.activity == runner.activity
+        and step.start_id in start_ids
+        and _is_under_way(step, record)
+        and not step.shape.via.waits
     )
 
 
@@ -171,6 +213,10 @@ def awaited_replies(record: TaskRecord) -> Mapping[StepName, datetime]:
         for step in record.steps
         if step.shape.via is Way.QUEUE and step.complete_by is not None and _is_under_way(step, record)
     }
+
+
+def _is_open(record: TaskRecord) -> bool:
+    return record.task.process_state is ProcessState.PROCESSING and record.task.decision is None
 
 
 def is_over(record: TaskRecord, epoch: Epoch, scheduler: SchedulerId) -> bool:
@@ -196,7 +242,13 @@ def _is_under_way(step: StepRecord, record: TaskRecord) -> bool:
 def _can_start(step: StepRecord, epoch: Epoch) -> bool:
     if step.state is StepState.NOT_STARTED:
         return True
-    return step.state is StepState.RUNNING and step.epoch != epoch and not step.never_twice
+    is_of_older_epoch = step.state is StepState.RUNNING and step.epoch != epoch
+    return is_of_older_epoch and not (step.never_twice or step.shape.via.waits)
+
+
+def _skipped(name: StepName, runner: Runner, now: datetime) -> StepSkipped:
+    start_by = now + runner.start_within
+    return StepSkipped(epoch=runner.epoch, scheduler=runner.scheduler, step=name, start_by=start_by)
 
 
 def _broken(name: StepName, defect: CannotStart, runner: Runner, now: datetime) -> StepBroken:
@@ -209,13 +261,13 @@ def _broken(name: StepName, defect: CannotStart, runner: Runner, now: datetime) 
     )
 
 
-def _started(step: StepRecord, runner: Runner, now: datetime) -> StepStarted:
+def _started(step: StepRecord, runner: Runner, now: datetime, until: datetime | None = None) -> StepStarted:
     token = runner.new_id() if step.shape.via is Way.QUEUE else None
     return StepStarted(
         epoch=runner.epoch,
         scheduler=runner.scheduler,
         step=step.name,
-        complete_by=now + timedelta(seconds=step.shape.complete_within),
+        complete_by=until or now + timedelta(seconds=step.shape.complete_within),
         activity=runner.activity,
         start_id=StartId(runner.new_id()) if token is None else start_of(token),
         token=token,

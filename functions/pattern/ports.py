@@ -11,7 +11,14 @@ from functions.pattern.agent_messages import AgentReply, AgentRequest
 from functions.pattern.agent_requests import AgentRequestRows
 from functions.pattern.announcements import Announcement
 from functions.pattern.definition import Json
-from functions.pattern.identity import EffectKey, Epoch, ResourceId, StepName, TaskId, resource_of
+from functions.pattern.identity import (
+    EffectKey,
+    Epoch,
+    ResourceId,
+    StepName,
+    TaskId,
+    resource_of,
+)
 from functions.pattern.messages import SubmissionMessage
 from functions.pattern.records import Task
 from functions.pattern.rejected import Postbox, RejectedMessages
@@ -51,23 +58,36 @@ class SchedulerRequests(Protocol):
     """Asks for Schedulers, over a queue."""
 
     async def request(self, task: Task, queued: Sequence[StepName]) -> None:
-        """Ask for the Scheduler of the task's epoch; a repeat is dropped. Raises `TransientError`.
+        """Ask for the Scheduler of the task's epoch and run; a repeat is dropped. Raises `TransientError`.
 
-        `queued` are the steps whose Agents are reached over queues.
+        `queued` are the steps of which something comes from outside.
         """
+
+    async def wake(self, task: Task, step: StepName) -> None:
+        """Have the Scheduler that holds the task hear of a step's event. Raises `TransientError`."""
 
 
 class Schedulers(Protocol):
-    """Scheduler instances, by task and epoch. Its methods raise `TransientError`."""
+    """Scheduler instances, by task, epoch and run. Its methods raise `TransientError`."""
 
-    async def start(self, task: TaskId, epoch: Epoch, queued: Sequence[StepName]) -> None:
-        """Start the instance of this epoch; harmless when it runs already.
+    async def start(
+        self, task: TaskId, epoch: Epoch, queued: Sequence[StepName], *, run: int | None = None
+    ) -> None:
+        """Start the instance of this run; harmless when it runs already.
 
-        It awaits the replies to the steps `queued`.
+        It awaits the replies and events of the steps `queued`.
         """
 
-    async def wake(self, task: TaskId, epoch: Epoch, step: StepName, progress: Mapping[str, Any]) -> None:
-        """Send the instance what a reply to `step` brought; harmless when it has ended."""
+    async def wake(
+        self,
+        task: TaskId,
+        epoch: Epoch,
+        step: StepName,
+        progress: Mapping[str, Any],
+        *,
+        run: int | None = None,
+    ) -> None:
+        """Send the instance what a reply to `step`, or its event, brought; harmless when it has ended."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

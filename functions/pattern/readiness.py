@@ -9,17 +9,19 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from functools import lru_cache, partial
 
 from pydantic import BaseModel, ValidationError
 
 from functions.pattern.definition import Json, Registry, Step, Workflow
+from functions.pattern.errors import PermanentError
 from functions.pattern.identity import Epoch, StepName
 from functions.pattern.inputs import all_results, results_of, undo_results_of
 from functions.pattern.planning import CannotStart, ready_steps
 from functions.pattern.records import TaskRecord
 from functions.pattern.requests import request_bytes
-from functions.pattern.states import Direction, ProcessState
+from functions.pattern.states import Direction, ProcessState, Way
 from functions.pattern.texts import MAX_ERROR_BYTES, bounded, cause_of
 
 #: Payloads that were read and are kept: each step of a task looks at the same one.
@@ -41,8 +43,8 @@ class Definitions:
     registry: Registry
     record: TaskRecord
 
-    def look_at(self, step: StepName) -> bool | CannotStart:
-        """Tell whether the order needs a step that is ready, and that its request can be made.
+    def look_at(self, step: StepName) -> bool | datetime | CannotStart:
+        """Tell whether the order needs a step that is ready, and that its request, or its time, can be made.
 
         What a definition raises is a defect of its own only if its shape is the recorded one. If it is
         not, somebody changed it under the task, which waits until it is changed back.
@@ -50,7 +52,11 @@ class Definitions:
         try:
             if not self.is_needed(step):
                 return False
-            self.request(step)
+            via = self.record.step(step).shape.via
+            if via is Way.TIMER:
+                return self.until(step)
+            if via is not Way.EVENT:
+                self.request(step)
         except NotDeployedError as fault:
             return CannotStart(str(fault), parks=True)
         except Exception as fault:  # noqa: BLE001 - whatever a definition's function raises
@@ -66,6 +72,21 @@ class Definitions:
             return True
         when = self._step(step).when
         return when is None or when(self._payload(), results_of(self.record, step))
+
+    def until(self, step: StepName) -> datetime:
+        """Tell until when a timer's step waits (UTC). Raises as `request` does."""
+        until = self._step(step).until
+        time = None if until is None else until(self._payload(), results_of(self.record, step))
+        if not isinstance(time, datetime) or time.tzinfo is None:
+            raise PermanentError(f"its until gave {time!r}, which is no time with its time zone")
+        return time.astimezone(UTC)
+
+    def event(self, step: StepName, body: bytes) -> bytes:
+        """Write an event's body as its model does. Raises `ValidationError`, and `NotDeployedError`."""
+        model = self._step(step).payload
+        if model is None:
+            raise NotDeployedError(f"{self._version} {_IN_PLACE}; step '{step}' waits for no event")
+        return model.model_validate_json(body).model_dump_json().encode()
 
     def request(self, step: StepName) -> Json:
         """Make the request for a step. Raises `NotDeployedError`, and whatever the definition raises.

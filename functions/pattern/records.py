@@ -90,6 +90,8 @@ class Task:
     `not_before` is when a Scheduler may take it up after an extended wait. `parked_for` is what a parked task
     waits for, as `{workflow}|{version}`. `sent` are the latest that were sent.
     A `decision` waits for the outcome of what must not be repeated; until then, nothing starts.
+    `run` numbers the Schedulers' stays with it within the epoch, after the first. One with a `not_before`
+    and no `complete_by` is handed back: only the record waits.
     `answer` is JSON bytes, and only there while it is `Processed`; `last_error` then says why it is missing.
     """
 
@@ -108,6 +110,7 @@ class Task:
     answer: bytes | None = field(default=None, repr=False)
     decision: Decision | None = None
     parked_for: str | None = None
+    run: int | None = None
     sent: tuple[SentAnnouncement, ...] = ()
 
     @property
@@ -115,12 +118,19 @@ class Task:
         """Tell whether it waits for what it needs to be deployed."""
         return self.parked_for is not None
 
+    @property
+    def is_handed_back(self) -> bool:
+        """Tell whether it waits for an event or a time, held by nobody and asked for by nobody."""
+        is_pending = self.process_state is ProcessState.PENDING and not self.is_parked
+        return is_pending and self.complete_by is None and self.not_before is not None
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepRecord:
     """The state of one step. `result` is JSON bytes; `epoch` is the one that dispatched it last.
 
     `activity` is the number of the `run_steps` that dispatched it, and `start_id` is that one start's own.
+    What was `received` is its event, as JSON bytes.
     While it runs, `attempts` calls of it have failed, the last of them with `error`. What an operator has to
     know of it besides is `noted`. Its `shape` is a part of the order's.
     """
@@ -138,6 +148,7 @@ class StepRecord:
     start_id: StartId | None = None
     attempts: int | None = None
     noted: str | None = None
+    received: bytes | None = field(default=None, repr=False)
 
     @property
     def name(self) -> StepName:
@@ -197,6 +208,7 @@ class EpochRecord:
     direction: Direction
     locked_by: SchedulerId | None
     steps: tuple[PastStep, ...]
+    run: int | None = None
     last_error: str | None = None
     traceparent: str | None = None
 
@@ -223,8 +235,8 @@ class TaskRecord:
 
     @property
     def queued(self) -> tuple[StepName, ...]:
-        """Name the steps whose Agents are reached over queues."""
-        return tuple(step.name for step in self.steps if step.shape.via is Way.QUEUE)
+        """Name the steps of which something comes from outside: a reply over a queue, or an event."""
+        return tuple(step.name for step in self.steps if step.shape.via in {Way.QUEUE, Way.EVENT})
 
     def step(self, name: StepName) -> StepRecord:
         """Find a step by its name. Raises `KeyError` when the task has none of that name."""

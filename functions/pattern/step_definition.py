@@ -137,6 +137,8 @@ def _read_event(step: Step) -> Step:
     written.model("payload", step.payload)
     if step.role not in ROLES:
         raise ValueError(f"role must be one of {', '.join(ROLES)}, not {step.role!r}")
+    if step.on_failure is not None and step.on_expiry != Expiry.REFUSE:
+        raise ValueError("only a refused step has an on_failure: leave it out, or on_expiry")
     if isinstance(step.on_expiry, Default):
         size = len(_default_of(step) or "")
         if size > _MOST_DEFAULT_BYTES:

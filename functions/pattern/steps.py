@@ -28,6 +28,7 @@ from functions.pattern.identity import StepName
 from functions.pattern.records import StepRecord, TaskRecord
 from functions.pattern.states import Direction, ProcessState, StepState
 from functions.pattern.texts import MAX_ERROR_BYTES, bounded
+from functions.pattern.waits import begun, unknown
 
 #: The state of a step that is under way, and of one that is done, in each direction.
 UNDER_WAY = {Direction.DO: StepState.RUNNING, Direction.UNDO: StepState.UNDOING}
@@ -105,6 +106,9 @@ def _start(record: TaskRecord, event: StepStarted, now: datetime) -> TaskRecord 
         if step.never_twice:
             return Refused(RefusalReason.NEVER_TWICE)
         started = replace(started, started_at=_dispatched_at(record, now))
+        if step.shape.via.waits:
+            start_by = record.task.complete_by or event.complete_by
+            return _advanced(record.with_step(begun(started, now)), now, start_by)
     elif not step.needs_undo:
         raise illegal(record, event)
     return moved(record.with_step(started), now, event.complete_by)
@@ -186,12 +190,6 @@ def _unknown(record: TaskRecord, event: StepUnknown, now: datetime) -> TaskRecor
     if not step.may_fail or not is_ours:
         return record
     return _advanced(record.with_step(unknown(step, event.fault, now)), now, event.start_by)
-
-
-def unknown(step: StepRecord, fault: str | None, now: datetime) -> StepRecord:
-    """End a step of which nobody knows what came; `fault` went wrong with it last."""
-    error = "outcome unknown" if fault is None else bounded(f"outcome unknown ({fault})", MAX_ERROR_BYTES)
-    return replace(_ended(step, StepState.FAILED, now), error=error)
 
 
 def _unrecorded(record: TaskRecord, event: StepUnrecorded, now: datetime) -> TaskRecord:

@@ -7,9 +7,10 @@ from datetime import datetime, timedelta
 
 from functions.pattern.decisions import due_by, in_question, known_end, last_fault
 from functions.pattern.epochs import FINAL
-from functions.pattern.events import DecisionDue, GivenUp, Judgement, Postponed, Recovered
+from functions.pattern.events import DecisionDue, GivenUp, Judgement, Postponed, Recovered, WaitsEnded
 from functions.pattern.records import TaskRecord
 from functions.pattern.states import Direction, StepState
+from functions.pattern.waits import over
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,8 +34,22 @@ def judge(record: TaskRecord, now: datetime, policy: SupervisionPolicy) -> Judge
     due = due_by(record, now - policy.skew)
     if now < due + policy.skew:
         return Postponed(epoch=task.epoch, due_at=due)
-    if known_end(record, now, now + policy.start_within) is not None:
-        return DecisionDue(epoch=task.epoch, start_by=now + policy.start_within)
+    return _what_is_due(record, now, policy) or _what_is_late(record, now, policy)
+
+
+def _what_is_due(
+    record: TaskRecord, now: datetime, policy: SupervisionPolicy
+) -> DecisionDue | WaitsEnded | None:
+    """Tell what is due without anything being late: what was decided, or the end of a wait."""
+    epoch, start_by = record.task.epoch, now + policy.start_within
+    if known_end(record, now, start_by) is not None:
+        return DecisionDue(epoch=epoch, start_by=start_by)
+    return WaitsEnded(epoch=epoch, scheduler=None, start_by=start_by) if over(record, now) else None
+
+
+def _what_is_late(record: TaskRecord, now: datetime, policy: SupervisionPolicy) -> Recovered | GivenUp:
+    """Recover a task, as long as that is allowed."""
+    task = record.task
     question = in_question(record)
     if question is not None:
         return _give_up(record, now, policy, question)

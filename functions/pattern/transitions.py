@@ -14,9 +14,11 @@ from functions.pattern.events import (
     Claimed,
     DecisionDue,
     Event,
+    EventReceived,
     FoundDone,
     FoundNotDone,
     GivenUp,
+    HandedBack,
     MessageLost,
     OperatorEvent,
     Parked,
@@ -39,14 +41,16 @@ from functions.pattern.events import (
     StepUnrecorded,
     SupervisorEvent,
     UndoRequested,
+    WaitsEnded,
 )
-from functions.pattern.identity import FIRST_EPOCH
+from functions.pattern.identity import FIRST_EPOCH, scheduler_id
 from functions.pattern.interventions import cancelled, operated, supervised
 from functions.pattern.late import late_outcome
 from functions.pattern.parking import parked, released
 from functions.pattern.records import Order, StepRecord, Task, TaskRecord
 from functions.pattern.states import Direction, ProcessState, StepState
 from functions.pattern.steps import DONE, illegal, is_forged, step_changed
+from functions.pattern.waits import event_received, hand_back, waits_ended
 
 
 def admit(order: Order, *, pick_up_by: datetime) -> TaskRecord:
@@ -72,6 +76,8 @@ def apply(record: TaskRecord, event: Event, now: datetime) -> TaskRecord | Refus
     match event:
         case Cancelled():
             return cancelled(record, event, now)
+        case EventReceived():
+            return event_received(record, event, now)
         case MessageLost():
             return message_lost(record, event, now)
         case AnnouncementSent():
@@ -110,7 +116,16 @@ def _in_epoch(
             | StepTried()
         ):
             return _step(record, event, now)
-        case Parked() | Postponed() | Recovered() | GivenUp() | DecisionDue() | Released():
+        case (
+            Parked()
+            | HandedBack()
+            | WaitsEnded()
+            | Postponed()
+            | Recovered()
+            | GivenUp()
+            | DecisionDue()
+            | Released()
+        ):
             is_final = record.task.process_state in FINAL
             return Refused(RefusalReason.FINISHED) if is_final else _unfinished(record, event, now)
         case Resubmitted() | UndoRequested() | FoundDone() | FoundNotDone():
@@ -119,7 +134,9 @@ def _in_epoch(
             assert_never(event)
 
 
-def _unfinished(record: TaskRecord, event: Parked | SupervisorEvent, now: datetime) -> TaskRecord | Refused:
+def _unfinished(
+    record: TaskRecord, event: Parked | HandedBack | SupervisorEvent, now: datetime
+) -> TaskRecord | Refused:
     match event:
         case Parked():
             return parked(record, event, now)
@@ -127,6 +144,10 @@ def _unfinished(record: TaskRecord, event: Parked | SupervisorEvent, now: dateti
             return released(record, event, now)
         case _ if record.task.is_parked:
             return Refused(RefusalReason.PARKED)
+        case HandedBack():
+            return hand_back(record, event, now)
+        case WaitsEnded():
+            return waits_ended(record, event, now)
         case _:
             return supervised(record, event, now)
 
@@ -137,6 +158,10 @@ def _claim(record: TaskRecord, event: Claimed, now: datetime) -> TaskRecord | Re
         return Refused(RefusalReason.FINISHED)
     if task.is_parked:
         return Refused(RefusalReason.PARKED)
+    if task.is_handed_back:
+        return Refused(RefusalReason.WAITING)
+    if event.scheduler != scheduler_id(task.order_id, task.epoch, task.run):
+        return Refused(RefusalReason.NOT_HOLDER)
     if task.process_state is ProcessState.PROCESSING:
         return record if task.locked_by == event.scheduler else Refused(RefusalReason.NOT_HOLDER)
     claimed = replace(task, process_state=ProcessState.PROCESSING, locked_by=event.scheduler)

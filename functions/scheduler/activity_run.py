@@ -52,6 +52,7 @@ _NOT_OURS = frozenset(
         RefusalReason.NOT_HOLDER,
         RefusalReason.FINISHED,
         RefusalReason.PARKED,
+        RefusalReason.WAITING,
         RefusalReason.NO_SUCH_TASK,
     }
 )
@@ -241,7 +242,8 @@ class ActivityRun:
         may_ask = bool(self._begun) or not self._share
         left = self._plan(self._newest, self._ports.clock.now(), is_first=False, may_share=True).left
         ready = len(left) if may_ask else 0
-        return progress_of(self._newest, self._runner.epoch, ready=ready, at_once=self._runner.at_once)
+        of, at_once = (self._runner.epoch, self._runner.scheduler), self._runner.at_once
+        return progress_of(self._newest, *of, ready=ready, at_once=at_once)
 
     def _follow(self, *, is_first: bool, may_share: bool) -> Follow:
         def follow(record: TaskRecord, now: datetime) -> Sequence[Event]:
@@ -265,7 +267,7 @@ class ActivityRun:
             may_share=may_share,
         )
 
-    def _look_at(self, record: TaskRecord, name: StepName) -> bool | CannotStart:
+    def _look_at(self, record: TaskRecord, name: StepName) -> bool | datetime | CannotStart:
         """Ask the definition that the record names: what was remembered may be another task of this id."""
         look = Definitions(self._registry, record).look_at(name)
         if isinstance(look, CannotStart) and name not in self._unstartable:

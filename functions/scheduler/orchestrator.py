@@ -22,6 +22,9 @@ RUN_STEPS_ACTIVITY = "run_steps"
 #: A reply that was recorded in time may wake its Scheduler a moment after its complete-by.
 _REPLY_ARRIVES_WITHIN = timedelta(seconds=5)
 
+#: A run that finds by its own clock that a wait is not over yet is begun again after so long.
+_CLOCKS_DIFFER = timedelta(seconds=1)
+
 #: How the SDK (1.7) tells that an instance has ended, or is not known.
 _HAS_ENDED = ("is gone", "No instance with ID")
 
@@ -44,12 +47,14 @@ def run_task(context: df.DurableOrchestrationContext) -> Generator[Any, Any, str
 
 
 class _RunningEpoch:
-    """The runs under way, the replies that may come, and one timer for all that are awaited."""
+    """The runs under way, the replies that may come, one timer for all of them, and one for the next wait."""
 
     def __init__(self, context: df.DurableOrchestrationContext, given: SchedulerInput) -> None:
         self.state = UNKNOWN["state"]
         self._context = context
         self._of = TaskEpoch(task=given["task"], epoch=given["epoch"])
+        if "run" in given:
+            self._of["run"] = given["run"]
         self._replies = {step: self._reply_to(step) for step in given["queued"]}
         self._runs: list[Any] = []
         self._number = 0
@@ -57,27 +62,34 @@ class _RunningEpoch:
         self._awaited: dict[str, datetime] = {}
         self._timer: Any = None
         self._until: datetime | None = None
+        self._alarm: Any = None
+        self._again_at: datetime | None = None
         self._begin_run(share=False)
 
     @property
     def goes_on(self) -> bool:
         """Tell whether anything can still happen that this instance has to hear of."""
-        return bool(self._runs) or self._timer is not None
+        return bool(self._runs) or self._timer is not None or self._alarm is not None
 
     @property
     def waiting(self) -> list[Any]:
         """Give all that is waited for."""
-        return [*self._runs, *self._replies.values(), *([] if self._timer is None else [self._timer])]
+        timers = [each for each in (self._timer, self._alarm) if each is not None]
+        return [*self._runs, *self._replies.values(), *timers]
 
     def take(self, finished: Any) -> None:
         """Take what has finished: a run, a reply, or the timer."""
         if finished is self._timer:
             self._timer = None
             self._awaited.clear()
+        elif finished is self._alarm:
+            self._alarm = self._again_at = None
+            self._begin_run(share=True)
         else:
             self._remove(finished)
             self._go_on(_progress_of(finished))
         self._keep_time()
+        self._keep_alarm()
 
     def _remove(self, finished: Any) -> None:
         if finished in self._runs:
@@ -91,7 +103,10 @@ class _RunningEpoch:
         self._over = self._over or progress["over"]
         if self._over:
             self._awaited.clear()
+            self._again_at = None
             return
+        if "again_at" in progress:
+            self._again_at = datetime.fromisoformat(progress["again_at"])
         for step, until in progress["awaited"].items():
             if step in self._replies:  # another run may not know yet of a reply that came
                 self._awaited[step] = datetime.fromisoformat(until)
@@ -108,6 +123,16 @@ class _RunningEpoch:
             self._timer = None
         if self._timer is None and latest is not None:
             self._timer, self._until = self._context.create_timer(latest), latest
+
+    def _keep_alarm(self) -> None:
+        """Have a timer for the end of a wait that is sat out: a run then goes on with the task."""
+        if self._alarm is not None and self._again_at is None:
+            if not self._alarm.is_completed:
+                self._alarm.cancel()
+            self._alarm = None
+        if self._alarm is None and self._again_at is not None:
+            soonest = self._context.current_utc_datetime + _CLOCKS_DIFFER
+            self._alarm = self._context.create_timer(max(self._again_at, soonest))
 
     def _begin_run(self, *, share: bool) -> None:
         self._number += 1
@@ -126,27 +151,39 @@ def _progress_of(finished: Any) -> Progress:
 
 
 class DurableSchedulers:
-    """Starts and wakes instances, named `{task}.{epoch}`, through the Durable client of one invocation."""
+    """Starts and wakes instances through the Durable client of one invocation."""
 
     def __init__(self, client: df.DurableOrchestrationClient) -> None:
         self._client = client
 
-    async def start(self, task: TaskId, epoch: Epoch, queued: Sequence[StepName]) -> None:
-        """Start the Scheduler of this epoch. Raises `TransientError`.
+    async def start(
+        self, task: TaskId, epoch: Epoch, queued: Sequence[StepName], *, run: int | None = None
+    ) -> None:
+        """Start the Scheduler of this run. Raises `TransientError`.
 
         A second start is refused by the service, or makes an instance that takes up what the first has left.
         """
-        instance = scheduler_id(task, epoch)
+        instance = scheduler_id(task, epoch, run)
         given = SchedulerInput(task=task, epoch=epoch, queued=list(queued))
+        if run is not None:
+            given["run"] = run
         try:
             await self._client.start_new(SCHEDULER, instance, given)
         except Exception as error:  # the SDK raises nothing narrower
             if "already exists" not in str(error):
                 raise TransientError(f"Durable Functions did not start {instance}") from error
 
-    async def wake(self, task: TaskId, epoch: Epoch, step: StepName, progress: Mapping[str, Any]) -> None:
-        """Send the Scheduler what a reply brought; harmless when it has ended. Raises `TransientError`."""
-        instance = scheduler_id(task, epoch)
+    async def wake(
+        self,
+        task: TaskId,
+        epoch: Epoch,
+        step: StepName,
+        progress: Mapping[str, Any],
+        *,
+        run: int | None = None,
+    ) -> None:
+        """Send the Scheduler what was brought; harmless when it has ended. Raises `TransientError`."""
+        instance = scheduler_id(task, epoch, run)
         try:
             await self._client.raise_event(instance, reply_event(step, epoch), progress)
         except Exception as error:  # as above

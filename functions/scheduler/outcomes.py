@@ -49,6 +49,7 @@ class StepAttempt:
 
     task: TaskId
     epoch: Epoch
+    scheduler: SchedulerId
     step: StepName
     start_id: StartId | None
     is_repeatable: bool
@@ -62,6 +63,7 @@ class StepAttempt:
         return cls(
             task=record.order.task,
             epoch=record.task.epoch,
+            scheduler=scheduler_id(record.order.task, record.task.epoch, record.task.run),
             step=step,
             start_id=begun.start_id,
             is_repeatable=begun.shape.idempotent or record.task.direction is Direction.UNDO,
@@ -72,7 +74,7 @@ class StepAttempt:
     @property
     def author(self) -> Author:
         """Give the fields of an event of this attempt that say whose it is."""
-        return Author(epoch=self.epoch, scheduler=scheduler_id(self.task, self.epoch), step=self.step)
+        return Author(epoch=self.epoch, scheduler=self.scheduler, step=self.step)
 
     def completed(self, result: Mapping[str, Any], start_by: datetime) -> StepOutcome:
         """Make the event of a step that is done; its result may be one that no row can hold."""

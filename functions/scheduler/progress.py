@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import TypedDict
+from typing import NotRequired, TypedDict
 
-from functions.pattern.identity import Epoch, scheduler_id
+from functions.pattern.identity import Epoch, SchedulerId
 from functions.pattern.planning import awaited_replies, is_over
 from functions.pattern.records import TaskRecord
+from functions.pattern.waits import waits_end
 
 
 class TaskEpoch(TypedDict):
@@ -16,6 +17,8 @@ class TaskEpoch(TypedDict):
 
     task: str
     epoch: int
+    #: Of the runs after an epoch's first.
+    run: NotRequired[int]
 
 
 class SchedulerInput(TaskEpoch):
@@ -34,26 +37,34 @@ class RunInput(TaskEpoch):
 class Progress(TypedDict):
     """How a task stands: `over` for its Scheduler, or how many more `runs` of `run_steps` it needs now.
 
-    `awaited` are the steps whose replies are awaited, and until when each counts (UTC).
+    `awaited` are the steps whose replies are awaited, and until when each counts (UTC). At `again_at`, a wait
+    ends that its Scheduler sits out.
     """
 
     state: str
     over: bool
     runs: int
     awaited: Mapping[str, str]
+    again_at: NotRequired[str]
 
 
 #: Nothing is known of how the task stands: the Supervisor finds it by its complete-by time.
 UNKNOWN = Progress(state="unknown", over=False, runs=0, awaited={})
 
 
-def progress_of(record: TaskRecord, epoch: Epoch, *, ready: int, at_once: int) -> Progress:
+def progress_of(
+    record: TaskRecord, epoch: Epoch, scheduler: SchedulerId, *, ready: int, at_once: int
+) -> Progress:
     """Tell the Scheduler of `epoch` how the task stands; each run takes `at_once` of the `ready` steps."""
     state = record.task.process_state
-    if is_over(record, epoch, scheduler_id(record.order.task, epoch)):
+    if is_over(record, epoch, scheduler):
         return ended(state)
     awaited: dict[str, str] = {step: until.isoformat() for step, until in awaited_replies(record).items()}
-    return Progress(state=state, over=False, runs=math.ceil(ready / at_once), awaited=awaited)
+    progress = Progress(state=state, over=False, runs=math.ceil(ready / at_once), awaited=awaited)
+    again_at = waits_end(record)
+    if again_at is not None:
+        progress["again_at"] = again_at.isoformat()
+    return progress
 
 
 def ended(state: str) -> Progress:

@@ -12,7 +12,7 @@ from functions.messages.patience import again_until
 from functions.pattern.definition import Registry
 from functions.pattern.errors import TransientError
 from functions.pattern.events import RefusalReason
-from functions.pattern.identity import Epoch, TaskId, scheduler_id
+from functions.pattern.identity import Epoch, SchedulerId, TaskId, scheduler_id
 from functions.pattern.planning import Runner
 from functions.pattern.ports import Agent, Ports
 from functions.scheduler.activity_run import ActivityRun
@@ -62,7 +62,7 @@ class RunSteps:
         return UNKNOWN
 
     async def _run(self, task: TaskId, epoch: Epoch, given: RunInput) -> Progress:
-        runner = self._runner(task, epoch, given["number"])
+        runner = self._runner(scheduler_id(task, epoch, given.get("run")), epoch, given["number"])
         give_up_at = self._ports.clock.now() + runner.start_within
         record = await again_until(give_up_at, partial(self._ports.store.known, task), self._ports.clock)
         if record is None:
@@ -72,11 +72,11 @@ class RunSteps:
             run = ActivityRun(self._ports, self._agents, self._registry, runner, record, share=given["share"])
             return await run.to_its_end(give_up_at)
 
-    def _runner(self, task: TaskId, epoch: Epoch, number: int) -> Runner:
+    def _runner(self, scheduler: SchedulerId, epoch: Epoch, number: int) -> Runner:
         limits = self._limits
         return Runner(
             epoch=epoch,
-            scheduler=scheduler_id(task, epoch),
+            scheduler=scheduler,
             activity=number,
             at_once=limits.at_once,
             ends_at=self._ports.clock.now() + timedelta(seconds=limits.seconds - _SPARE_SECONDS),

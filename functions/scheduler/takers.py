@@ -10,7 +10,7 @@ from functions.messages.reading import MessageReader, NotAMessageError
 from functions.pattern.agent_messages import AgentReply
 from functions.pattern.errors import UnwritableError
 from functions.pattern.events import Refused, StepOutcome
-from functions.pattern.identity import start_of
+from functions.pattern.identity import Epoch, StepName, scheduler_id, start_of
 from functions.pattern.messages import SCHEDULER_REQUESTS_QUEUE, SchedulerRequest
 from functions.pattern.planning import ready_steps
 from functions.pattern.ports import Ports, Schedulers
@@ -41,11 +41,24 @@ class RequestTaker:
         request = await self._reader.read(message_id, body)
         if request is None:
             return
+        if request.wake is not None:
+            await self._wake(request, request.wake, schedulers)
+            return
         queued = request.queued
         if queued is None:
             record = await self._store.known(request.task_id)
             queued = () if record is None else record.queued
-        await schedulers.start(request.task_id, request.epoch, queued)
+        await schedulers.start(request.task_id, request.epoch, queued, run=request.run)
+
+    async def _wake(self, request: SchedulerRequest, step: StepName, schedulers: Schedulers) -> None:
+        """Have the Scheduler that holds a task hear of an event: it runs what is ready by now."""
+        stored = await self._store.load(request.task_id)
+        if stored is None:
+            return
+        scheduler = scheduler_id(request.task_id, request.epoch, request.run)
+        ready = min(1, len(ready_steps(stored.record)))
+        progress = progress_of(stored.record, request.epoch, scheduler, ready=ready, at_once=1)
+        await schedulers.wake(request.task_id, request.epoch, step, progress, run=request.run)
 
 
 class ReplyTaker:
@@ -76,10 +89,11 @@ class ReplyTaker:
             text = "task %s step %s: a reply counts for nothing: %s"
             _log.log(level, text, reply.task_id, reply.step, heard.why)
             return
-        await schedulers.wake(reply.task_id, reply.epoch, reply.step, heard)
+        progress, run = heard
+        await schedulers.wake(reply.task_id, reply.epoch, reply.step, progress, run=run)
 
-    async def _record(self, reply: AgentReply) -> Progress | Ignored:
-        """Record what the reply says, and give how the task stands then, or why it counts for nothing."""
+    async def _record(self, reply: AgentReply) -> tuple[Progress, int | None] | Ignored:
+        """Record what the reply says; give how the task stands then, and its run, or why it is ignored."""
         record = await self._record_of(reply)
         if isinstance(record, Ignored):
             return record
@@ -93,12 +107,15 @@ class ReplyTaker:
             return recorded
         # Nothing follows within the change: what is ready is run where its Scheduler says.
         ready = len(ready_steps(recorded))
-        return progress_of(recorded, reply.epoch, ready=ready, at_once=self._limits.at_once)
+        run = _run_of(reply.epoch, recorded)
+        scheduler = scheduler_id(reply.task_id, reply.epoch, run)
+        at_once = self._limits.at_once
+        return progress_of(recorded, reply.epoch, scheduler, ready=ready, at_once=at_once), run
 
     async def _record_of(self, reply: AgentReply) -> TaskRecord | Ignored:
         """Give the record of the task, which must have the reply's step and epoch."""
         record = await self._ports.store.known(reply.task_id)
-        if record is not None and record.task.epoch < reply.epoch:
+        if record is not None and _is_outdated(record, reply):
             stored = await self._ports.store.load(reply.task_id)
             record = None if stored is None else stored.record
         if record is None:
@@ -123,6 +140,18 @@ class ReplyTaker:
         return changed.record
 
 
+def _is_outdated(record: TaskRecord, reply: AgentReply) -> bool:
+    """Tell whether what is remembered of a task does not know the start that a reply is of, nor its run."""
+    if record.task.epoch < reply.epoch:
+        return True
+    return any(each.name == reply.step and each.token != reply.token for each in record.steps)
+
+
+def _run_of(epoch: Epoch, record: TaskRecord) -> int | None:
+    """Tell which run of its epoch has the task; of an older epoch, it makes no difference."""
+    return record.task.run if record.task.epoch == epoch else None
+
+
 def _attempt(reply: AgentReply, record: TaskRecord) -> StepAttempt:
     """Give the attempt that a reply claims to be of; its token shows whether that is so."""
     step = record.step(reply.step)
@@ -130,6 +159,7 @@ def _attempt(reply: AgentReply, record: TaskRecord) -> StepAttempt:
     return StepAttempt(
         task=reply.task_id,
         epoch=reply.epoch,
+        scheduler=scheduler_id(reply.task_id, reply.epoch, _run_of(reply.epoch, record)),
         step=reply.step,
         start_id=start_of(reply.token),
         is_repeatable=step.shape.idempotent or is_undo,

@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import defaultdict
+from collections.abc import Awaitable
 
-from functions.pattern.announcements import Announcement, announcements, starts_scheduler
+from functions.pattern.announcements import Announcement, announcements, starts_scheduler, wakes_scheduler
 from functions.pattern.errors import TransientError
 from functions.pattern.events import AnnouncementSent
 from functions.pattern.ports import Announcements, Clock, SchedulerRequests
@@ -35,7 +36,10 @@ class Announcer:
     async def announce(self, before: TaskRecord | None, after: TaskRecord) -> None:
         """Send the request and the announcements that follow from a change; nobody waits for notices."""
         if before is not None and starts_scheduler(before, after):
-            await self._request(after)
+            await self._ask(after, self._requests.request(after.task, after.queued))
+        woken = None if before is None else wakes_scheduler(before, after)
+        if woken is not None:
+            await self._ask(after, self._requests.wake(after.task, woken))
         for announcement in announcements(before, after):
             if announcement.kind is AnnouncementKind.ALERT:
                 await self._send(announcement)
@@ -49,10 +53,10 @@ class Announcer:
         while on_their_way := [each for queue in self._on_their_way.values() for each in queue]:
             await asyncio.wait(on_their_way)
 
-    async def _request(self, record: TaskRecord) -> None:
+    async def _ask(self, record: TaskRecord, request: Awaitable[None]) -> None:
         task = record.task.order_id
         try:
-            await self._requests.request(record.task, record.queued)
+            await request
         except TransientError as fault:
             _log.warning(
                 "task %s: its Scheduler is not requested yet, left to the Supervisor (%s)", task, fault

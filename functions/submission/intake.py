@@ -61,8 +61,8 @@ class Intake:
             await self._ports.rejected.reject(SUBMISSIONS_QUEUE, message_id, body, str(rejection))
             return
         task = stored.record.task
-        if task.process_state is ProcessState.PENDING and task.epoch == FIRST_EPOCH:
-            # Later epochs are asked for by their own message.
+        if task.process_state is ProcessState.PENDING and (task.epoch, task.run) == (FIRST_EPOCH, None):
+            # Later epochs and runs are asked for by their own message.
             await schedulers.start(task.order_id, task.epoch, stored.record.queued)
 
     async def _put_back(self, message: SubmissionMessage) -> None:

@@ -24,6 +24,7 @@ from functions.pattern.events import (
     Postponed,
     Recovered,
     Refused,
+    WaitsEnded,
 )
 from functions.pattern.ports import Ports
 from functions.pattern.readiness import what_is_missing
@@ -173,7 +174,7 @@ class Sweep:
         return Parked(epoch=task.epoch, scheduler=task.locked_by, reason=reason)
 
     async def _act(self, report: SweepReport, stored: Stored, event: Judgement | Parked) -> None:
-        if not isinstance(event, Postponed):
+        if not isinstance(event, Postponed | WaitsEnded):
             report.overdue += 1
             report.waits(stored.record, self._ports.clock.now())
             overdue = self._ports.clock.now() - (stored.record.task.complete_by or stored.record.task.due_at)
@@ -192,13 +193,15 @@ class Sweep:
                 report.parked += 1
             case DecisionDue():
                 report.ended_as_decided += 1
+            case WaitsEnded():
+                report.waited += 1
             case _:
                 assert_never(event)
 
     async def _decide(self, stored: Stored, event: Judgement | Parked) -> Changed | Refused:
         """Write the decision; what follows an intervention is linked to the span in which it was made."""
         task, change = stored.record.order.task, self._ports.store.change
-        if isinstance(event, Postponed | Parked):
+        if isinstance(event, Postponed | Parked | WaitsEnded):
             return await change(task, event, read=stored)
         with decision_span(stored.record, _NAMES[type(event)]):
             return await change(task, replace(event, traceparent=current_traceparent()), read=stored)

@@ -88,6 +88,7 @@ class SweepReport(Report):
 
     The `overdue` tasks are `recovered`, `given_up`, `parked`, `ended_as_decided` or as is known, or
     `overtaken` by another writer, others `postponed`; of the parked ones, some are `released`.
+    The waits of those that `waited` are over.
     `asked` are the times at which Agents behind queues were asked, by Agent, for whom overdue tasks wait.
     `stale` index entries led to no task under way; `sent` and `dropped` are announcements left over.
     """
@@ -99,6 +100,7 @@ class SweepReport(Report):
     given_up: int = 0
     parked: int = 0
     ended_as_decided: int = 0
+    waited: int = 0
     overtaken: int = 0
     released: int = 0
     stale: int = 0

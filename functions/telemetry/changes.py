@@ -37,7 +37,7 @@ class CountedChanges:
 
 def _count_steps(before: TaskRecord, after: TaskRecord) -> None:
     for old, new in zip(before.steps, after.steps, strict=True):
-        outcome = _outcome(old, new, before, after)
+        outcome = None if old.shape.via.waits else _outcome(old, new, before, after)
         if outcome is None or old.complete_by is None:
             continue
         begun_at = old.complete_by - timedelta(seconds=old.shape.complete_within)

@@ -35,18 +35,31 @@ class RecordedSchedulers:
         self.started: list[tuple[TaskId, Epoch]] = []
         self.queued: list[tuple[StepName, ...]] = []
         self.woken: list[tuple[TaskId, Epoch, StepName, Mapping[str, Any]]] = []
+        self.runs: list[int | None] = []
         self.failing = False
 
-    async def start(self, task: TaskId, epoch: Epoch, queued: Sequence[StepName]) -> None:
+    async def start(
+        self, task: TaskId, epoch: Epoch, queued: Sequence[StepName], *, run: int | None = None
+    ) -> None:
         """Record the start."""
         self.started.append((task, epoch))
+        self.runs.append(run)
         self.queued.append(tuple(queued))
 
-    async def wake(self, task: TaskId, epoch: Epoch, step: StepName, progress: Mapping[str, Any]) -> None:
+    async def wake(
+        self,
+        task: TaskId,
+        epoch: Epoch,
+        step: StepName,
+        progress: Mapping[str, Any],
+        *,
+        run: int | None = None,
+    ) -> None:
         """Record the event sent to the instance, or raise as Durable Functions does."""
         if self.failing:
             raise TransientError("no Durable Functions")
         self.woken.append((task, epoch, step, progress))
+        self.runs.append(run)
 
 
 @dataclass(frozen=True, slots=True)

@@ -70,10 +70,15 @@ class RecordedRequests:
 
     def __init__(self) -> None:
         self.asked: list[tuple[TaskId, Epoch]] = []
+        self.woken: list[tuple[TaskId, int | None, StepName]] = []
 
     async def request(self, task: Task, queued: Sequence[StepName]) -> None:  # noqa: ARG002 - the port's
         """Record the request."""
         self.asked.append((task.order_id, task.epoch))
+
+    async def wake(self, task: Task, step: StepName) -> None:
+        """Record that a Scheduler was to hear of an event."""
+        self.woken.append((task.order_id, task.run, step))
 
 
 class RecordedHeartbeats:

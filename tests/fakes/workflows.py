@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import datetime, timedelta
 
 from pydantic import BaseModel, ConfigDict
 
-from functions.pattern.definition import Condition, Json, Step, Workflow
+from functions.pattern.definition import Condition, Default, Json, Step, Workflow
 from functions.pattern.identity import Birth, StepName, TaskId
 from functions.pattern.messages import SubmissionMessage, order_of
 from functions.pattern.records import Order
-from functions.pattern.states import Remedy, Way
+from functions.pattern.states import Expiry, Remedy, Way
 from tests.fakes.clock import START
 
 
@@ -48,6 +49,46 @@ def step(
         when=when,
         via=via,
         on_failure=on_failure,
+    )
+
+
+class Approval(BaseModel):
+    """A minimal event."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    approved: bool
+
+
+def awaiting(
+    name: str,
+    *needs: str,
+    complete_within: float = 3 * 86_400,
+    on_expiry: Expiry | Default = Expiry.REFUSE,
+    on_failure: Remedy | None = None,
+    role: str = "Operator",
+) -> Step:
+    """Create a step that waits for an event."""
+    return Step(
+        StepName(name),
+        via=Way.EVENT,
+        payload=Approval,
+        complete_within=complete_within,
+        needs=frozenset(map(StepName, needs)),
+        on_expiry=on_expiry,
+        on_failure=on_failure,
+        role=role,
+    )
+
+
+def timer(name: str, *needs: str, until: datetime | None = None) -> Step:
+    """Create a step that waits until a time: a year after the start of every test, unless it is given."""
+    time = until or START + timedelta(days=365)
+    return Step(
+        StepName(name),
+        via=Way.TIMER,
+        until=lambda _parcel, _results: time,
+        needs=frozenset(map(StepName, needs)),
     )
 
 

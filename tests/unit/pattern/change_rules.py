@@ -11,6 +11,7 @@ from functions.pattern.events import (
     Cancelled,
     DecisionDue,
     Event,
+    EventReceived,
     FoundDone,
     FoundNotDone,
     GivenUp,
@@ -48,6 +49,13 @@ def is_refused(step: StepRecord) -> bool:
 
 def check_change(before: TaskRecord, now: TaskRecord, event: Event, at: datetime) -> None:
     """Check what must hold of any one change."""
+    if isinstance(event, EventReceived) and before.task.process_state in FINAL:
+        assert now.task == before.task, "an event that comes late changes its step only"
+    else:
+        _check_change(before, now, event, at)
+
+
+def _check_change(before: TaskRecord, now: TaskRecord, event: Event, at: datetime) -> None:
     if is_late(before, now, event):
         right = StepName("right")
         assert now == before.with_step(now.step(right)), "a late outcome changes its step only"
@@ -59,8 +67,7 @@ def check_change(before: TaskRecord, now: TaskRecord, event: Event, at: datetime
     assert not isinstance(event, AnnouncementSent), "nobody in here sends any"
     if isinstance(event, Cancelled):
         _check_cancelling(before, now, event, at)
-    else:
-        assert event.epoch == before.task.epoch
+    assert getattr(event, "epoch", before.task.epoch) == before.task.epoch
     assert before.task.epoch <= now.task.epoch <= before.task.epoch + 1
     assert now.history[: len(before.history)] == before.history
     if before.task.direction is Direction.UNDO:

@@ -13,13 +13,15 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from functions.pattern.decisions import awaited_until, in_question
-from functions.pattern.definition import Workflow
+from functions.pattern.definition import Default, Workflow
 from functions.pattern.epochs import FINAL, is_busy
 from functions.pattern.errors import IllegalTransitionError
 from functions.pattern.events import (
     Cancelled,
     Event,
+    EventReceived,
     FoundNotDone,
+    HandedBack,
     MessageLost,
     OperatorEvent,
     Parked,
@@ -32,13 +34,15 @@ from functions.pattern.events import (
     StepStarted,
     StepTried,
     SupervisorEvent,
+    WaitsEnded,
 )
 from functions.pattern.identity import Epoch, SchedulerId, StepName, scheduler_id
 from functions.pattern.planning import ready_steps
 from functions.pattern.records import TaskRecord
-from functions.pattern.states import Direction, EpochEnd, ProcessState, Remedy, StepState
+from functions.pattern.states import Direction, EpochEnd, Expiry, ProcessState, Remedy, StepState
 from functions.pattern.supervision import SupervisionPolicy, judge
 from functions.pattern.transitions import apply
+from functions.pattern.waits import waits_end
 from tests.fakes.clock import START
 from tests.fakes.interventions import (
     cancellation,
@@ -48,7 +52,7 @@ from tests.fakes.interventions import (
     undo_request,
 )
 from tests.fakes.tasks import FIRST, claimed, completed, failed, pending, started, unrecorded
-from tests.fakes.workflows import TASK, step, workflow
+from tests.fakes.workflows import TASK, awaiting, step, workflow
 from tests.unit.pattern.change_rules import CANCEL_WITHIN, check_change, check_time, is_late, is_refused
 
 STRANGER = SchedulerId("somebody-else")
@@ -62,6 +66,7 @@ EVENTS = st.sampled_from(
     ]
 )
 ANSWERS = (partial(found_done, "right"), partial(found_not_done, "right"))
+OF_WORKFLOWS = (Remedy.COMPENSATE, Remedy.HOLD)
 SECONDS = st.sampled_from([1, 5, 16, 40])
 POLICY = SupervisionPolicy(
     threshold=1,
@@ -72,12 +77,13 @@ POLICY = SupervisionPolicy(
 MOST_RECOVERIES = 2
 
 
-def _workflow(remedy: Remedy, *, idempotent: bool) -> Workflow:
+def _workflow(remedy: Remedy, *, idempotent: bool, by_default: bool = False) -> Workflow:
     return workflow(
         step("open", undo=True),
         step("left", "open", undo=True),
         step("right", "open", idempotent=idempotent),
-        step("close", "left", "right", undo=True),
+        awaiting("approve", "open", on_expiry=Default({"approved": True}) if by_default else Expiry.REFUSE),
+        step("close", "left", "right", "approve", undo=True),
         remedy=remedy,
         cancel_within=CANCEL_WITHIN,
     )
@@ -96,10 +102,10 @@ class LifeOfATask(RuleBasedStateMachine):
         self.once_only_begun = 0
         self.known_late = False
 
-    @initialize(remedy=st.sampled_from(Remedy), idempotent=st.booleans())
-    def recorded(self, remedy: Remedy, idempotent: bool) -> None:  # noqa: FBT001 - Hypothesis draws it
+    @initialize(remedy=st.sampled_from(OF_WORKFLOWS), idempotent=st.booleans(), by_default=st.booleans())
+    def recorded(self, remedy: Remedy, idempotent: bool, by_default: bool) -> None:  # noqa: FBT001 - Hypothesis draws them
         """Record a task whose workflow has one remedy or the other."""
-        self.workflow = _workflow(remedy, idempotent=idempotent)
+        self.workflow = _workflow(remedy, idempotent=idempotent, by_default=by_default)
         self.record = pending(self.workflow)
 
     @rule(seconds=SECONDS)
@@ -118,21 +124,42 @@ class LifeOfATask(RuleBasedStateMachine):
     @rule(outcome=st.sampled_from([completed, completed, failed, None, None]), seconds=SECONDS)
     def go_on(self, outcome: Callable[..., StepCompleted | StepFailed] | None, seconds: int) -> None:
         """Do what the rightful Scheduler does next, so that tasks get far; an Agent may stay silent."""
-        epoch = self.record.task.epoch
-        self._tell(self._timed(claimed(epoch), 10))
+        epoch, scheduler = self.record.task.epoch, self._rightful()
+        self._tell(self._timed(replace(claimed(epoch), scheduler=scheduler), 10))
         for name in ready_steps(self.record):
             if self.record.step(name).epoch != epoch:
-                self._tell(self._timed(started(name, epoch), seconds))
-                if outcome is not None and self.record.step(name).epoch == epoch:
-                    self._tell(self._timed(outcome(name, epoch), 10))
+                self._tell(self._timed(replace(started(name, epoch), scheduler=scheduler), seconds))
+                if outcome is not None and self.record.step(name).epoch == epoch and name != "approve":
+                    self._tell(self._timed(replace(outcome(name, epoch), scheduler=scheduler), 10))
                 return
+
+    @precondition(lambda self: self.record.task.locked_by is not None)
+    @rule()
+    def hand_back(self) -> None:
+        """Let the Scheduler let go of a task that only waits."""
+        self._tell(HandedBack(epoch=self.record.task.epoch, scheduler=self._rightful()))
+
+    @precondition(lambda self: self.record.task.locked_by is not None)
+    @rule()
+    def end_waits(self) -> None:
+        """Let the Scheduler find that a wait is over."""
+        start_by = self.now + timedelta(seconds=10)
+        self._tell(WaitsEnded(epoch=self.record.task.epoch, scheduler=self._rightful(), start_by=start_by))
+
+    @rule(body=st.sampled_from([b'{"approved":true}', b'{"approved":false}']))
+    def receive(self, body: bytes) -> None:
+        """Let somebody approve, or not, at any time."""
+        start_by = self.now + timedelta(seconds=10)
+        self.known_late |= self.record.task.process_state is ProcessState.ERROR
+        self._tell(EventReceived(step=StepName("approve"), body=body, start_by=start_by))
 
     @precondition(lambda self: self._under_way())
     @rule(outcome=st.sampled_from([completed, failed]), choice=st.integers(0, 3))
     def reply(self, outcome: Callable[..., StepCompleted | StepFailed], choice: int) -> None:
         """Let the Agent of a step that is under way say what came of it."""
         steps = self._under_way()
-        self._tell(self._timed(outcome(steps[choice % len(steps)], self.record.task.epoch), 10))
+        said = outcome(steps[choice % len(steps)], self.record.task.epoch)
+        self._tell(self._timed(replace(said, scheduler=self._rightful()), 10))
 
     @rule(outcome=st.sampled_from([completed, failed, unrecorded]), behind=st.integers(0, 2))
     def say_late(self, outcome: Callable[..., StepOutcome], behind: int) -> None:
@@ -179,7 +206,8 @@ class LifeOfATask(RuleBasedStateMachine):
         """Never later than the earliest complete-by of a running step, unless an outcome is awaited then."""
         task, awaited = self.record.task, awaited_until(self.record)
         for each in self.record.steps:
-            if task.process_state is ProcessState.PROCESSING and each.epoch == task.epoch:
+            is_of_epoch = each.epoch == task.epoch and not each.shape.via.waits
+            if task.process_state is ProcessState.PROCESSING and is_of_epoch:
                 under_way = each.state in {StepState.RUNNING, StepState.UNDOING}
                 if under_way:
                     assert each.complete_by is not None
@@ -247,15 +275,37 @@ class LifeOfATask(RuleBasedStateMachine):
         known = [(each.started_at, each.name) for each in self.record.steps if each.started_at is not None]
         assert [name for _, name in sorted(known)] == self.dispatched
 
+    @invariant()
+    def only_a_task_that_waits_is_handed_back(self) -> None:
+        """Due when its first wait ends, and never while anything is under way."""
+        if self.record.task.is_handed_back:
+            assert self.record.task.due_at == waits_end(self.record)
+            assert not is_busy(self.record)
+
+    @invariant()
+    def event_is_the_result_of_its_step(self) -> None:
+        """Of a step that has begun in time; nothing else is recorded of one that came too late."""
+        approve = self.record.step(StepName("approve"))
+        if approve.received is not None and approve.state is StepState.COMPLETED:
+            assert approve.result == approve.received
+
+    def _rightful(self) -> SchedulerId:
+        task = self.record.task
+        return scheduler_id(TASK, task.epoch, task.run)
+
     def _under_way(self) -> list[StepName]:
         task = self.record.task
         states = {StepState.RUNNING, StepState.UNDOING}
-        return [each.name for each in self.record.steps if each.state in states and each.epoch == task.epoch]
+        return [
+            each.name
+            for each in self.record.steps
+            if each.state in states and each.epoch == task.epoch and not each.shape.via.waits
+        ]
 
     def _timed(self, event: SchedulerEvent | OperatorEvent | Cancelled, seconds: int) -> Event:
         time = self.now + timedelta(seconds=seconds)
         assert not isinstance(event, StepTried)
-        if isinstance(event, Parked):
+        if isinstance(event, Parked | HandedBack):
             return event
         if isinstance(event, StepStarted):
             return replace(event, complete_by=time)

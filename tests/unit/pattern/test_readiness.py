@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import datetime
 from typing import Any
 
 import pytest
@@ -39,7 +40,7 @@ def _broken(*_: object) -> Any:
     raise ZeroDivisionError("division by zero")
 
 
-def _look(*deployed: Workflow) -> bool | CannotStart:
+def _look(*deployed: Workflow) -> bool | datetime | CannotStart:
     return Definitions(Registry(deployed, {}), told(pending(LINE), claimed())).look_at(StepName("pick"))
 
 

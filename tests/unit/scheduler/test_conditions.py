@@ -50,7 +50,7 @@ def _broken(*_: object) -> Any:
     raise KeyError("bin")
 
 
-@pytest.mark.parametrize("remedy", Remedy)
+@pytest.mark.parametrize("remedy", [Remedy.COMPENSATE, Remedy.HOLD])
 async def test_defect_in_a_condition_holds_the_task_at_once(
     remedy: Remedy, caplog: pytest.LogCaptureFixture
 ) -> None:

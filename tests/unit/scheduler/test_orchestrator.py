@@ -165,3 +165,25 @@ def test_doubled_reply_counts_once(requesting: Instance) -> None:
     assert requesting.reply("reply:pay:1", runs=1) == [2]
     with pytest.warns(UserWarning, match="duplicate"):
         assert requesting.reply("reply:pay:1", runs=1) == []
+
+
+def test_scheduler_goes_on_when_a_wait_is_over_that_it_sits_out() -> None:
+    """Another run looks at the task; no reply is awaited meanwhile."""
+    instance = Instance()
+    instance.begin()
+    assert instance.end(1, again_at="2026-11-21T10:00:30+00:00") == []
+    assert instance.output is None
+    assert len(instance.timers) == 1
+    assert instance.fire_timer() == [2]
+    assert instance.end(2, state="Processed", over=True) == []
+    assert instance.output == "Processed"
+
+
+def test_scheduler_ends_when_the_task_is_handed_back() -> None:
+    """No timer keeps it."""
+    instance = Instance(queued=("approve",))
+    instance.begin()
+    instance.end(1, again_at="2026-11-24T10:00:00+00:00", awaited={})
+    assert instance.reply("reply:approve:1", runs=1) == [2]
+    instance.end(2, state="Pending", over=True)
+    assert instance.output == "Pending"

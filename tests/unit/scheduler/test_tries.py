@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from functions.pattern.errors import TransientError
 from functions.pattern.events import Event
 from functions.pattern.identity import TaskId
@@ -62,7 +64,7 @@ async def test_fault_of_an_older_start_is_not_taken_for_the_latest_ones() -> Non
     store = MemoryStateStore(clock)
     running = store.put(told(pending(LINE), claimed(), started("pick", start_id="new"))).record
     pick = running.steps[0].name
-    older = StepAttempt(task=TASK, epoch=running.task.epoch, step=pick, start_id=None, is_repeatable=True)
+    older = replace(StepAttempt.of(running, pick), start_id=None)
     await Tries(fake_ports(clock=clock, store=store), older).ended(TransientError("old"))
     assert store.record(TASK).step(pick).error is None
 

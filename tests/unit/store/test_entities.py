@@ -46,10 +46,10 @@ _COLUMNS = {
     Order: "Birth CorrelationID Digest Payload ReplyTo Shape SubmittedAt Submitter TraceParent Workflow"
     " WorkflowVersion",
     Task: "Answer CompleteBy Decision Direction DueAt Epoch FailureCount FinishedAt LastError LockedBy"
-    " NotBefore OrderID ParkedFor ProcessState Sent UpdatedAt",
-    StepRecord: "Activity Attempts CompleteBy Epoch Error FinishedAt Name Noted Result StartId StartedAt"
-    " State Token",
-    EpochRecord: "Direction EndedAt EndedBy Epoch LastError LockedBy ProcessState Reason Steps TraceParent"
+    " NotBefore OrderID ParkedFor ProcessState Run Sent UpdatedAt",
+    StepRecord: "Activity Attempts CompleteBy Epoch Error FinishedAt Name Noted Received Result StartId"
+    " StartedAt State Token",
+    EpochRecord: "Direction EndedAt EndedBy Epoch LastError LockedBy ProcessState Reason Run Steps TraceParent"
     " Who",
     LostMessage: "LostAt MessageId Queue Reason",
     BreakerRecord: "Failures LastError ProbeAt Service Since State",

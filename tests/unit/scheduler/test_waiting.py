@@ -1,0 +1,198 @@
+"""Tasks that wait: handed back to the record, found by the Supervisor when the wait ends, at no cost until then."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+
+from functions.pattern.definition import Default, Registry, Workflow
+from functions.pattern.events import EventReceived, HandedBack
+from functions.pattern.identity import StepName, TaskId, scheduler_id
+from functions.pattern.states import ProcessState, StepState
+from functions.scheduler.progress import Progress, RunInput
+from tests.fakes.agents import ScriptedAgent
+from tests.fakes.clock import START
+from tests.fakes.runners import make_runs
+from tests.fakes.tasks import FIRST, after, claimed, pending, started, told
+from tests.fakes.workflows import TASK, awaiting, step, timer, workflow
+from tests.unit.supervisor.bench import Bench as Supervised
+
+YES = b'{"approved":true}'
+YEAR = 365 * 86_400
+
+
+class Life:
+    """One task with all that works on it; time passes when a test says so."""
+
+    def __init__(self, of: Workflow) -> None:
+        self.supervised = Supervised(deployed=(of,))
+        self.store, self.clock = self.supervised.store, self.supervised.clock
+        self.agents = ScriptedAgent()
+        self.deploy(of)
+        self.store.put(pending(of))
+
+    def deploy(self, *versions: Workflow) -> None:
+        """Have these versions run from now on."""
+        agents = {each.agent: self.agents for version in versions for each in version.steps}
+        self.runs = make_runs(self.store, agents, Registry(versions, {}), self.clock)
+
+    async def run(self, run: int | None = None) -> Progress:
+        """Run the activity of a run's Scheduler."""
+        given = RunInput(task=TASK, epoch=1, number=1, share=False)
+        if run is not None:
+            given["run"] = run
+        return await self.runs.run(given)
+
+    async def told(self, body: bytes = YES) -> None:
+        """Let the event come."""
+        event = EventReceived(
+            step=StepName("approve"), body=body, start_by=self.clock.now() + timedelta(seconds=30)
+        )
+        await self.store.change(TASK, event)
+
+    @property
+    def task(self) -> Any:
+        """Look at the task."""
+        return self.store.record(TASK).task
+
+
+async def test_wait_of_a_year_costs_one_hand_back_and_one_run() -> None:
+    """In one epoch, uncounted, whatever becomes of instances and hosts meanwhile."""
+    life = Life(workflow(step("pay"), timer("nap", "pay"), step("send", "nap")))
+    assert (await life.run())["over"]
+    assert life.task.is_handed_back
+    assert life.agents.steps == ["pay"]
+    for seconds in (86_400, YEAR - 86_400 - 60):
+        life.clock.advance(seconds)
+        assert (await life.supervised.sweep()).found == 0
+    life.clock.advance(120)
+    report = await life.supervised.sweep()
+    assert (report.waited, report.overdue, report.recovered) == (1, 0, 0)
+    assert await life.run(1) == Progress(state="Processed", over=True, runs=0, awaited={})
+    assert life.agents.steps == ["pay", "send"]
+    assert (life.task.epoch, life.task.failure_count) == (FIRST, 0)
+
+
+async def test_event_is_waited_for_and_followed() -> None:
+    """By the next run, which may be in any host."""
+    life = Life(workflow(awaiting("approve"), step("send", "approve")))
+    await life.run()
+    assert life.task.is_handed_back
+    await life.told()
+    await life.run(1)
+    assert life.task.process_state is ProcessState.PROCESSED
+    assert life.agents.calls[0].request["after"] == ["approve"]
+
+
+async def test_former_scheduler_that_runs_again_leaves_the_task_alone() -> None:
+    """Durable Functions runs activities at least once."""
+    life = Life(workflow(awaiting("approve"), step("send", "approve")))
+    await life.run()
+    assert (await life.run())["over"]
+    assert life.task.is_handed_back
+    await life.told()
+    assert (await life.run())["over"]
+    assert life.task.locked_by is None
+
+
+async def test_nobody_comes_and_the_task_goes_on_by_default() -> None:
+    """The Supervisor finds the expiry, as it finds all that is due."""
+    waits = awaiting("approve", on_expiry=Default({"approved": False}))
+    life = Life(workflow(waits, step("send", "approve")))
+    await life.run()
+    life.clock.advance(3 * 86_400 + 60)
+    assert (await life.supervised.sweep()).waited == 1
+    await life.run(1)
+    assert life.task.process_state is ProcessState.PROCESSED
+
+
+async def test_task_is_parked_that_wakes_where_its_version_is_not_deployed() -> None:
+    """It goes on when it is."""
+    flow = workflow(awaiting("approve"), step("send", "approve"))
+    life = Life(flow)
+    await life.run()
+    await life.told()
+    life.deploy(replace(flow, version=2))
+    await life.run(1)
+    assert life.task.is_parked
+    assert life.task.last_error == "version 1 of 'parcels' is not deployed here"
+    await life.supervised.sweep()
+    assert (life.task.epoch, life.task.failure_count, life.task.run) == (FIRST + 1, 0, None)
+
+
+async def test_scheduler_sits_out_a_short_wait() -> None:
+    """It is told when to look again; then it goes on by itself."""
+    life = Life(workflow(timer("nap", until=after(20)), step("send", "nap")))
+    progress = await life.run()
+    assert not progress["over"]
+    assert progress["again_at"] == after(20).isoformat()
+    assert (await life.supervised.sweep()).found == 0
+    life.clock.advance(20)
+    assert (await life.run())["state"] == "Processed"
+
+
+async def test_timer_may_be_set_by_what_is_known_in_any_time_zone() -> None:
+    """It is kept in UTC; a time that has passed is done at once."""
+    life = Life(workflow(timer("nap", until=after(-5)), step("send", "nap")))
+    assert (await life.run())["state"] == "Processed"
+
+
+@pytest.mark.parametrize(
+    ("until", "error"),
+    [
+        (START + timedelta(days=400), "its until gave 2027-12-26, which is more than a year ahead"),
+        (datetime(2027, 1, 1), "which is no time with its time zone"),  # noqa: DTZ001 - that is the mistake
+    ],
+    ids=["too far", "no time zone"],
+)
+async def test_time_that_can_t_be_waited_for_holds_the_task(until: datetime, error: str) -> None:
+    """It is a defect of the definition."""
+    life = Life(workflow(timer("nap", until=until)))
+    await life.run()
+    assert life.task.process_state is ProcessState.ERROR
+    assert error in life.task.last_error
+
+
+async def test_wait_and_work_go_side_by_side() -> None:
+    """What has begun is done first; then the task is handed back."""
+    life = Life(
+        workflow(awaiting("approve"), step("pick"), step("pack", "pick"), step("send", "approve", "pack"))
+    )
+    await life.run()
+    assert life.agents.steps == ["pick", "pack"]
+    assert life.task.is_handed_back
+    assert life.store.record(TASK).step(StepName("approve")).state is StepState.RUNNING
+
+
+async def test_ten_thousand_waiting_tasks_cost_a_sweep_no_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their due rows lie in the future: the Supervisor reads what is due, and nothing else."""
+    flow = workflow(awaiting("approve"))
+    record = told(pending(flow), claimed(), started("approve", complete_by=YEAR))
+    waiting = told(record, HandedBack(epoch=FIRST, scheduler=scheduler_id(TASK, FIRST)))
+
+    async def reads(tasks: int) -> tuple[int, int]:
+        bench = Supervised(deployed=(flow,))
+        for number in range(tasks):
+            task = TaskId(f"task-{number}")
+            of = replace(waiting.order, task=task), replace(waiting.task, order_id=task)
+            bench.store.put(replace(waiting, order=of[0], task=of[1]))
+        loads = _counted(bench.store.load, lambda load: monkeypatch.setattr(bench.store, "load", load))
+        await bench.sweep()
+        return bench.index.requests, len(loads)
+
+    assert await reads(10_000) == await reads(0)
+
+
+def _counted(method: Any, put: Callable[[Any], None]) -> list[object]:
+    calls: list[object] = []
+
+    async def counting(*given: Any) -> Any:
+        calls.append(given)
+        return await method(*given)
+
+    put(counting)
+    return calls
