@@ -198,10 +198,13 @@ class Wiring:
     def _make_callers(self) -> FastAPI:
         from functions.api.acceptance import Acceptance
         from functions.api.application import callers_application
+        from functions.api.events import Events
 
-        acceptance = Acceptance(self._ports, self._settings.reply_queues, self._settings.pick_up_seconds)
+        ports, start_within = self._ports, self._settings.pick_up_seconds
+        acceptance = Acceptance(ports, self._settings.reply_queues, start_within)
+        events = Events(ports, self._registry, start_within)
         guard = self._guard(key_name="function-key")
-        return callers_application(self._registry, acceptance, self._ports.store.check, guard=guard)
+        return callers_application(self._registry, acceptance, events, ports.store.check, guard=guard)
 
     def _make_operators(self) -> FastAPI:
         from functions.operations.application import operators_application

@@ -12,6 +12,7 @@ from pydantic import BaseModel
 
 from functions.api.acceptance import Acceptance
 from functions.api.batch import BatchAcceptance
+from functions.api.events import EVENT_PATHS, Events, add_events
 from functions.api.models import (
     EXAMPLE_ID,
     MAX_BATCH_BYTES,
@@ -68,17 +69,29 @@ class Health(BaseModel):
 
 
 def callers_application(
-    registry: Registry, acceptance: Acceptance, check_store: Callable[[], Awaitable[None]], *, guard: Guard
+    registry: Registry,
+    acceptance: Acceptance,
+    events: Events,
+    check_store: Callable[[], Awaitable[None]],
+    *,
+    guard: Guard,
 ) -> FastAPI:
     """Serve a resource for each workflow, and the application's health, which is open to all."""
     app = bare_application("Callers", responses=GUARDED)
     batches = {_path(workflow) + _BATCH for workflow in registry.newest}
-    access = Access(reading={Role.SUBMITTER, Role.OPERATOR}, writing={Role.SUBMITTER}, open_paths={_HEALTH})
+    access = Access(
+        reading={Role.SUBMITTER, Role.OPERATOR},
+        writing={Role.SUBMITTER},
+        open_paths={_HEALTH},
+        by_route=EVENT_PATHS,
+    )
     bodies = BodyLimits(BodyLimit(MAX_PAYLOAD_BYTES), {("POST", path): _BATCH_LIMIT for path in batches})
     guard.protect(app, access, bodies, batches=batches)
     for workflow in registry.newest:
         _add_orders(app, workflow, acceptance)
         _add_batches(app, workflow, acceptance)
+        if events.are_awaited(workflow):
+            add_events(app, workflow, events)
 
     @app.get(
         _HEALTH,

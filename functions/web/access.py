@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -32,12 +33,14 @@ _ANYBODY = Caller("anybody", frozenset())
 class Access:
     """Which roles callers need: `reading` for GET and HEAD, `writing` for everything else.
 
-    `open_paths` are for all. Where `own_pages_only`, other sites' pages may change nothing.
+    `open_paths` are for all. Below paths `by_route`, everybody who may read is let in, and the route looks
+    at the roles itself. Where `own_pages_only`, other sites' pages may change nothing.
     """
 
     reading: Collection[Role]
     writing: Collection[Role]
     open_paths: Collection[str] = ()
+    by_route: re.Pattern[str] | None = None
     own_pages_only: bool = False
 
     def admit(self, scope: Scope, headers: Headers, identify: Identify) -> Caller:
@@ -45,7 +48,8 @@ class Access:
         if scope["path"] in self.open_paths:
             return _ANYBODY
         caller = identify(headers)
-        needed = self.reading if scope["method"] in _READING else self.writing
+        is_by_route = self.by_route is not None and self.by_route.fullmatch(scope["path"]) is not None
+        needed = self.reading if scope["method"] in _READING or is_by_route else self.writing
         if caller.roles.isdisjoint(needed):
             raise ProblemError(HTTPStatus.FORBIDDEN, f"This takes the role {' or '.join(sorted(needed))}.")
         return caller

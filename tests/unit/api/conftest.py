@@ -9,6 +9,7 @@ from fastapi import FastAPI
 
 from functions.api.acceptance import Acceptance
 from functions.api.application import callers_application
+from functions.api.events import Events
 from functions.pattern.definition import Registry, Workflow
 from functions.web.entrance import Guard
 from tests.fakes.asgi import AsgiClient
@@ -35,6 +36,7 @@ class Api:
             new_id=lambda: f"new-{next(ids)}",
         )
         self.acceptance = Acceptance(ports, {"notices-demo"}, 30)
+        self._ports = ports
         self._guard = guard or KEYS
         self.application = self.application_of(ORDERS, DIAMOND)
         self.client = AsgiClient(self.application)
@@ -46,7 +48,8 @@ class Api:
     def application_of(self, *workflows: Workflow) -> FastAPI:
         """Make an application for other workflows, over the same store."""
         registry = Registry(workflows, {})
-        return callers_application(registry, self.acceptance, self._check_store, guard=self._guard)
+        events = Events(self._ports, registry, 30)
+        return callers_application(registry, self.acceptance, events, self._check_store, guard=self._guard)
 
     async def _check_store(self) -> None:
         if self.store.failure is not None:

@@ -120,6 +120,14 @@ async def test_instances_of_all_epochs_go(bench: Bench) -> None:
     assert await bench.run(days=1) == (1, 0)
 
 
+async def test_instances_of_all_runs_go(bench: Bench) -> None:
+    """Of each epoch; what waited had several."""
+    once = processed()
+    bench.store.put(replace(once, task=replace(once.task, run=2)))
+    assert await bench.run(days=31) == (1, 0)
+    assert bench.purged == ["task-1.1", "task-1.1.1", "task-1.1.2"]
+
+
 async def test_task_in_error_is_never_purged(bench: Bench) -> None:
     """It waits for an operator; so does one that the index has wrong."""
     bench.store.put(in_error())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -9,7 +10,8 @@ import pytest
 from functions.pattern.agent_messages import AgentReply
 from functions.pattern.definition import Workflow
 from functions.pattern.errors import TransientError
-from functions.pattern.identity import StepName, TaskId
+from functions.pattern.identity import StepName, TaskId, scheduler_id
+from functions.pattern.records import TaskRecord
 from functions.pattern.states import Outcome, ProcessState, StepState, Way
 from functions.scheduler.takers import ReplyTaker
 from tests.fakes.clock import FakeClock
@@ -170,3 +172,21 @@ async def test_message_that_is_no_reply_is_kept_aside(bench: Bench, body: bytes)
     await bench.taker.take("m-9", body, bench.schedulers)
     [rejection] = bench.rejections.all
     assert (rejection.queue, rejection.message_id) == ("agent-replies", "m-9")
+
+
+async def test_reply_to_a_later_run_is_taken_whatever_this_process_remembers(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its token says that the remembered record is older than the request."""
+    first = bench.store.record(TASK)
+    task = replace(first.task, run=2, locked_by=scheduler_id(TASK, FIRST, 2))
+    bench.store.put(replace(first, task=task))
+    older = first.with_step(replace(first.step(PICK), token=None))
+
+    async def remembered(_: TaskId) -> TaskRecord:
+        return older
+
+    monkeypatch.setattr(bench.store, "known", remembered)
+    await bench.take()
+    assert bench.state is StepState.COMPLETED
+    assert bench.schedulers.runs == [2]

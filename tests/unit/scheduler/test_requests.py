@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 
+from functions.pattern.events import EventReceived
+from functions.pattern.identity import StepName, TaskId
 from functions.pattern.messages import SchedulerRequest
 from functions.pattern.states import Way
 from functions.scheduler.takers import RequestTaker
@@ -12,8 +14,9 @@ from tests.fakes.interventions import recovered
 from tests.fakes.ports import fake_ports
 from tests.fakes.queues import RecordedRejections, RecordedSchedulers
 from tests.fakes.store import MemoryStateStore
-from tests.fakes.tasks import SECOND, pending
-from tests.fakes.workflows import TASK, step, workflow
+from tests.fakes.tasks import FIRST, SECOND, after, claimed, pending, started, told
+from tests.fakes.workflows import TASK, awaiting, step, workflow
+from tests.unit.scheduler.bench import going_on
 
 QUEUED = workflow(step("pick", via=Way.QUEUE), step("send", "pick"))
 
@@ -60,3 +63,29 @@ async def test_message_that_is_no_request_is_kept_aside() -> None:
         "scheduler-requests",
         "task_id: Field required; epoch: Field required",
     )
+
+
+async def test_request_names_the_run() -> None:
+    """What waited goes on with an instance of its own."""
+    bench = Bench()
+    request = SchedulerRequest(task_id=TASK, epoch=SECOND, queued=(), run=3)
+    await bench.take(request.model_dump_json().encode())
+    assert (bench.schedulers.started, bench.schedulers.runs) == ([(TASK, SECOND)], [3])
+
+
+async def test_scheduler_that_holds_the_task_is_woken_by_an_event() -> None:
+    """It hears that something can start; of a task that is gone, nobody does."""
+    bench = Bench()
+    waiting = told(
+        pending(workflow(awaiting("approve"), step("other"), step("send", "approve"))),
+        claimed(),
+        started("approve"),
+        started("other"),
+    )
+    event = EventReceived(step=StepName("approve"), body=b"{}", start_by=after(30))
+    bench.store.put(told(waiting, event))
+    for task in (TASK, TaskId("gone")):
+        request = SchedulerRequest(task_id=task, epoch=FIRST, wake=StepName("approve"))
+        await bench.take(request.model_dump_json().encode())
+    assert bench.schedulers.woken == [(TASK, FIRST, "approve", going_on(runs=1))]
+    assert bench.schedulers.started == []

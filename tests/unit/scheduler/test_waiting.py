@@ -1,4 +1,4 @@
-"""Tasks that wait: handed back to the record, found by the Supervisor when the wait ends, at no cost until then."""
+"""Tasks that wait: handed back to the record, and found when the wait ends, at no cost until then."""
 
 from __future__ import annotations
 

@@ -9,15 +9,16 @@ import pytest
 
 from functions.pattern.announcements import Announcement
 from functions.pattern.errors import TransientError
-from functions.pattern.events import Event
+from functions.pattern.events import Event, EventReceived, HandedBack
+from functions.pattern.identity import StepName, scheduler_id
 from functions.pattern.records import TaskRecord
-from functions.pattern.states import AnnouncementKind
+from functions.pattern.states import AnnouncementKind, ProcessState
 from functions.store import announcing
 from functions.store.announcing import Announcer
 from tests.fakes.interventions import done, refused, resubmission
 from tests.fakes.supervision import Queues, RecordedRequests
-from tests.fakes.tasks import FIRST, SECOND, claimed, pending
-from tests.fakes.workflows import LINE, TASK
+from tests.fakes.tasks import FIRST, SECOND, after, claimed, pending, started, told
+from tests.fakes.workflows import LINE, TASK, awaiting, step, workflow
 from tests.unit.store.rows import MemoryRows
 from tests.unit.store.writers import Writer
 
@@ -129,3 +130,18 @@ async def test_what_cannot_be_sent_stays_in_the_outbox(
     await desk.settle()
     assert len(desk.left) == 3
     assert sum("Supervisor" in text or "failed" in text for text in caplog.messages) == 3
+
+
+async def test_event_asks_for_the_next_run_or_wakes_the_scheduler() -> None:
+    """Whichever there is: nobody holds what was handed back."""
+    flow = workflow(awaiting("approve"), step("other"))
+    waiting = told(pending(flow), claimed(), started("approve", complete_by=3600))
+    event = EventReceived(step=StepName("approve"), body=b"{}", start_by=after(30))
+    held = Desk(holds=waiting)
+    await held.told(event)
+    assert (held.requests.woken, held.requests.asked) == ([(TASK, None, "approve")], [])
+    idle = Desk(holds=told(waiting, *done("other")))
+    await idle.told(HandedBack(epoch=FIRST, scheduler=scheduler_id(TASK, FIRST)))
+    assert idle.requests.asked == []
+    await idle.told(replace(event, body=b'{"approved":true}'))
+    assert idle.rows.record(TASK).task.process_state is ProcessState.PROCESSED

@@ -49,8 +49,8 @@ _COLUMNS = {
     " NotBefore OrderID ParkedFor ProcessState Run Sent UpdatedAt",
     StepRecord: "Activity Attempts CompleteBy Epoch Error FinishedAt Name Noted Received Result StartId"
     " StartedAt State Token",
-    EpochRecord: "Direction EndedAt EndedBy Epoch LastError LockedBy ProcessState Reason Run Steps TraceParent"
-    " Who",
+    EpochRecord: "Direction EndedAt EndedBy Epoch LastError LockedBy ProcessState Reason Run Steps"
+    " TraceParent Who",
     LostMessage: "LostAt MessageId Queue Reason",
     BreakerRecord: "Failures LastError ProbeAt Service Since State",
 }

@@ -1,0 +1,179 @@
+"""An event is told once, by somebody of the step's role, as the model of the task's version has it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from functions.pattern.definition import Workflow
+from functions.pattern.records import TaskRecord
+from functions.pattern.states import StepState
+from functions.web.openapi import api_document
+from tests.fakes.asgi import AsgiClient
+from tests.fakes.guards import ANNA, BERT, SIGN_IN, operator, principal, submitter
+from tests.fakes.interventions import cancellation, done
+from tests.fakes.tasks import claimed, pending, skipped, started, told
+from tests.fakes.workflows import LINE, TASK, Approval, awaiting, step, workflow
+from tests.unit.api.conftest import Api
+from tests.unit.api.samples import problem, wrong_fields
+
+
+def _bookings(role: str = "Operator", version: int = 1) -> Workflow:
+    flow = workflow(
+        step("room", undo=True), awaiting("approve", "room", role=role), name="booking", resource="bookings"
+    )
+    return replace(flow, version=version)
+
+
+BOOKINGS = _bookings()
+PATH = f"/api/bookings/{TASK}/events/approve"
+YES: Any = {"approved": True}
+
+
+def _waiting(of: Workflow = BOOKINGS) -> TaskRecord:
+    return told(pending(of), claimed(), *done("room"), started("approve", complete_by=3600))
+
+
+@pytest.fixture
+def client(api: Api) -> AsgiClient:
+    """Serve bookings, one of which waits."""
+    api.store.put(_waiting())
+    return api.serving(BOOKINGS)
+
+
+async def test_event_completes_its_step_and_the_same_again_is_answered_alike(
+    api: Api, client: AsgiClient
+) -> None:
+    """200 both times; it is recorded once."""
+    answer = await client.post(PATH, YES)
+    assert (answer.status, answer.json) == (200, {"id": TASK, "step": "approve", "state": "Completed"})
+    assert api.store.record(TASK).steps[1].result == b'{"approved":true}'
+    writes = api.store.writes
+    assert await client.post(PATH, YES) == answer
+    assert api.store.writes == writes
+
+
+async def test_event_counts_before_its_step_has_begun(api: Api, client: AsgiClient) -> None:
+    """As soon as the task is recorded."""
+    api.store.put(pending(BOOKINGS))
+    assert (await client.post(PATH, YES)).json["state"] == "NotStarted"
+    assert api.store.record(TASK).steps[1].received == b'{"approved":true}'
+
+
+async def test_another_event_is_refused(client: AsgiClient) -> None:
+    """The first one counts."""
+    await client.post(PATH, YES)
+    answer = problem(await client.post(PATH, {"approved": False}), 409)
+    assert answer["detail"] == "Another event was told for this step before."
+
+
+@pytest.mark.parametrize(
+    ("record", "reason"),
+    [
+        (told(_waiting(), cancellation()), "It has ended, or is being undone."),
+        (
+            told(pending(BOOKINGS), claimed(), *done("room"), skipped("approve")),
+            "It has ended, or is being undone.",
+        ),
+        (
+            _waiting().with_step(
+                replace(_waiting().steps[1], state=StepState.FAILED, error="no event came by noon")
+            ),
+            "The step has ended: no event came by noon.",
+        ),
+        (
+            _waiting().with_step(replace(_waiting().steps[1], state=StepState.SKIPPED)),
+            "The step has ended: it was not needed, or went on without.",
+        ),
+    ],
+    ids=["undone", "processed", "expired", "not needed"],
+)
+async def test_event_that_comes_too_late_is_told_why(
+    api: Api, client: AsgiClient, record: TaskRecord, reason: str
+) -> None:
+    """409, and nothing changes."""
+    api.store.put(record)
+    assert problem(await client.post(PATH, YES), 409)["detail"] == reason
+    assert api.store.record(TASK) == record
+
+
+async def test_body_is_checked_by_the_model(api: Api, client: AsgiClient) -> None:
+    """422 names the fields; what is no object is none."""
+    assert wrong_fields(await client.post(PATH, {"approved": True, "by": "me"})) == ["by"]
+    assert wrong_fields(await client.post(PATH, {})) == ["approved"]
+    problem(await client.post(PATH, []), 422)
+    assert api.store.record(TASK).steps[1].received is None
+
+
+async def test_model_is_the_recorded_versions(api: Api) -> None:
+    """While that is not deployed, the caller tries again later."""
+    api.store.put(_waiting())
+
+    class Signed(Approval):
+        by: str
+
+    newer = replace(
+        BOOKINGS, version=2, steps=(BOOKINGS.steps[0], replace(BOOKINGS.steps[1], payload=Signed))
+    )
+    assert (await api.serving(BOOKINGS, newer).post(PATH, YES)).status == 200
+    problem(await api.serving(newer).post(PATH, YES), 503)
+    in_place = replace(BOOKINGS, steps=(BOOKINGS.steps[0], step("approve", "room")))
+    api.store.put(_waiting())
+    problem(await api.serving(in_place, newer).post(PATH, YES), 503)
+
+
+@pytest.mark.parametrize("path", ["unknown/events/approve", f"{TASK}/events/room", f"{TASK}/events/other"])
+async def test_only_a_recorded_task_and_a_step_that_waits_take_events(client: AsgiClient, path: str) -> None:
+    """Before, or elsewhere: 404."""
+    problem(await client.post(f"/api/bookings/{path}", YES), 404)
+
+
+async def test_workflow_that_waits_for_nothing_has_no_such_route(api: Api) -> None:
+    """It is not in the document either."""
+    api.store.put(pending(LINE))
+    problem(await api.serving(LINE, BOOKINGS).post(f"/api/lines/{TASK}/events/pick", YES), 404)
+    paths = api_document("Test", api.application_of(LINE, BOOKINGS))["paths"]
+    assert "/api/bookings/{id}/events/{step}" in paths
+    assert "/api/lines/{id}/events/{step}" not in paths
+
+
+async def test_event_is_bounded(api: Api) -> None:
+    """As results are."""
+
+    class Note(Approval):
+        text: str
+
+    flow = replace(BOOKINGS, steps=(BOOKINGS.steps[0], replace(BOOKINGS.steps[1], payload=Note)))
+    api.store.put(_waiting(flow))
+    problem(await api.serving(flow).post(PATH, {**YES, "text": "x" * 24 * 1024}), 413)
+
+
+@pytest.mark.parametrize(
+    ("role", "who", "status"),
+    [
+        ("Operator", operator(BERT), 200),
+        ("Operator", submitter(ANNA), 403),
+        ("Submitter", submitter(ANNA), 200),
+        ("Submitter", submitter(BERT), 404),
+        ("Submitter", operator(BERT), 403),
+        ("Submitter", principal(BERT, "Operator", "Submitter"), 403),
+        ("Operator", principal(BERT), 403),
+        ("Operator", {}, 401),
+    ],
+)
+async def test_only_the_steps_role_tells_its_event(role: str, who: dict[str, str], status: int) -> None:
+    """A submitter that of its own tasks only; of others it does not even hear that they are there."""
+    api, flow = Api(SIGN_IN), _bookings(role)
+    waiting = _waiting(flow)
+    api.store.put(replace(waiting, order=replace(waiting.order, submitter=ANNA)))
+    client = AsgiClient(api.application_of(flow), who)
+    assert (await client.post(PATH, YES)).status == status
+
+
+async def test_operator_may_submit_no_orders_all_the_same() -> None:
+    """Only events are the route's own decision."""
+    api = Api(SIGN_IN)
+    client = AsgiClient(api.application_of(BOOKINGS), operator(BERT))
+    assert (await client.post("/api/bookings", {"weight": 3})).status == 403

@@ -1,0 +1,44 @@
+"""What asks for Schedulers: each run has a message of its own, and a plain order's is as it was."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from functions.bus.messages import QueuedMessages
+from functions.bus.sender import Outgoing
+from functions.pattern.identity import StepName
+from tests.fakes.clock import FakeClock
+from tests.fakes.tasks import pending
+from tests.fakes.workflows import LINE
+
+
+class _Sender:
+    def __init__(self) -> None:
+        self.sent: list[Outgoing] = []
+
+    async def send(self, outgoing: Outgoing) -> None:
+        self.sent.append(outgoing)
+
+
+def _messages(sender: _Sender) -> QueuedMessages:
+    return QueuedMessages(lambda _queue: sender, FakeClock())  # type: ignore[arg-type,return-value]
+
+
+async def test_request_is_named_after_its_run() -> None:
+    """Duplicate detection drops a repeat, and nothing else."""
+    sender, task = _Sender(), pending(LINE).task
+    messages = _messages(sender)
+    for run in (None, 1, 2):
+        await messages.request(replace(task, run=run), [])
+    assert [each.message_id for each in sender.sent] == ["task-1.1", "task-1.1.1", "task-1.1.2"]
+    assert sender.sent[0].body == b'{"schema_version":2,"task_id":"task-1","epoch":1,"queued":[]}'
+    assert b'"run":2' in sender.sent[2].body
+
+
+async def test_scheduler_is_woken_once_for_each_event() -> None:
+    """By a message that names the step."""
+    sender, task = _Sender(), pending(LINE).task
+    await _messages(sender).wake(task, StepName("approve"))
+    [wake] = sender.sent
+    assert (wake.message_id, wake.subject) == ("task-1.1.approve", "wake")
+    assert b'"wake":"approve"' in wake.body
