@@ -35,6 +35,8 @@ _STEP = {
     "state": "Failed",
     "undo": True,
     "idempotent": True,
+    "via": "activity",
+    "role": None,
     "epoch": 1,
     "attempts": None,
     "noted": None,

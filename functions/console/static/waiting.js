@@ -1,4 +1,4 @@
-// What a task waits for that is none of its steps: a deployment, or an outcome before what was decided can happen.
+// What a task waits for: a deployment, an event, a time, or an outcome before what was decided can happen.
 
 import { el } from "./elements.js";
 import { ago, clock } from "./format.js";
@@ -6,7 +6,22 @@ import { awaited } from "./prospects.js";
 import { icon } from "./states.js";
 
 export function waiting(task) {
-  return [task.parked ? parked(task) : null, task.decision === null ? null : decided(task)];
+  return [
+    task.parked ? parked(task) : null,
+    task.decision === null ? null : decided(task),
+    ...task.steps.filter((step) => isAwaited(task, step)).map(awaitedStep),
+  ];
+}
+
+function isAwaited(task, step) {
+  const waits = step.via === "event" || step.via === "timer";
+  return waits && step.state === "Running" && task.finished_at === null && task.direction === "do";
+}
+
+function awaitedStep({ complete_by: until, name, role, via }) {
+  const when = [clock(until), " (", ago(until), ")."];
+  if (via === "timer") return box("Waits for its time", [`${name} is done at `, ...when], "Waiting costs nothing.");
+  return box("Waits for an event", [`${name} waits for an event from a caller of the role ${role}, until `, ...when], "Waiting costs nothing.");
 }
 
 function parked(task) {

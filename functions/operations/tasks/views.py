@@ -11,7 +11,7 @@ from functions.operations.tasks.prospects import Prospects, prospects
 from functions.pattern.decisions import awaited_until
 from functions.pattern.identity import FIRST_EPOCH, StepName
 from functions.pattern.records import LostMessage, Order, SentAnnouncement, TaskRecord
-from functions.pattern.states import Direction, EpochEnd, ProcessState, Remedy
+from functions.pattern.states import Direction, EpochEnd, ProcessState, Remedy, Way
 from functions.web.views import StepView, read_from
 
 
@@ -66,11 +66,14 @@ class TaskPage(BaseModel):
 class StepDetails(StepView):
     """How far one step is, with what operators need to judge it; `epoch` dispatched it last.
 
-    While it runs, `attempts` calls of it have failed, the last of them with `error`.
+    While it runs, `attempts` calls of it have failed, the last of them with `error`. An event is told by
+    somebody of its `role`.
     """
 
     undo: bool = read_from("shape", "undo")
     idempotent: bool = read_from("shape", "idempotent")
+    via: Way = read_from("shape", "via")
+    role: str | None = read_from("shape", "role")
     epoch: int | None
     attempts: int | None
     noted: str | None
