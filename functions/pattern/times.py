@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Annotated
 
 from pydantic import AfterValidator, AwareDatetime
 
 _EARLIEST = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def days(number: float) -> float:
+    """Give the seconds of so many days, as limits of steps are written."""
+    return timedelta(days=number).total_seconds()
 
 
 def _in_utc(time: datetime) -> datetime:

@@ -17,7 +17,8 @@ _SETTINGS_FILE = "local.settings.json"
 _SERVICES_ADDRESS = "http://127.0.0.1:8090"
 _COPIED = ("function_app.py", "host.json", "infra/queues.json", "local.settings.sample.json")
 REGISTRY = "functions/workflows/registry.py"
-WORKFLOW = "functions/workflows/trips"
+_WORKFLOWS = "functions/workflows/"
+WORKFLOW = f"{_WORKFLOWS}trips"
 _LIST = "FOLDERS: Sequence[str] = [\n"
 _HEADING = "\n## "
 
@@ -64,25 +65,35 @@ def without_births(line: str) -> str:
 
 def follow_tutorial(folder: Path, services: str) -> None:
     """Copy the application to `folder`, and add the tutorial's files; `services` is the services' address."""
+    follow(_TUTORIAL, folder, services)
+
+
+def follow(document: str, folder: Path, services: str) -> None:
+    """Do as a document says in a copy of the application."""
     copied = shutil.ignore_patterns("__pycache__")
     shutil.copytree(ROOT / "functions", folder / "functions", ignore=copied)
     for name in _COPIED:
         (folder / name).parent.mkdir(exist_ok=True)
         shutil.copy(ROOT / name, folder / name)
-    add_workflow(folder)
+    _add_workflows(document, folder)
     settings = folder / _SETTINGS_FILE
-    [shown_settings] = [block.text for block in shown() if block.file == _SETTINGS_FILE]
+    [shown_settings] = [block.text for block in code_blocks(document) if block.file == _SETTINGS_FILE]
     settings.write_text(shown_settings.replace(_SERVICES_ADDRESS, services), encoding="utf-8")
 
 
 def add_workflow(folder: Path) -> None:
     """Write the tutorial's workflow and its line in the registry, whether or not they exist already."""
-    for block in shown():
-        if block.file is not None and block.file.startswith(f"{WORKFLOW}/"):
+    _add_workflows(_TUTORIAL, folder)
+
+
+def _add_workflows(document: str, folder: Path) -> None:
+    blocks = code_blocks(document)
+    for block in blocks:
+        if block.file is not None and block.file.startswith(_WORKFLOWS) and block.file != REGISTRY:
             path = folder / block.file
             path.parent.mkdir(exist_ok=True)
             path.write_text(block.text, encoding="utf-8")
-    [line] = [block.text for block in shown() if block.file == REGISTRY]
+    [line] = [block.text for block in blocks if block.file == REGISTRY]
     registry = folder / REGISTRY
     before = registry.read_text(encoding="utf-8").replace(line, "")
     registry.write_text(before.replace(_LIST, _LIST + line), encoding="utf-8")
