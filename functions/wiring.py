@@ -13,7 +13,7 @@ import azure.durable_functions as df
 
 from functions.agents.blueprint import queued_agents_blueprint
 from functions.agents.catalog import make_agents
-from functions.agents.endpoints import load_endpoints
+from functions.agents.endpoints import called_here, load_endpoints
 from functions.agents.managed_identity import ManagedIdentity
 from functions.agents.queued import QueuedAgent
 from functions.agents.steps import check_agents
@@ -255,8 +255,7 @@ class Wiring:
     def _make_agents(self, registrations: Sequence[Registration]) -> dict[str, Agent]:
         """Make the Agents whose remote services this application calls. Raises `SettingsError`."""
         settings = self._settings
-        steps = (step for workflow in self._registry for step in workflow.steps)
-        endpoints = load_endpoints({step.agent for step in steps if step.agent} - settings.agents_elsewhere)
+        endpoints = load_endpoints(called_here(self._registry, settings.agents_elsewhere))
         open_for = timedelta(seconds=settings.breaker_open_seconds)
         policy = BreakerPolicy(failures=settings.breaker_failures, open_for=open_for)
         makers, issuer = agent_makers(registrations), ManagedIdentity(settings.agents_client_id)

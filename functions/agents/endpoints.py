@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, Field, SecretStr, ValidationError, create_model
 
+from functions.pattern.definition import Registry
 from functions.pattern.errors import SettingsError
 from functions.settings import Destination, Environment, faults_of
 
@@ -68,6 +70,21 @@ _MEANINGS = {
     "HEADER": "the name of the header that takes the key, such as Ocp-Apim-Subscription-Key",
     "SCOPE": "the scope of the service's tokens, such as api://payments/.default",
 }
+
+
+def called_here(registry: Registry, elsewhere: AbstractSet[str]) -> frozenset[str]:
+    """Name the Agents whose services this application calls. Raises `SettingsError`.
+
+    A name in `elsewhere` that no Agent behind a queue has would leave its Agent to two processes.
+    """
+    queued = registry.queued_agents
+    for unknown in sorted(elsewhere - queued):
+        known = ", ".join(sorted(queued)) or "none"
+        raise SettingsError(
+            f"setting AGENTS_ELSEWHERE names '{unknown}': name Agents behind queues, which are {known}"
+        )
+    steps = (step for workflow in registry for step in workflow.steps)
+    return frozenset(step.agent for step in steps if not step.via.waits) - elsewhere
 
 
 def load_endpoints(agents: Iterable[str]) -> dict[str, Endpoint]:
