@@ -76,7 +76,6 @@ if TYPE_CHECKING:
 # FastAPI and the HTTP applications are imported by the method that makes one, with its first request: a
 # start needs none of them, and pays for each import.
 
-
 #: When garbage is collected: after so many new objects, and older ones after so many younger collections.
 _NEW_OBJECTS = 100_000
 _YOUNGER_COLLECTIONS = (50, 100)
@@ -202,8 +201,7 @@ class Wiring:
 
         ports, start_within = self._ports, self._settings.pick_up_seconds
         acceptance = Acceptance(ports, self._settings.reply_queues, start_within)
-        events = Events(ports, self._registry, start_within)
-        guard = self._guard(key_name="function-key")
+        events, guard = Events(ports, self._registry, start_within), self._guard(key_name="function-key")
         return callers_application(self._registry, acceptance, events, ports.store.check, guard=guard)
 
     def _make_operators(self) -> FastAPI:

@@ -7,12 +7,18 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from functions.pattern.epochs import HAND_BACK_AFTER, is_busy
-from functions.pattern.events import HandedBack, Parked, StepBroken, StepSkipped, StepStarted, WaitsEnded
+from functions.pattern.events import (
+    Parked,
+    StepBroken,
+    StepSkipped,
+    StepStarted,
+)
 from functions.pattern.identity import Epoch, SchedulerId, StartId, StepName, start_of
 from functions.pattern.records import StepRecord, TaskRecord
 from functions.pattern.states import Direction, ProcessState, StepState, Way
 from functions.pattern.steps import UNDER_WAY, undo_order
 from functions.pattern.texts import cause_of
+from functions.pattern.wait_events import HandedBack, WaitsEnded
 from functions.pattern.waits import LONGEST_WAIT, over, waits_end
 
 

@@ -7,9 +7,16 @@ from datetime import datetime, timedelta
 
 from functions.pattern.decisions import due_by, in_question, known_end, last_fault
 from functions.pattern.epochs import FINAL
-from functions.pattern.events import DecisionDue, GivenUp, Judgement, Postponed, Recovered, WaitsEnded
+from functions.pattern.events import (
+    DecisionDue,
+    GivenUp,
+    Judgement,
+    Postponed,
+    Recovered,
+)
 from functions.pattern.records import TaskRecord
 from functions.pattern.states import Direction, StepState
+from functions.pattern.wait_events import WaitsEnded
 from functions.pattern.waits import over
 
 

@@ -14,11 +14,9 @@ from functions.pattern.events import (
     Claimed,
     DecisionDue,
     Event,
-    EventReceived,
     FoundDone,
     FoundNotDone,
     GivenUp,
-    HandedBack,
     MessageLost,
     OperatorEvent,
     Parked,
@@ -41,7 +39,6 @@ from functions.pattern.events import (
     StepUnrecorded,
     SupervisorEvent,
     UndoRequested,
-    WaitsEnded,
 )
 from functions.pattern.identity import FIRST_EPOCH, scheduler_id
 from functions.pattern.interventions import cancelled, operated, supervised
@@ -50,6 +47,7 @@ from functions.pattern.parking import parked, released
 from functions.pattern.records import Order, StepRecord, Task, TaskRecord
 from functions.pattern.states import Direction, ProcessState, StepState
 from functions.pattern.steps import DONE, illegal, is_forged, step_changed
+from functions.pattern.wait_events import EventReceived, HandedBack, WaitsEnded
 from functions.pattern.waits import event_received, hand_back, waits_ended
 
 

@@ -24,7 +24,6 @@ from functions.pattern.events import (
     Postponed,
     Recovered,
     Refused,
-    WaitsEnded,
 )
 from functions.pattern.ports import Ports
 from functions.pattern.readiness import what_is_missing
@@ -32,6 +31,7 @@ from functions.pattern.records import TaskRecord
 from functions.pattern.shared_rows import Chore
 from functions.pattern.store_ports import Changed, Index, IndexEntry, IndexPage, Stored
 from functions.pattern.supervision import SupervisionPolicy, judge
+from functions.pattern.wait_events import WaitsEnded
 from functions.pattern.waiting import within
 from functions.supervisor.course import Course
 from functions.supervisor.damage import Damage

@@ -11,7 +11,6 @@ from functions.pattern.events import (
     Cancelled,
     DecisionDue,
     Event,
-    EventReceived,
     FoundDone,
     FoundNotDone,
     GivenUp,
@@ -27,6 +26,7 @@ from functions.pattern.events import (
 from functions.pattern.identity import StepName
 from functions.pattern.records import StepRecord, TaskRecord
 from functions.pattern.states import Direction, ProcessState, StepState
+from functions.pattern.wait_events import EventReceived
 
 #: Seconds after its end in which a caller can cancel the tasks of these tests.
 CANCEL_WITHIN = 30

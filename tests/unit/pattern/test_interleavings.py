@@ -5,23 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import timedelta
 from functools import partial
 
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from hypothesis.stateful import initialize, precondition, rule
 
-from functions.pattern.decisions import awaited_until, in_question
 from functions.pattern.definition import Default, Workflow
-from functions.pattern.epochs import FINAL, is_busy
+from functions.pattern.epochs import FINAL
 from functions.pattern.errors import IllegalTransitionError
 from functions.pattern.events import (
     Cancelled,
     Event,
-    EventReceived,
     FoundNotDone,
-    HandedBack,
     MessageLost,
     OperatorEvent,
     Parked,
@@ -33,17 +30,14 @@ from functions.pattern.events import (
     StepOutcome,
     StepStarted,
     StepTried,
-    SupervisorEvent,
-    WaitsEnded,
 )
 from functions.pattern.identity import Epoch, SchedulerId, StepName, scheduler_id
 from functions.pattern.planning import ready_steps
 from functions.pattern.records import TaskRecord
-from functions.pattern.states import Direction, EpochEnd, Expiry, ProcessState, Remedy, StepState
+from functions.pattern.states import Expiry, ProcessState, Remedy, StepState
 from functions.pattern.supervision import SupervisionPolicy, judge
 from functions.pattern.transitions import apply
-from functions.pattern.waits import waits_end
-from tests.fakes.clock import START
+from functions.pattern.wait_events import EventReceived, HandedBack, WaitsEnded
 from tests.fakes.interventions import (
     cancellation,
     found_done,
@@ -54,6 +48,7 @@ from tests.fakes.interventions import (
 from tests.fakes.tasks import FIRST, claimed, completed, failed, pending, started, unrecorded
 from tests.fakes.workflows import TASK, awaiting, step, workflow
 from tests.unit.pattern.change_rules import CANCEL_WITHIN, check_change, check_time, is_late, is_refused
+from tests.unit.pattern.sound_record import SoundRecord
 
 STRANGER = SchedulerId("somebody-else")
 #: How many epochs back the speaker is: most know the present one.
@@ -74,7 +69,6 @@ POLICY = SupervisionPolicy(
     skew=timedelta(seconds=5),
     start_within=timedelta(seconds=10),
 )
-MOST_RECOVERIES = 2
 
 
 def _workflow(remedy: Remedy, *, idempotent: bool, by_default: bool = False) -> Workflow:
@@ -89,18 +83,8 @@ def _workflow(remedy: Remedy, *, idempotent: bool, by_default: bool = False) -> 
     )
 
 
-class LifeOfATask(RuleBasedStateMachine):
+class LifeOfATask(SoundRecord):
     """Schedulers of all epochs and a stranger, Supervisors that act late, and operators."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.workflow = _workflow(Remedy.HOLD, idempotent=True)
-        self.record = pending(self.workflow)
-        self.now: datetime = START
-        self.verdict: SupervisorEvent | None = None
-        self.dispatched: list[StepName] = []
-        self.once_only_begun = 0
-        self.known_late = False
 
     @initialize(remedy=st.sampled_from(OF_WORKFLOWS), idempotent=st.booleans(), by_default=st.booleans())
     def recorded(self, remedy: Remedy, idempotent: bool, by_default: bool) -> None:  # noqa: FBT001 - Hypothesis draws them
@@ -200,94 +184,6 @@ class LifeOfATask(RuleBasedStateMachine):
     def lose(self, message: int) -> None:
         """Let a message about the task die, perhaps the same one again."""
         self._tell(MessageLost(queue="scheduler-requests", message_id=str(message), reason="too often"))
-
-    @invariant()
-    def due_is_never_too_late(self) -> None:
-        """Never later than the earliest complete-by of a running step, unless an outcome is awaited then."""
-        task, awaited = self.record.task, awaited_until(self.record)
-        for each in self.record.steps:
-            is_of_epoch = each.epoch == task.epoch and not each.shape.via.waits
-            if task.process_state is ProcessState.PROCESSING and is_of_epoch:
-                under_way = each.state in {StepState.RUNNING, StepState.UNDOING}
-                if under_way:
-                    assert each.complete_by is not None
-                    waits = awaited is not None and each.complete_by < self.now
-                    assert task.due_at <= max(each.complete_by, awaited or START if waits else START)
-
-    @invariant()
-    def task_is_held_while_it_is_processing(self) -> None:
-        """Held exactly while it is `Processing`, and finished exactly in a final state."""
-        task = self.record.task
-        assert (task.locked_by is not None) is (task.process_state is ProcessState.PROCESSING)
-        assert (task.finished_at is not None) is (task.process_state in FINAL)
-
-    @invariant()
-    def parked_task_keeps_no_step_that_is_in_time(self) -> None:
-        """One that was overdue is as in a recovery; what must not be repeated never is under way in it."""
-        task = self.record.task
-        if task.is_parked:
-            assert task.process_state is ProcessState.PENDING
-            if is_busy(self.record):
-                assert in_question(self.record) is None
-                assert any(
-                    each.complete_by is not None and each.complete_by <= self.now
-                    for each in self.record.steps
-                )
-
-    @invariant()
-    def ends_mean_what_they_say(self) -> None:
-        """All completed: `Processed`, unless cancelled. `Compensated`: nothing is left to undo."""
-        all_done = all(each.state is StepState.COMPLETED for each in self.record.steps)
-        is_processed = self.record.task.process_state is ProcessState.PROCESSED
-        turned_back = self.record.task.direction is Direction.UNDO
-        assert all_done is is_processed or (all_done and (self.known_late or turned_back))
-        if self.record.task.process_state is ProcessState.COMPENSATED:
-            undoable = [each for each in self.record.steps if each.shape.undo and each.started_at is not None]
-            assert all(each.state is StepState.UNDONE for each in undoable)
-
-    @invariant()
-    def failures_are_the_recoveries_since_the_last_new_beginning(self) -> None:
-        """And they are bounded."""
-        count = 0
-        for closed in self.record.history:
-            kept = count if closed.ended_by is EpochEnd.RELEASED else 0
-            count = count + 1 if closed.ended_by is EpochEnd.RECOVERED else kept
-        assert self.record.task.failure_count == count <= MOST_RECOVERIES
-
-    @invariant()
-    def history_has_every_epoch_that_is_over(self) -> None:
-        """Once, in order."""
-        epochs = [closed.epoch for closed in self.record.history]
-        assert epochs == list(range(1, self.record.task.epoch))
-
-    @invariant()
-    def only_what_was_dispatched_is_undone(self) -> None:
-        """And only when the task has turned back."""
-        for each in self.record.steps:
-            if each.state in {StepState.UNDOING, StepState.UNDONE}:
-                assert each.started_at is not None
-                assert each.shape.undo
-                assert self.record.task.direction is Direction.UNDO
-
-    @invariant()
-    def order_of_dispatch_is_known(self) -> None:
-        """Undo goes by it, so no two dispatches share their time."""
-        known = [(each.started_at, each.name) for each in self.record.steps if each.started_at is not None]
-        assert [name for _, name in sorted(known)] == self.dispatched
-
-    @invariant()
-    def only_a_task_that_waits_is_handed_back(self) -> None:
-        """Due when its first wait ends, and never while anything is under way."""
-        if self.record.task.is_handed_back:
-            assert self.record.task.due_at == waits_end(self.record)
-            assert not is_busy(self.record)
-
-    @invariant()
-    def event_is_the_result_of_its_step(self) -> None:
-        """Of a step that has begun in time; nothing else is recorded of one that came too late."""
-        approve = self.record.step(StepName("approve"))
-        if approve.received is not None and approve.state is StepState.COMPLETED:
-            assert approve.result == approve.received
 
     def _rightful(self) -> SchedulerId:
         task = self.record.task

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 
-from functions.pattern.events import EventReceived
 from functions.pattern.identity import StepName, TaskId
 from functions.pattern.messages import SchedulerRequest
 from functions.pattern.states import Way
+from functions.pattern.wait_events import EventReceived
 from functions.scheduler.takers import RequestTaker
 from tests.fakes.clock import FakeClock
 from tests.fakes.interventions import recovered

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from functions.pattern.definition import Default, Registry, Workflow
-from functions.pattern.events import EventReceived, HandedBack
 from functions.pattern.identity import StepName, TaskId, scheduler_id
 from functions.pattern.states import ProcessState, StepState
+from functions.pattern.wait_events import EventReceived, HandedBack
 from functions.scheduler.progress import Progress, RunInput
 from tests.fakes.agents import ScriptedAgent
 from tests.fakes.clock import START

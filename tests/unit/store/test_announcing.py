@@ -9,10 +9,13 @@ import pytest
 
 from functions.pattern.announcements import Announcement
 from functions.pattern.errors import TransientError
-from functions.pattern.events import Event, EventReceived, HandedBack
+from functions.pattern.events import (
+    Event,
+)
 from functions.pattern.identity import StepName, scheduler_id
 from functions.pattern.records import TaskRecord
 from functions.pattern.states import AnnouncementKind, ProcessState
+from functions.pattern.wait_events import EventReceived, HandedBack
 from functions.store import announcing
 from functions.store.announcing import Announcer
 from tests.fakes.interventions import done, refused, resubmission
