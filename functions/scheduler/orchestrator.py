@@ -105,8 +105,8 @@ class _RunningEpoch:
             self._awaited.clear()
             self._again_at = None
             return
-        if "again_at" in progress:
-            self._again_at = datetime.fromisoformat(progress["again_at"])
+        again_at = progress.get("again_at")
+        self._again_at = None if again_at is None else datetime.fromisoformat(again_at)
         for step, until in progress["awaited"].items():
             if step in self._replies:  # another run may not know yet of a reply that came
                 self._awaited[step] = datetime.fromisoformat(until)

@@ -37,7 +37,7 @@ def _defined(**fields: Any) -> str:
         ({"via": Way.TIMER, "until": lambda *_: START}, "a step by way timer has no complete_within"),
         ({"via": Way.ACTIVITY, "request": lambda *_: {}}, "a step by way activity has no payload"),
     ],
-    ids=str,
+    ids=lambda given: given if isinstance(given, str) else "",
 )
 def test_wait_that_can_t_work_is_refused(fields: Any, text: str) -> None:
     """When it is defined, with the field and the fix."""

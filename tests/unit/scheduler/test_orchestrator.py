@@ -187,3 +187,12 @@ def test_scheduler_ends_when_the_task_is_handed_back() -> None:
     assert instance.reply("reply:approve:1", runs=1) == [2]
     instance.end(2, state="Pending", over=True)
     assert instance.output == "Pending"
+
+
+def test_scheduler_that_knows_nothing_of_the_task_any_more_sits_out_no_wait() -> None:
+    """The Supervisor finds the task, and an instance that nobody needs would wait for months."""
+    instance = Instance()
+    instance.begin()
+    assert instance.end(1, again_at="2027-11-21T10:00:00+00:00", runs=1) == [2]
+    instance.fail(2)
+    assert instance.output == "unknown"
