@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import aiohttp
 import pytest
 from azure.data.tables.aio import TableServiceClient
 from playwright.async_api import Page, expect
@@ -127,6 +128,23 @@ async def test_parked_task_says_what_it_waits_for_and_can_be_cancelled(bench: Be
     found = await bench.look_at("stranded")
     assert found is not None
     assert (found["direction"], found["history"][-1]["event"]) == ("undo", "cancelled")
+
+
+async def test_task_that_waits_for_an_event_says_for_whose_and_until_when(
+    bench: Bench, phone: Console
+) -> None:
+    """On a phone; when the event is told, it waits no more."""
+    await bench.submit("asked", "approvals", {"weight": 3})
+    await bench.until_state("asked", "Pending")
+    await phone.open("#/tasks/asked")
+    box = phone.page.get_by_role("region", name="Waits for an event")
+    await expect(box).to_contain_text("approve waits for an event from a caller of the role Operator, until ")
+    assert await phone.overflow() <= 0
+    async with aiohttp.ClientSession(bench.platform.addresses.host) as session:
+        told = await session.post("/api/approvals/asked/events/approve", json={"approved": True})
+        assert told.status == 200
+    await bench.until_state("asked", "Processed")
+    await expect(box).to_have_count(0)
 
 
 async def test_cancelling_waits_for_what_must_not_be_repeated(bench: Bench, console: Console) -> None:

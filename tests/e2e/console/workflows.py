@@ -11,6 +11,7 @@ from functions.pattern.states import Remedy
 from functions.workflows.registration import Registration
 from tests.e2e.fleet.workflows import AGENTS, HOLDING, UNDOING, Parcel
 from tests.fakes import orders
+from tests.fakes.workflows import awaiting, workflow
 
 #: Deliveries that are held for an operator instead of being undone, and those that are undone.
 NEWEST = replace(HOLDING, version=3)
@@ -57,9 +58,13 @@ BOOKING = _booking("booking", charged_within=5)
 #: The same, with more time than any test takes.
 PATIENT = _booking("patient-booking", charged_within=240)
 
+#: Waits a day for an operator's approval.
+APPROVED = workflow(awaiting("approve", complete_within=86_400), name="approval", resource="approvals")
+
 REGISTRATIONS = (
     Registration(NEWEST, AGENTS, older=(OLDER,)),
     Registration(BOOKING),
     Registration(PATIENT),
+    Registration(APPROVED),
     orders.REGISTRATION,
 )
