@@ -171,6 +171,25 @@ async def test_rows_that_cannot_be_read_are_named(bench: Bench, console: Console
     await expect(page.get_by_role("row").filter(has_text="lost|task")).to_contain_text("Vanished")
 
 
+async def test_agent_that_does_not_reply_is_shown(bench: Bench, phone: Console) -> None:
+    """Since when, and how many tasks wait for it; where all reply, there is nothing to see."""
+    heading = phone.page.get_by_role("heading", name="Agents that do not reply")
+    cells = phone.page.locator("section").filter(has=heading).get_by_role("cell")
+    await phone.open()
+    await expect(heading).to_have_count(0)
+    async with bench.session.get("/api/ops/overview") as answer:
+        overview = await answer.json()
+    hour_ago = (datetime.now(UTC) - timedelta(hours=1)).isoformat()
+    silent = [
+        {"agent": "payment", "since": hour_ago, "tasks": 40},
+        {"agent": "fleet-of-drones", "since": None, "tasks": 1},
+    ]
+    await phone.answer("overview", overview | {"silent_agents": silent})
+    await phone.open()
+    await expect(cells).to_have_text(["60 min ago", "40", "never", "1"])
+    assert await phone.overflow() <= 0
+
+
 async def test_failed_calls_of_a_running_step_are_shown(bench: Bench, console: Console) -> None:
     """Their count, the last of their faults, and what else is noted of the step."""
     await submit(bench, "tried")
