@@ -140,6 +140,17 @@ async def test_rows_that_cannot_be_read_are_named(bench: Bench, console: Console
     await expect(page.get_by_role("row").filter(has_text="lost|task")).to_contain_text("Vanished")
 
 
+async def test_last_sweep_tells_how_many_tasks_it_parked(bench: Bench, console: Console) -> None:
+    """Beside those that it recovered, or gave up."""
+    async with bench.session.get("/api/ops/overview") as answer:
+        overview = await answer.json()
+    overview["supervisor"]["parked"] = 7
+    await console.answer("overview", overview)
+    await console.open()
+    facts = console.page.locator("section").filter(has=console.page.get_by_role("heading", name="Supervisor"))
+    await expect(facts.locator("dt:text-is('Parked') + dd")).to_have_text("7")
+
+
 async def test_failed_calls_of_a_running_step_are_shown(bench: Bench, console: Console) -> None:
     """Their count, the last of their faults, and what else is noted of the step."""
     await submit(bench, "tried")
