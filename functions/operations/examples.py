@@ -80,6 +80,7 @@ TASK: dict[str, Any] = {
     "lost_messages": [],
     "rejected": [],
     "prospects": {
+        "by_itself": None,
         "resubmit": {"runs": ["payment"], "undoes": [], "waits_until": None},
         "undo": {"runs": [], "undoes": ["payment"], "waits_until": None},
         "cancel": {"runs": [], "undoes": ["payment"], "waits_until": None},
