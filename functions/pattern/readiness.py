@@ -44,8 +44,8 @@ class Definitions:
     def look_at(self, step: StepName) -> bool | CannotStart:
         """Tell whether the order needs a step that is ready, and that its request can be made.
 
-        What a definition raises is a defect of its own only if its shape is the recorded one. If it is
-        not, somebody changed it under the task, which waits until it is changed back.
+        What a definition raises is a defect of its own only if its shape is the recorded one, but for limits.
+        If it is not, somebody changed it under the task, which waits until it is changed back.
         """
         try:
             if not self.is_needed(step):
@@ -55,7 +55,7 @@ class Definitions:
             return CannotStart(str(fault), parks=True)
         except Exception as fault:  # noqa: BLE001 - whatever a definition's function raises
             reason = f"step '{step}': {cause_of(fault)}"
-            if self._workflow().shape == self.record.order.shape:
+            if self._workflow().shape.without_limits == self.record.order.shape.without_limits:
                 return CannotStart(reason, parks=False, fault=fault)
             return CannotStart(f"{self._version} {_IN_PLACE}; {reason}", parks=True, fault=fault)
         return True

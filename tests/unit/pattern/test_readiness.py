@@ -100,6 +100,20 @@ def test_defect_is_the_definitions_own_if_its_shape_is_the_recorded_one(field: s
 
 
 @pytest.mark.parametrize(
+    ("limits", "settings"),
+    [({}, {"line.pick": 99}), ({"cancel_within": 60}, {})],
+    ids=["setting", "cancelling"],
+)
+def test_other_limit_makes_no_request_fail(limits: Any, settings: dict[str, float]) -> None:
+    """A request that raises under it is a defect: the task is held, and does not wait for a deployment."""
+    recorded, broken = replace(PICK, undo=True), replace(PICK, undo=True, request=_broken)
+    deployed = Registry((_line(broken, SEND, **limits),), settings)
+    look = Definitions(deployed, told(pending(_line(recorded, SEND)), claimed())).look_at(StepName("pick"))
+    assert isinstance(look, CannotStart)
+    assert (look.reason, look.parks) == ("step 'pick': ZeroDivisionError: division by zero", False)
+
+
+@pytest.mark.parametrize(
     ("recorded", "is_other"),
     [
         (
