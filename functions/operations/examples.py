@@ -108,6 +108,12 @@ REJECTED: dict[str, Any] = {
     "resent_at": _COMPLETE_BY,
 }
 
+REJECTED_DETAILS: dict[str, Any] = {
+    **REJECTED,
+    "body": '{"id": "order-1", "amount": "4.90"}',
+    "more": False,
+}
+
 REJECTED_LIST: dict[str, Any] = {"messages": [REJECTED], "more": False}
 
 ACTION_TAKEN: dict[str, Any] = {"id": _ID, "epoch": 2, "state": "Pending", "direction": "do"}
