@@ -18,6 +18,7 @@ from functions.pattern.events import (
     Refused,
 )
 from functions.pattern.identity import StepName, TaskId
+from functions.pattern.plain_reasons import plain_reason
 from functions.pattern.ports import Ports
 from functions.pattern.readiness import Definitions, NotDeployedError
 from functions.pattern.records import MAX_RESULT_BYTES, StepRecord, TaskRecord
@@ -118,7 +119,7 @@ def _nothing_here() -> ProblemError:
 
 def _why(reason: RefusalReason, step: StepRecord) -> str:
     if reason is RefusalReason.STEP_ENDED:
-        return f"The step has ended: {step.error or 'it was not needed, or went on without'}."
+        return f"The step has ended: {plain_reason(step.error) or 'it was not needed, or went on without'}."
     return _REFUSED.get(reason, f"This can't be done now ({reason}).")
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 
-from functions.pattern.answering import NO_ANSWER
 from functions.pattern.definition import NAME_PATTERN
 
 #: Stands for what may hold a defect's text, a remote service's answer, or an operator's words.
@@ -17,6 +16,8 @@ _OF_A_STEP = (
     "not done within [0-9.]+ s",
     "still overdue",
     "its outcome is unknown",
+    "outcome unknown",
+    r"no event came by \d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC",
     "it was done",
     r"its (request|result) (can't be written as JSON|has \d+ bytes; at most \d+ can be sent)",
     "its outcome can't be recorded",
@@ -32,7 +33,7 @@ _OF_A_TASK = (
     "what it waited for is deployed$",
     "its complete-by time passed( before it was called)?$",
     "cancelled by its caller$",
-    NO_ANSWER,
+    "its answer can't be given",
 )
 _PLAIN = re.compile(
     rf"(undo of )?({NAME_PATTERN}: )?({'|'.join(_OF_A_STEP)})(?!\w)|({'|'.join(_OF_A_TASK)})",

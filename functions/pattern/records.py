@@ -124,6 +124,11 @@ class Task:
         is_pending = self.process_state is ProcessState.PENDING and not self.is_parked
         return is_pending and self.complete_by is None and self.not_before is not None
 
+    @property
+    def lacks_answer(self) -> bool:
+        """Tell whether it was processed, and its answer could not be made."""
+        return self.process_state is ProcessState.PROCESSED and self.last_error is not None
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepRecord:

@@ -170,7 +170,8 @@ def _claim(record: TaskRecord, event: Claimed, now: datetime) -> TaskRecord | Re
 def _step(record: TaskRecord, event: StepEvent, now: datetime) -> TaskRecord | Refused:
     if record.task.process_state in FINAL:
         return _after_the_end(record, event)
-    is_holder = record.task.locked_by == event.scheduler
+    is_noted = isinstance(event, StepTried)  # its start is known by its id, also to who knows no run
+    is_holder = is_noted or record.task.locked_by == event.scheduler
     return step_changed(record, event, now) if is_holder else Refused(RefusalReason.NOT_HOLDER)
 
 

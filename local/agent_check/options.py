@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from functions.pattern.strict_json import parse_json
 from local.platform import StartRefusedError
 
 #: Asked where no file says what to ask: the payment of the sample order.
@@ -40,7 +40,7 @@ def read_request(file: Path | None) -> dict[str, Any]:
     if file is None:
         return dict(SAMPLE_REQUEST)
     try:
-        request = json.loads(file.read_text(encoding="utf-8"))
+        request = parse_json(file.read_bytes())
     except (OSError, ValueError) as fault:
         raise StartRefusedError(f"The request {file} can't be read: {fault}") from None
     if not isinstance(request, dict):

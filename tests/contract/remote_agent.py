@@ -8,11 +8,11 @@ import subprocess
 import sys
 from contextlib import closing
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 from tests.house.documents import ROOT
 
-_AGENT = ROOT / "docs/agents/python/payment_agent.py"
+AGENT = ROOT / "docs/agents/python/payment_agent.py"
 
 
 class RemoteAgent:
@@ -21,7 +21,7 @@ class RemoteAgent:
     def __init__(self, folder: Path, connection: str) -> None:
         self._ledger = folder / "payments.db"
         self._process = subprocess.Popen(
-            [sys.executable, str(_AGENT)], cwd=folder, env={**os.environ, "ServiceBusConnection": connection}
+            [sys.executable, str(AGENT)], cwd=folder, env={**os.environ, "ServiceBusConnection": connection}
         )
 
     def __enter__(self) -> Self:
@@ -35,5 +35,12 @@ class RemoteAgent:
 
     def payments(self) -> dict[str, str]:
         """Return the state of each payment in its ledger, by the key that do and undo share."""
+        return dict(self._rows("SELECT key, state FROM payments"))
+
+    def effects(self) -> dict[str, int]:
+        """Count what moved money, by the effect keys."""
+        return dict(self._rows("SELECT effect_key, count(*) FROM movements GROUP BY effect_key"))
+
+    def _rows(self, query: str) -> list[tuple[str, Any]]:
         with closing(sqlite3.connect(self._ledger)) as ledger:
-            return dict(ledger.execute("SELECT key, state FROM payments"))
+            return ledger.execute(query).fetchall()

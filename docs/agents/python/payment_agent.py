@@ -144,7 +144,7 @@ def main():
     while True:
         try:
             serve(ledger)
-        except ServiceBusError as fault:
+        except (ServiceBusError, ValueError) as fault:  # ValueError: what lost its connection can't settle
             print(f"connecting again: {fault}", file=sys.stderr)
             time.sleep(1)
 

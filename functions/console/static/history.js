@@ -32,7 +32,7 @@ export function notices(task) {
 
 export function lostMessages(task) {
   if (task.lost_messages.length === 0) return null;
-  const rows = task.lost_messages.map((lost) => [lost.queue, lost.message_id, lost.reason, clock(lost.at)]);
+  const rows = task.lost_messages.map((lost) => [lost.queue, inCell(lost.message_id), inCell(lost.reason), clock(lost.at)]);
   return table("Messages lost", ["Queue", "Message", "Reason", "At"], rows);
 }
 
@@ -40,13 +40,13 @@ export function rejected(task) {
   if (task.rejected.length === 0) return null;
   const rows = task.rejected.map((message) => [
     message.queue,
-    message.message_id,
     [message.step, message.agent && `Agent ${message.agent}`].filter(Boolean).join(", ") || NOTHING,
-    message.reason,
+    inCell(message.reason),
+    inCell(message.message_id),
     clock(message.rejected_at),
   ]);
-  const made = table("Messages rejected", ["Queue", "Message", "Of", "Reason", "At"], rows);
-  made.append(el("p", { class: "note" }, el("a", { href: addressOfRejected({}) }, "They can be sent again"), " when what was wrong is mended."));
+  const made = table("Messages rejected", ["Queue", "Of", "Reason", "Message", "At"], rows);
+  made.append(el("p", { class: "note wrapped" }, el("a", { href: addressOfRejected({}) }, "They can be sent again"), " when what was wrong is mended."));
   return made;
 }
 
@@ -66,5 +66,9 @@ export function steps(task) {
 function told({ attempts, error, noted }) {
   const tries = attempts ? `${count(attempts)} failed calls` : null;
   const texts = [[tries, error].filter(Boolean).join(", the last: "), noted].filter(Boolean);
-  return texts.length ? texts.map((text) => el("span", { class: "step-error" }, text)) : NOTHING;
+  return texts.length ? texts.map(inCell) : NOTHING;
+}
+
+function inCell(text) {
+  return el("span", { class: "told" }, text);
 }

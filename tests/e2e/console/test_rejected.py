@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -9,6 +10,9 @@ from azure.servicebus import ServiceBusMessage
 from azure.servicebus.aio import ServiceBusClient
 from playwright.async_api import Route, expect
 
+from functions.pattern.messages import AGENT_REPLIES_QUEUE
+from tests.contract.schemas import examples
+from tests.e2e.caller import ORDER
 from tests.e2e.console.bench import Console
 from tests.e2e.console.test_untrusted_texts import EVIL
 from tests.e2e.recovery.bench import Bench
@@ -55,9 +59,40 @@ async def test_rejected_message_goes_to_its_queue_again(bench: Bench, console: C
     line = page.get_by_role("listitem").filter(has=first)
     await expect(line).to_contain_text("Sent again once, last")
     await expect(line).to_contain_text("by operator: try again")
+    await page.get_by_role("link", name="poison.r1").click()
+    await expect(page.get_by_role("heading", name="Rejected message")).to_be_visible()
+    await expect(page.get_by_label("Body", exact=True)).to_have_text("{")
     await page.get_by_role("link", name="submissions").first.click()
     await expect(page.get_by_role("heading", name="submissions")).to_be_visible()
     await expect(second).to_be_visible()
+
+
+async def test_task_shows_why_a_reply_of_its_agent_was_refused(
+    bench: Bench, console: Console, phone: Console
+) -> None:
+    """The field and the fault, whose reply it was, and the way to have it sent again."""
+    await bench.submit("misread", "orders", ORDER)
+    await bench.until_state("misread", "Processed")
+    reply = dict(examples()[1][0], task_id="misread", reslut={})
+    connection = bench.platform.addresses.service_bus_connection
+    async with (
+        ServiceBusClient.from_connection_string(connection) as client,
+        client.get_queue_sender(AGENT_REPLIES_QUEUE) as sender,
+    ):
+        await sender.send_messages(ServiceBusMessage(json.dumps(reply), message_id="misread.1.payment"))
+    await bench.until("misread", lambda found: bool(found["rejected"]))
+    for each in (console, phone):
+        await each.open("#/tasks/misread")
+        section = each.page.locator("section").filter(
+            has=each.page.get_by_role("heading", name="Messages rejected")
+        )
+        row = section.get_by_role("row").filter(has_text="misread.1.payment")
+        await expect(row).to_contain_text("payment, Agent payment")
+        await expect(row).to_contain_text("reslut: Extra inputs are not permitted")
+        await expect(each.page.locator("main")).not_to_contain_text(reply["token"])
+        assert await each.overflow() <= 0
+    await section.get_by_role("link", name="They can be sent again").click()
+    await expect(phone.page.get_by_role("listitem").filter(has_text="misread.1.payment")).to_be_visible()
 
 
 async def test_operator_sends_a_rejected_message_again(phone: Console) -> None:
@@ -88,6 +123,29 @@ async def test_operator_sends_a_rejected_message_again(phone: Console) -> None:
     line = page.get_by_role("listitem").filter(has_text="order-2")
     await expect(line).to_contain_text("by ann: it is mended")
     assert sent == [(f"rejected/{2:064x}/resend", {"reason": "it is mended"})]
+    assert await page.evaluate("window.broken") is None
+
+
+@pytest.mark.parametrize(
+    ("body", "more", "text"),
+    [
+        (EVIL, False, EVIL),
+        ("", False, "It is empty."),
+        (None, False, "It is no text."),
+        ("{", True, "{… (only its beginning is shown)"),
+    ],
+    ids=["text", "empty", "no text", "more"],
+)
+async def test_body_of_a_message_is_shown(phone: Console, body: str | None, text: str, *, more: bool) -> None:
+    """As text, on a phone too; from there it can be sent again."""
+    await phone.answer("rejected?*", _list(_message(1)))
+    await phone.answer(f"rejected/{1:064x}", _message(1, body=body, more=more))
+    await phone.open("#/rejected")
+    page = phone.page
+    await page.get_by_role("link", name="order-1").click()
+    await expect(page.get_by_label("Body", exact=True)).to_have_text(text)
+    await expect(page.get_by_role("button", name="Resend order-1…")).to_be_visible()
+    assert await phone.overflow() <= 0
     assert await page.evaluate("window.broken") is None
 
 

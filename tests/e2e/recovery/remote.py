@@ -216,12 +216,15 @@ class RemoteService:
         return number
 
     async def _pass_on(self, request: web.Request) -> web.Response:
-        """Forward a request to the sample payment service, unless its script holds it back."""
+        """Forward a request to the sample payment service; the script may hold it back, or its answer."""
         resource, *rest = request.headers["Idempotency-Key"].split("/")
         effect = "/".join([resource.partition(".")[0], *rest])
-        if self._take(effect) is Behaviour.HANGS:
+        behaviour = self._take(effect)
+        if behaviour is Behaviour.HANGS:
             await asyncio.Event().wait()
         status = await self.deliver(request.method, request.match_info["task"], await request.read())
+        if behaviour is Behaviour.FORGETS:
+            await asyncio.Event().wait()
         return web.Response(status=status)
 
     async def deliver(self, method: str, task: str, body: bytes) -> int:

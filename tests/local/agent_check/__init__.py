@@ -1,3 +1,3 @@
-"""`python -m local bench`."""
+"""`python -m local agent-check`."""
 
 from __future__ import annotations

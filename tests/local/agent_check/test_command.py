@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -39,12 +41,28 @@ def test_what_makes_no_sense_is_refused(
     assert complaint in capsys.readouterr().err
 
 
-def test_request_that_is_no_object_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(
+    ("content", "complaint"),
+    [("[]", "not a JSON object"), ('{"amount": NaN}', "amount: not a JSON number")],
+)
+def test_request_that_is_no_json_object_is_refused(
+    content: str, complaint: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """With code 2."""
-    (tmp_path / "request.json").write_text("[]")
+    (tmp_path / "request.json").write_text(content)
     options = ["--run", "false", "--request", str(tmp_path / "request.json")]
     assert main(["agent-check", "payment", *options]) == 2
-    assert "not a JSON object" in capsys.readouterr().err
+    assert complaint in capsys.readouterr().err
+
+
+@pytest.mark.process
+def test_the_agent_is_asked_for_what_the_request_says(tmp_path: Path) -> None:
+    """And for nothing else."""
+    (tmp_path / "request.json").write_text('{"customer": "C-7", "amount": "0.01", "currency": "EUR"}')
+    report = check(tmp_path, _RUN, "--request", "request.json", "--only", "a request")
+    assert report.code == 0, report.text
+    with closing(sqlite3.connect(tmp_path / "payments.db")) as ledger:
+        assert ledger.execute("SELECT DISTINCT amount FROM movements").fetchall() == [("0.01",)]
 
 
 def test_report_is_coloured_on_a_terminal_only(capsys: pytest.CaptureFixture[str]) -> None:

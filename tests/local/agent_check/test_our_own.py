@@ -8,7 +8,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from azure.data.tables.aio import TableClient
 
+from functions.store.tables import REJECTED_TABLE
 from local.platform import ROOT
 from tests.integration.azurite import running_azurite
 from tests.local.agent_check.payment_service import PaymentService
@@ -16,6 +18,8 @@ from tests.local.agent_check.samples import check
 
 pytestmark = [pytest.mark.process, pytest.mark.timeout(400)]
 
+#: Four sorts of rubbish, and another schema version.
+_UNREADABLE = 5
 _OTHERS = (
     *("health", "api", "docs", "openapi", "operations", "console_page", "console_files", "services"),
     *("submission", "supervisor", "full_sweep", "backlog"),
@@ -46,6 +50,9 @@ async def test_our_own_agent_keeps_every_rule(tmp_path: Path) -> None:
             *("--processes", "1", "--keeps-rejected"),
         )
         report = await asyncio.to_thread(check, tmp_path, f"exec env {shell} {host}", *options)
+        async with TableClient.from_connection_string(storage, REJECTED_TABLE) as table:
+            kept = [(row["Queue"], row["Agent"]) async for row in table.list_entities()]
     assert report.checks("FAILED") == set(), report.text
     assert report.checks("not seen") == {"what is sent once ended after complete by"}, report.text
     assert report.code == 0
+    assert kept == [("agent-payment-requests", "payment")] * _UNREADABLE

@@ -29,6 +29,28 @@ def test_python_keeps_every_rule(tmp_path: Path) -> None:
     _keeps_every_rule(check(tmp_path, run, "--effects", effects, "--hold", lock_the_ledger(tmp_path)))
 
 
+#: Its first completion finds the receiver as the client leaves it when a renewal meets a lost connection.
+_CLOSED = """
+import runpy, sys
+from azure.servicebus import ServiceBusReceiver
+complete, closed = ServiceBusReceiver.complete_message, []
+def complete_message(receiver, message):
+    if not closed:
+        closed.append(receiver._close_handler())
+    complete(receiver, message)
+ServiceBusReceiver.complete_message = complete_message
+runpy.run_path(sys.argv[1], run_name="__main__")
+"""
+
+
+def test_python_goes_on_when_it_can_not_settle(tmp_path: Path) -> None:
+    """The client then raises no error of its own kind."""
+    (tmp_path / "closed.py").write_text(_CLOSED)
+    run = f"exec {sys.executable} closed.py {PYTHON_SAMPLE}"
+    report = check(tmp_path, run, "--processes", "1", "--only", "the same request once more")
+    assert report.checks("FAILED") == set(), report.text
+
+
 def test_javascript_keeps_every_rule(tmp_path: Path) -> None:
     """With Microsoft's client, and a SQLite for Node."""
     for package in ("@azure/service-bus", "libsql"):

@@ -30,6 +30,7 @@ def _bookings(role: str = "Operator", version: int = 1) -> Workflow:
 BOOKINGS = _bookings()
 PATH = f"/api/bookings/{TASK}/events/approve"
 YES: Any = {"approved": True}
+_NOBODY = "no event came by 2026-11-24 10:00:00 UTC"
 
 
 def _waiting(of: Workflow = BOOKINGS) -> TaskRecord:
@@ -79,9 +80,13 @@ async def test_another_event_is_refused(client: AsgiClient) -> None:
         ),
         (
             _waiting().with_step(
-                replace(_waiting().steps[1], state=StepState.FAILED, error="no event came by noon")
+                replace(
+                    _waiting().steps[1],
+                    state=StepState.FAILED,
+                    error="no event came by 2026-11-24 10:00:00 UTC",
+                )
             ),
-            "The step has ended: no event came by noon.",
+            f"The step has ended: {_NOBODY}.",
         ),
         (
             _waiting().with_step(replace(_waiting().steps[1], state=StepState.SKIPPED)),

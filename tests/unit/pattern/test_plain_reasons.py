@@ -22,6 +22,11 @@ from tests.fakes.workflows import LINE
         ("version 2 of 'trips' is not deployed here", "version 2 of 'trips' is not deployed here"),
         ("its answer can't be given: KeyError: 'x'", "its answer can't be given"),
         ("cancelled by its caller", "cancelled by its caller"),
+        ("mail: outcome unknown (mail: OSError at 10.0.0.4)", "mail: outcome unknown"),
+        (
+            "approve: no event came by 2026-11-24 10:00:00 UTC",
+            "approve: no event came by 2026-11-24 10:00:00 UTC",
+        ),
         (
             "charge: charge did not do it by complete-by (charge answered 503)",
             "charge: charge did not do it by complete-by",

@@ -11,8 +11,9 @@ from functions.pattern.events import (
     DecisionDue,
     Event,
     RefusalReason,
+    StepTried,
 )
-from functions.pattern.identity import StepName, scheduler_id
+from functions.pattern.identity import StartId, StepName, scheduler_id
 from functions.pattern.planning import ready_steps
 from functions.pattern.states import Direction, Expiry, ProcessState, Remedy, StepState
 from functions.pattern.supervision import judge
@@ -208,3 +209,20 @@ def test_history_knows_the_runs_of_an_epoch() -> None:
     """Their instances are purged with the task."""
     record = told(handed_back(waiting()), event_of(), cancellation())
     assert [closed.run for closed in record.history] == [1]
+
+
+def test_tries_of_a_later_run_are_noted() -> None:
+    """Whoever counts them knows the start, and perhaps no run."""
+    record = told(handed_back(waiting()), event_of())
+    later = scheduler_id(TASK, FIRST, 1)
+    begun = told(record, replace(claimed(), scheduler=later), replace(started("send"), scheduler=later))
+    tried = StepTried(
+        epoch=FIRST,
+        scheduler=scheduler_id(TASK, FIRST),
+        step=StepName("send"),
+        start_id=started("send").start_id,
+        attempts=3,
+        fault="503",
+    )
+    assert told(begun, tried).step(StepName("send")).attempts == 3
+    assert told(begun, replace(tried, start_id=StartId("another"))) is begun

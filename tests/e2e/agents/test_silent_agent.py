@@ -1,0 +1,83 @@
+"""Nobody serves an Agent's queue: operators hear of it once, and once that it is over."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from azure.data.tables.aio import TableServiceClient
+
+from functions.pattern.agent_messages import done
+from functions.store.tables import TASKS_TABLE
+from tests.e2e.agents.stand_in import ELSEWHERE, StandIn
+from tests.e2e.caller import ORDER
+from tests.e2e.console.story import Story
+from tests.e2e.recovery.bench import Bench, running
+from tests.e2e.recovery.supervisor import sweep
+from tests.fakes.orders import ORDERS
+
+pytestmark = [pytest.mark.process, pytest.mark.timeout(240)]
+
+_WAITING = 200
+_AT_ONCE = 8
+_SHARDS = 2
+#: Only the test's own Supervisors sweep, with clocks that are so far ahead, in seconds.
+_SETTINGS = {
+    **ELSEWHERE,
+    "STEP_SECONDS": "orders.payment=60",
+    "SUPERVISOR_SCHEDULE": "0 0 0 1 1 *",
+    "SUPERVISOR_THRESHOLD": "3",
+}
+_AHEAD = ("70", "140")
+
+
+async def test_one_alert_for_two_hundred_waiting_tasks_ends_with_the_first_reply(tmp_path: Path) -> None:
+    """However many sweeps there are meanwhile; the console shows the Agent for as long."""
+    async with running(tmp_path, _SETTINGS) as bench, StandIn.at(bench) as agent:
+        await bench.submit("answered", "orders", ORDER)
+        await agent.reply(done(await agent.next_request(), {}))
+        await bench.until_state("answered", "Processed")
+        await _let_tasks_wait(bench)
+        assert (await sweep(bench.settings, "--clock-ahead", _AHEAD[0])).recovered == _WAITING
+        [shown] = await _shown(bench)
+        [begun] = _alerts(bench, "agent silent")
+        assert (shown["agent"], shown["tasks"]) == (begun["agent"], begun["tasks"]) == ("payment", _WAITING)
+        assert datetime.fromisoformat(shown["since"]) == datetime.fromisoformat(begun["since"])
+        request = await agent.next_request()
+        assert (await sweep(bench.settings, "--clock-ahead", _AHEAD[1])).recovered > 0
+        assert (_alerts(bench, "agent silent"), await _shown(bench)) == ([begun], [shown])
+        await agent.reply(done(request, {}))
+        for _ in range(2):
+            await sweep(bench.settings)
+        [ended] = _alerts(bench, "agent replies again")
+        assert (ended["agent"], ended["since"]) == (begun["agent"], begun["since"])
+        assert (_alerts(bench, "agent silent"), await _shown(bench)) == ([begun], [])
+
+
+async def _let_tasks_wait(bench: Bench) -> None:
+    """Write tasks whose payment was asked for just now."""
+    gate = asyncio.Semaphore(_AT_ONCE)
+    async with TableServiceClient.from_connection_string(bench.settings["StateStore"]) as service:
+        table = service.get_table_client(TASKS_TABLE)
+
+        async def wait(number: int) -> None:
+            story = Story.begin(ORDERS, f"waiting-{number}", datetime.now(UTC))
+            await story.claimed(0.1)
+            await story.begun("payment", 0.2, within=ORDERS.steps[0].complete_within)
+            async with gate:
+                await story.write(table, _SHARDS)
+
+        await asyncio.gather(*map(wait, range(_WAITING)))
+
+
+async def _shown(bench: Bench) -> list[dict[str, Any]]:
+    async with bench.session.get("/api/ops/overview") as answer:
+        shown: list[dict[str, Any]] = (await answer.json())["silent_agents"]
+        return shown
+
+
+def _alerts(bench: Bench, event: str) -> list[dict[str, Any]]:
+    return [alert for alert in bench.remote.alerts if alert["event"] == event]
