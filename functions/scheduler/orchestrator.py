@@ -25,6 +25,9 @@ _REPLY_ARRIVES_WITHIN = timedelta(seconds=5)
 #: A run that finds by its own clock that a wait is not over yet is begun again after so long.
 _CLOCKS_DIFFER = timedelta(seconds=1)
 
+#: The backends of Durable Functions bound a timer; beside a step that lasts longer, a run looks each day.
+_LONGEST_TIMER = timedelta(days=1)
+
 #: How the SDK (1.7) tells that an instance has ended, or is not known.
 _HAS_ENDED = ("is gone", "No instance with ID")
 
@@ -131,8 +134,9 @@ class _RunningEpoch:
                 self._alarm.cancel()
             self._alarm = None
         if self._alarm is None and self._again_at is not None:
-            soonest = self._context.current_utc_datetime + _CLOCKS_DIFFER
-            self._alarm = self._context.create_timer(max(self._again_at, soonest))
+            now = self._context.current_utc_datetime
+            latest = min(self._again_at, now + _LONGEST_TIMER)
+            self._alarm = self._context.create_timer(max(latest, now + _CLOCKS_DIFFER))
 
     def _begin_run(self, *, share: bool) -> None:
         self._number += 1

@@ -196,3 +196,11 @@ def test_scheduler_that_knows_nothing_of_the_task_any_more_sits_out_no_wait() ->
     assert instance.end(1, again_at="2027-11-21T10:00:00+00:00", runs=1) == [2]
     instance.fail(2)
     assert instance.output == "unknown"
+
+
+def test_timer_beside_a_long_step_lasts_a_day_at_most() -> None:
+    """Then a run looks, and says again until when the task waits."""
+    instance = Instance(queued=("pick",))
+    instance.begin()
+    instance.end(1, again_at="2027-11-21T10:00:00+00:00", awaited={"pick": "2026-11-24T10:00:00+00:00"})
+    assert min(each["fireAt"] for each in instance.timers).startswith("2026-11-22T10:00:00")
