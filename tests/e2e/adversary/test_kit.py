@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from local.agent_check.replies import content_of
 from local.agent_check.shell import count_effects
 from local.platform import ROOT
 from tests.local.agent_check.faults import Planted, plant
@@ -19,6 +20,7 @@ pytestmark = [pytest.mark.process, pytest.mark.timeout(500)]
 _TOMBSTONE = """        ledger.execute("INSERT OR REPLACE INTO payments VALUES (?, 'undone')", (key,))\n"""
 _LATE = '    if is_late(request) and not (once and state_of(ledger, request)[1]):\n'
 _REPLY = "            reply = answer(ledger, request)\n"
+_SEND = "                replies.send_messages(ServiceBusMessage(json.dumps(reply)))\n"
 _BUSY = """    except sqlite3.OperationalError:  # busy for longer than the timeout: a transient fault
         return None
 """
@@ -63,6 +65,34 @@ WRONG = {
                 "                    answer(ledger, request)\n"
                 "                    requests.complete_message(message)\n"
                 "                    continue\n" + _REPLY,
+            ),
+        ),
+        "",
+    ),
+    # The application refuses each of them, keeps a row, and alerts; the kit's own broker has nobody else on it.
+    "sends another reply that fits no schema": Planted(
+        ((_SEND, _SEND + '                replies.send_messages(ServiceBusMessage(json.dumps({"log": "paid"})))\n'),), ""
+    ),
+    # "Read 1 too"; the kit only ever sends 2.
+    "leaves requests of schema 1 to the dead letters": Planted(
+        (('if request["schema_version"] not in (1, 2):', 'if request["schema_version"] != 2:'),), ""
+    ),
+    # Rule 5: "renew it while you work"; no check of the kit works for longer than a lock.
+    "renews no lock": Planted(
+        (('"agent-payment-requests", auto_lock_renewer=renewer', '"agent-payment-requests"'),), ""
+    ),
+    # The state is looked up before others are kept out: of two at once, both take the money.
+    "looks before it locks": Planted(
+        (
+            (
+                "    with transaction(ledger):\n        key, state = state_of(ledger, request)\n"
+                '        if state == "undone"',
+                "    key, state = state_of(ledger, request)\n    with transaction(ledger):\n"
+                '        if state == "undone"',
+            ),
+            (
+                """            ledger.execute("INSERT INTO payments VALUES (?, 'paid')", (key,))\n""",
+                """            ledger.execute("INSERT OR IGNORE INTO payments VALUES (?, 'paid')", (key,))\n""",
             ),
         ),
         "",
@@ -154,6 +184,11 @@ def test_right_agent_is_passed(name: str, tmp_path: Path) -> None:
     report = check(tmp_path, f"exec {run}", "--effects", f"{run} effects", "--only", line)
     print(report.text)
     assert report.code == 0, report.text
+
+
+def test_deep_reply_does_not_end_the_kits_hearing() -> None:
+    """What raises here ends `Desk._listen`: each later check then says that there was no reply."""
+    assert content_of(b"[" * 100_000) == {}
 
 
 async def test_effects_in_two_ledgers_are_two() -> None:
