@@ -76,9 +76,8 @@ def _plain(text: str) -> str:
 
 def shown_id(message_id: str, *tokens: object) -> str:
     """Give the id by which a message is told of and kept: a sender may have made it of a token."""
-    return (
-        "…" if any(isinstance(each, str) and each and each in message_id for each in tokens) else message_id
-    )
+    told = any(isinstance(each, str) and each and each in message_id for each in tokens)
+    return "…" if told else message_id
 
 
 def content_of(message: func.ServiceBusMessage) -> Content:

@@ -90,12 +90,12 @@ class RefusedReplies:
             await self._alert(about, reason)
 
     async def _step(self, named: About) -> StepRecord | None:
-        """Give the step that a message names, if there is one that can be read."""
+        """Give the step that a message names, if there is one that can be read; as it is, with its token."""
         if named.task is None:
             return None
         try:
-            record = await self._store.known(named.task)
+            stored = await self._store.load(named.task)
         except UnreadableError:
             return None
-        steps = () if record is None else record.steps
+        steps = () if stored is None else stored.record.steps
         return next((step for step in steps if step.name == named.step), None)
