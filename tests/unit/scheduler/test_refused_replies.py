@@ -123,10 +123,11 @@ async def test_another_instance_that_has_alerted_is_enough_for_its_hour() -> Non
     ids=["right", "no token", "forged", "no such step"],
 )
 async def test_agent_whose_replies_are_refused_is_not_silent(
-    changes: dict[str, Any], *, is_heard: bool
+    changes: dict[str, Any], monkeypatch: pytest.MonkeyPatch, *, is_heard: bool
 ) -> None:
-    """A misspelt field is no silence."""
+    """A misspelt field is no silence, whatever this process remembers of the task."""
     bench = Bench()
+    monkeypatch.setattr(bench.store, "known", AsyncMock(return_value=None))
     await _take(bench, RIGHT | {"reslut": {}} | changes)
     assert (PICKED_BY in await bench.times.latest(Occasion.REPLIED)) is is_heard
 
