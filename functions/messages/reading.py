@@ -38,7 +38,13 @@ class NotAMessageError(Exception):
     def __init__(self, faults: tuple[FaultAt, ...], content: object) -> None:
         self.faults = faults
         self.content: Mapping[str, object] = content if isinstance(content, dict) else {}
-        super().__init__("; ".join(each.told(_MOST_NAME_BYTES) for each in faults[:_MOST_TOLD]))
+        told = (self._without_token(each).told(_MOST_NAME_BYTES) for each in faults[:_MOST_TOLD])
+        super().__init__("; ".join(told))
+
+    def _without_token(self, fault: FaultAt) -> FaultAt:
+        token = self.content.get("token")
+        place = (each if isinstance(each, int) else shown_id(each, token) for each in fault.place)
+        return replace(fault, place=tuple(place))
 
     @property
     def about(self) -> About:
