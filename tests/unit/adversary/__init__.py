@@ -1,0 +1,1 @@
+"""Attacks: each test shows what is wrong, until it is mended."""
