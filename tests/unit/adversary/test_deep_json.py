@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from functions.messages.reading import read_message
 from functions.pattern.agent_messages import AgentRequest
 from functions.pattern.announcements import announcements
 from functions.pattern.completion import complete
@@ -80,3 +81,18 @@ async def test_request_that_no_message_can_hold_holds_the_task_at_once(monkeypat
     bench = Bench(workflow(replace(step("pay", via=Way.QUEUE), request=request)))
     await bench.run()
     assert bench.state is ProcessState.ERROR, bench.step("pay")
+
+
+@pytest.mark.parametrize("levels", [90, 101, 150])
+async def test_request_that_is_sent_can_be_read_by_its_agent(levels: int) -> None:
+    """It was checked before it was sent; an Agent that rejects it never replies, so all recoveries are in vain."""
+
+    def request(_payload: Any, _results: Mapping[StepName, Any]) -> dict[str, Any]:
+        return _nested(levels)
+
+    bench = Bench(workflow(replace(step("pay", via=Way.QUEUE), request=request)))
+    await bench.run()
+    if bench.state is ProcessState.ERROR:
+        return  # told at once
+    [(_, sent)] = bench.requests.sent
+    assert read_message(AgentRequest, sent.model_dump_json().encode()) == sent
