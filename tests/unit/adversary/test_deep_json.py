@@ -20,9 +20,15 @@ from functions.pattern.records import TaskRecord
 from functions.pattern.states import ProcessState, Way
 from functions.store.entities import announcement_of, outbox_entity
 from functions.store.task_writer import TaskWriter
+from functions.pattern.messages import order_of
+from functions.pattern.transitions import admit
+from tests.fakes.orders import ORDERS
 from tests.fakes.runners import RecordedRequests
-from tests.fakes.tasks import claimed, completed, pending, started, told
-from tests.fakes.workflows import TASK, step, workflow
+from tests.fakes.tasks import after, claimed, completed, pending, started, told
+from tests.fakes.workflows import BIRTH, TASK, step, workflow
+from tests.unit.api.conftest import Api
+from tests.unit.api.conftest import api as api  # noqa: PLC0414 - the fixture
+from tests.unit.api.samples import ORDER
 from tests.unit.scheduler.bench import Bench
 from tests.unit.store.rows import MemoryRows
 from tests.unit.store.writers import Writer
@@ -96,3 +102,15 @@ async def test_request_that_is_sent_can_be_read_by_its_agent(levels: int) -> Non
         return  # told at once
     [(_, sent)] = bench.requests.sent
     assert read_message(AgentRequest, sent.model_dump_json().encode()) == sent
+
+
+async def test_order_with_a_deep_answer_can_be_read(api: Api) -> None:
+    """The answer was recorded as one that can be given; `GET` is a server error for ever."""
+    of = replace(ORDERS, answer=lambda *_: _nested(300))
+    assert (await api.serving(of).put("/api/orders/mine", ORDER)).status == 202
+    record = admit(order_of(api.submissions.messages[0], of, BIRTH), pick_up_by=after(30))
+    claim = claimed(task=record.order.task)
+    start = started("payment", task=record.order.task, token="token-of-this-request")
+    end = completed("payment", task=record.order.task, token="token-of-this-request")
+    api.store.put(complete(Registry((of,), {}), told(record, claim, start, end)))
+    assert (await api.serving(of).get("/api/orders/mine")).status == 200

@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 
+from functions.pattern.errors import UnusableAnswerError
 from functions.pattern.states import ProcessState, Remedy, StepState
+from tests.fakes.agents import raising
 from tests.fakes.workflows import step, workflow
 from tests.unit.agents.test_queued import Bench as QueueBench
 from tests.unit.scheduler.bench import Bench
@@ -32,3 +34,12 @@ async def test_agent_behind_a_queue_says_that_it_was_done(given: Any) -> None:
     await bench.take(idempotent=False)
     [reply] = bench.replies.sent
     assert (reply.outcome, bool(reply.no_result)) == ("completed", True)
+
+
+async def test_agent_behind_a_queue_that_says_no_reason_has_no_result_all_the_same() -> None:
+    """An empty reason must not become an empty result: over an activity the same step is `Unrecorded`."""
+    bench = QueueBench()
+    bench.script.behaviour = raising(UnusableAnswerError(""))
+    await bench.take(idempotent=False)
+    [reply] = bench.replies.sent
+    assert reply.no_result, "it would be recorded as completed, with the result {}"
