@@ -10,9 +10,7 @@ from datetime import timedelta
 from functools import partial
 from typing import Any
 
-from functions.agents import sent_once
 from functions.agents.queued import QueuedAgent
-from functions.messages import patience
 from functions.pattern.agent_messages import AgentReply, AgentRequest
 from functions.pattern.completion import complete
 from functions.pattern.decisions import in_question
@@ -277,7 +275,13 @@ class World:
         if self.healed or self.random.random() < 0.7:
             self.requests.pop(place)
         if agent in process["queued"]:
-            self._do(process, process["queued"][agent].take("m", request.model_dump_json().encode()))
+            self._do(process, self._take_request(process, agent, request))
+
+    async def _take_request(self, process: dict[str, Any], agent: str, request: AgentRequest) -> None:
+        try:
+            await process["queued"][agent].take("m", request.model_dump_json().encode())
+        except TransientError:
+            self.requests.append((agent, request))  # it comes again
 
     def _reply(self, process: dict[str, Any]) -> None:
         place = self.random.randrange(len(self.replies))
@@ -399,9 +403,6 @@ class World:
 
 async def one_life(seed: int, flow: Workflow, others: tuple[Workflow, ...] = (), steps: int = 120, **how: Any) -> tuple[World, list[str]]:
     """Run one history."""
-    patience._FIRST_WAIT = 0.0005  # type: ignore[misc]
-    patience._LONGEST_WAIT = 0.001  # type: ignore[misc]
-    sent_once._PATIENCE = 0.05  # type: ignore[misc]
     world = World(seed, flow, others, **how)
     for _ in range(steps):
         await world.act()
