@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from functions.pattern.answering import lacks_answer
 from functions.pattern.definition import Json
 from functions.pattern.identity import Epoch, StepName, TaskId
 from functions.pattern.plain_reasons import plain_reason
@@ -75,8 +74,8 @@ def starts_scheduler(before: TaskRecord, after: TaskRecord) -> bool:
 
 def _alert_cause(before: TaskRecord, after: TaskRecord) -> AlertCause | None:
     """Tell why a change alarms operators; what has alarmed them already does not do so again."""
-    if lacks_answer(after.task):
-        return None if lacks_answer(before.task) else AlertCause.NO_ANSWER
+    if after.task.lacks_answer:
+        return None if before.task.lacks_answer else AlertCause.NO_ANSWER
     if after.task.is_parked:
         is_same = before.task.is_parked and before.task.last_error == after.task.last_error
         is_known = is_same or _was_parked_for_it(after)

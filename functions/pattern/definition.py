@@ -125,9 +125,10 @@ class Workflow:
                 written.function("answer", self.answer)
             if self.cancel_within is not None:
                 written.seconds("cancel_within", self.cancel_within)
+            given = written.tuple_of("steps", Step, self.steps)
         except ValueError as fault:
             raise self._error(str(fault)) from None
-        steps = tuple(map(self._read_step, self.steps))
+        steps = tuple(map(self._read_step, given))
         if self.cancel_within is not None and not any(step.undo for step in steps):
             raise self._error("it has cancel_within, but no step that can be undone: add undo=True to one")
         for name, value in {**remedies, "steps": steps, "noun": self.noun or self.name}.items():

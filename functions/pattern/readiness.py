@@ -6,7 +6,6 @@ here, or do not fit what was recorded, it waits: that is nobody's fault, and end
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
@@ -25,10 +24,6 @@ from functions.pattern.texts import MAX_ERROR_BYTES, bounded, cause_of
 #: Payloads that were read and are kept: each step of a task looks at the same one.
 _MOST_KEPT = 128
 
-#: What is said of a version that somebody changed in place, and of what an exception says under it.
-_IN_PLACE = "as it is deployed here is not the recorded one"
-_SAID = re.compile(rf"({_IN_PLACE}; step '[^']+': \w+): .*")
-
 
 class NotDeployedError(LookupError):
     """What a task needs of its workflow's version is not deployed here; the text says what."""
@@ -44,8 +39,8 @@ class Definitions:
     def look_at(self, step: StepName) -> bool | CannotStart:
         """Tell whether the order needs a step that is ready, and that its request can be made.
 
-        What a definition raises is a defect of its own only if its shape is the recorded one. If it is
-        not, somebody changed it under the task, which waits until it is changed back.
+        What a definition raises is a defect of its own only if its shape is the recorded one, but for limits.
+        If it is not, somebody changed it under the task, which waits until it is changed back.
         """
         try:
             if not self.is_needed(step):
@@ -55,9 +50,10 @@ class Definitions:
             return CannotStart(str(fault), parks=True)
         except Exception as fault:  # noqa: BLE001 - whatever a definition's function raises
             reason = f"step '{step}': {cause_of(fault)}"
-            if self._workflow().shape == self.record.order.shape:
+            if self._workflow().shape.without_limits == self.record.order.shape.without_limits:
                 return CannotStart(reason, parks=False, fault=fault)
-            return CannotStart(f"{self._version} {_IN_PLACE}; {reason}", parks=True, fault=fault)
+            in_place = f"{self._version} as it is deployed here is not the recorded one"
+            return CannotStart(f"{in_place}; {reason}", parks=True, fault=fault)
         return True
 
     def is_needed(self, step: StepName) -> bool:
@@ -132,19 +128,20 @@ def _validated(model: type[BaseModel], payload: bytes) -> BaseModel:
     return model.model_validate_json(payload)
 
 
-def what_is_missing(registry: Registry, record: TaskRecord) -> str | None:
+def what_is_missing(registry: Registry, record: TaskRecord) -> CannotStart | None:
     """Say why nobody here could go on with a task, or end one that is done; None if one could."""
     task = replace(record.task, process_state=ProcessState.PROCESSING, epoch=Epoch(record.task.epoch + 1))
     next_epoch = replace(record, task=task)
     here = Definitions(registry, next_epoch)
     if task.direction is Direction.DO and all(step.settled for step in record.steps):
-        return here.lack_of_answer()
+        lack = here.lack_of_answer()
+        return None if lack is None else CannotStart(lack, parks=True)
     looks = [here.look_at(name) for name in ready_steps(next_epoch)]
-    missing = [look.reason for look in looks if isinstance(look, CannotStart) and look.parks]
+    missing = [look for look in looks if isinstance(look, CannotStart) and look.parks]
     return missing[0] if missing and len(missing) == len(looks) else None
 
 
-def is_new(reason: str, recorded: str | None) -> bool:
+def is_new(missing: CannotStart, recorded: str | None) -> bool:
     """Tell whether a task is parked for another reason by now; what an exception says may vary each time."""
-    now, before = bounded(reason, MAX_ERROR_BYTES), recorded or ""
-    return _SAID.sub(r"\1", now) != _SAID.sub(r"\1", before)
+    lasting = missing.reason.removesuffix(str(missing.fault)) if missing.fault else missing.reason
+    return not (recorded or "").startswith(bounded(lasting, MAX_ERROR_BYTES))

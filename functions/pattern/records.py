@@ -114,6 +114,11 @@ class Task:
         """Tell whether it waits for what it needs to be deployed."""
         return self.parked_for is not None
 
+    @property
+    def lacks_answer(self) -> bool:
+        """Tell whether it was processed, and its answer could not be made."""
+        return self.process_state is ProcessState.PROCESSED and self.last_error is not None
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepRecord:

@@ -32,6 +32,9 @@ def json_bytes(name: str, value: Json, most: int, *, separators: tuple[str, str]
     """
     if not isinstance(value, dict):
         raise PermanentError(f"its {name} is of type {type(value).__name__}, not a dict")
+    if odd := [type(each).__name__ for each in value if not isinstance(each, str)]:
+        reason = f"a field's name is of type {odd[0]}, not str"
+        raise PermanentError(f"its {name} can't be written as JSON: {reason}")
     try:
         written = json.dumps(value, allow_nan=False, ensure_ascii=False, separators=separators).encode()
     except (TypeError, ValueError, RecursionError) as fault:

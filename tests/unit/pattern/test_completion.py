@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from functions.pattern.announcements import announcements, starts_scheduler
-from functions.pattern.answering import NO_ANSWER
 from functions.pattern.completion import complete
 from functions.pattern.definition import AnswerMaker, Registry, Results
 from functions.pattern.events import StepSkipped
@@ -97,7 +96,7 @@ def test_task_is_processed_without_its_answer(answer: AnswerMaker, reason: str) 
     notice, alert = announcements(before, after)
     assert alert.kind is AnnouncementKind.ALERT
     assert reason in (alert.reason or "")
-    assert notice.reason == NO_ANSWER
+    assert notice.reason == "its answer can't be given"
     assert announcements(after, replace(after, lost=())) == ()
 
 

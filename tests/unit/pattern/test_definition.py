@@ -117,6 +117,22 @@ def test_steps_may_be_a_list() -> None:
     assert replace(DIAMOND, steps=steps).steps == (step("fly"),)
 
 
+@pytest.mark.parametrize(
+    ("written", "found"),
+    [
+        (step("fly"), "Step"),
+        (None, "NoneType"),
+        ({step("fly")}, "set"),
+        ([step("fly"), "pay"], "one with a str in it"),
+    ],
+)
+def test_steps_are_a_list_of_steps(written: Any, found: str) -> None:
+    """A lone one in its place is an easy slip."""
+    with pytest.raises(DefinitionError) as refusal:
+        replace(DIAMOND, steps=written)
+    assert str(refusal.value) == f"workflow 'diamond': steps must be a list of Step(…), not {found}"
+
+
 @pytest.mark.parametrize("field", ["on_failure", "on_exhausted"])
 def test_remedy_may_be_written_as_its_text(field: str) -> None:
     """Rules compare it with the enum's members, so it becomes one."""

@@ -37,7 +37,7 @@ def test_request_is_json() -> None:
             {"half": "\ud800"},
             "'utf-8' codec can't encode character '\\ud800' in position 10: surrogates not allowed",
         ),
-        ({("a", "b"): 1}, "keys must be str, int, float, bool or None, not tuple"),
+        ({"seats": {("a", "b"): 1}}, "keys must be str, int, float, bool or None, not tuple"),
     ],
 )
 def test_what_json_does_not_have_is_named_with_its_place(request_: Any, reason: str) -> None:
@@ -49,6 +49,13 @@ def test_what_json_does_not_have_is_named_with_its_place(request_: Any, reason: 
 def test_request_is_a_dict(made: Any, kind: str) -> None:
     """An Agent's message has no room for anything else."""
     assert _refusal(made) == f"its request is of type {kind}, not a dict"
+
+
+@pytest.mark.parametrize(("field", "kind"), [(1, "int"), (None, "NoneType"), (("a", "b"), "tuple")])
+def test_field_of_a_request_has_a_text_for_its_name(field: object, kind: str) -> None:
+    """Over HTTP it would become one unseen, and a message to an Agent would not take it."""
+    reason = f"a field's name is of type {kind}, not str"
+    assert _refusal({"a": 1, field: 2}) == f"its request can't be written as JSON: {reason}"
 
 
 def test_request_without_an_end_is_refused() -> None:
