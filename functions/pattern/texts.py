@@ -20,7 +20,7 @@ _LONG_NUMBER = re.compile(r"\d(?:[ -]?\d){7,}")
 def bounded(text: str, most: int) -> str:
     """Cut a text to `most` bytes, counted as JSON in UTF-8; what can't be shown becomes a space."""
     left = most - len(_CUT.encode())
-    shown = "".join(each if each.isprintable() else " " for each in text)
+    shown = "".join(each if each.isprintable() else " " for each in text[: most + 1])  # each has a byte
     for number, each in enumerate(shown):
         left -= len(each.encode()) + (each in '"\\')
         if left < 0:

@@ -31,6 +31,19 @@ async def _parked(bench: Bench, workflow: Workflow, task: str) -> None:
         await story.begun(step, 0.2 + number)
         await story.done(step, 0.6 + number)
     await story.parked(3)
+    await _write(bench, story)
+
+
+async def _refused(bench: Bench, workflow: Workflow, task: str) -> None:
+    """Leave a task in `Error`, whose first step was refused."""
+    story = Story.begin(workflow, task, datetime.now(UTC) - timedelta(seconds=30))
+    await story.claimed(0.1)
+    await story.begun("account", 0.2)
+    await story.refused("account", 1, "account answered 422")
+    await _write(bench, story)
+
+
+async def _write(bench: Bench, story: Story) -> None:
     async with TableServiceClient.from_connection_string(bench.settings["StateStore"]) as service:
         await story.write(service.get_table_client(TASKS_TABLE), SHARDS)
 
@@ -59,6 +72,24 @@ async def test_operator_sees_which_version_is_still_needed(bench: Bench, console
     line = page.get_by_role("list", name="Tasks").get_by_role("listitem").filter(has_text="gone")
     await expect(line).to_contain_text("delivery v1")
     await expect(line).to_contain_text(f"version 1 {_REASON}")
+
+
+async def test_each_task_is_shown_with_the_steps_of_its_own_version(bench: Bench, console: Console) -> None:
+    """From its record alone: three versions, of which the oldest is gone, and was made of something else."""
+    bench.remote.script("third/drone/do", Behaviour.REFUSES)
+    await submit(bench, "third")
+    await bench.until_state("third", "Error")
+    await _refused(bench, OLDER, "second")
+    await _parked(bench, GONE, "first")
+    page = console.page
+    for task, of in (("third", NEWEST), ("second", OLDER), ("first", GONE)):
+        await console.open(f"#/tasks/{task}")
+        await expect(page.get_by_role("main")).to_contain_text(f"delivery v{of.version}")
+        section = page.locator("section").filter(has=page.get_by_role("heading", name="Steps now"))
+        steps = section.get_by_role("rowheader")
+        await expect(steps).to_have_text([step.name for step in of.steps])
+    await console.open()
+    await expect(_cells(page, "delivery v2")).to_have_text(["yes", "0", "0", "1"])
 
 
 async def test_parked_tasks_can_be_filtered_for(bench: Bench, console: Console) -> None:

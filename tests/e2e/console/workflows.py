@@ -16,8 +16,10 @@ from tests.fakes import orders
 NEWEST = replace(HOLDING, version=3)
 NEWEST_UNDOING = replace(UNDOING, version=3)
 OLDER = replace(HOLDING, version=2)
-#: Is not deployed any more, and was deployed for a while before it was taken back.
-GONE = replace(HOLDING, version=1)
+#: Is not deployed any more, and ended in another step; and was deployed for a while, and taken back.
+GONE = replace(
+    HOLDING, version=1, steps=(*HOLDING.steps[:-1], replace(HOLDING.steps[-1], name=StepName("handover")))
+)
 TAKEN_BACK = replace(HOLDING, version=4)
 
 

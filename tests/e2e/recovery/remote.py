@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -44,6 +45,12 @@ class Behaviour(Enum):
     IS_DOWN = "is down"
     #: It refuses permanently: 422.
     REFUSES = "refuses"
+    #: The same, with more to say than anybody wants to read, in every script.
+    SHOUTS = "shouts"
+    #: It does what is requested, and answers more than can be kept.
+    FLOODS = "floods"
+    #: It does what is requested, and its answer is no JSON.
+    BABBLES = "babbles"
 
 
 _DOES = frozenset(
@@ -55,8 +62,24 @@ _DOES = frozenset(
         Behaviour.WAITS,
         Behaviour.TIMES_OUT,
         Behaviour.IS_LATE,
+        Behaviour.FLOODS,
+        Behaviour.BABBLES,
     }
 )
+
+#: What nobody wants to read, and no row can hold.
+_NOISE = '\U0001f600\u202e\\"\x00' * 20_000
+
+#: The status and the text of what always says the same.
+_SAYS = {
+    Behaviour.IS_DOWN: (503, ""),
+    Behaviour.TIMES_OUT: (504, ""),
+    Behaviour.REFUSES: (422, ""),
+    Behaviour.BLUNDERS: (422, ""),
+    Behaviour.SHOUTS: (422, _NOISE),
+    Behaviour.FLOODS: (200, json.dumps({"noise": _NOISE})),
+    Behaviour.BABBLES: (200, "<p>done</p>"),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,15 +189,12 @@ class RemoteService:
     async def _answer(
         self, request: web.Request, effect: str, behaviour: Behaviour, content: Mapping[str, Any]
     ) -> web.Response:
+        if behaviour in _SAYS:
+            status, text = _SAYS[behaviour]
+            return web.Response(status=status, text=text)
         match behaviour:
-            case Behaviour.IS_DOWN:
-                return web.Response(status=503)
-            case Behaviour.TIMES_OUT:
-                return web.Response(status=504)
             case Behaviour.IS_LATE:
                 await asyncio.sleep(_LATE)
-            case Behaviour.REFUSES | Behaviour.BLUNDERS:
-                return web.Response(status=422)
             case Behaviour.BREAKS_OFF:
                 assert request.transport
                 request.transport.abort()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -14,16 +15,36 @@ from azure.data.tables import TableClient, TableServiceClient
 from azure.servicebus import ServiceBusMessage
 from azure.servicebus.aio import ServiceBusClient
 
-from tests.e2e.caller import rows
-from tests.e2e.recovery.bench import Bench, running, until
+from functions.messages.queues import living_queue
+from tests.e2e.caller import ORDER, rows
+from tests.e2e.recovery.bench import PATIENCE, Bench, running, until
 from tests.e2e.recovery.remote import Behaviour
 from tests.e2e.recovery.workflows import CARGO
 
 pytestmark = [pytest.mark.process, pytest.mark.asyncio(loop_scope="module")]
 
-HEALTHY = [f"healthy-{number}" for number in range(50)]
+HEALTHY = {
+    **{f"healthy-{number}": ("undone", CARGO) for number in range(25)},
+    **{f"sound-{number}": ("orders", ORDER) for number in range(25)},
+}
+#: Tasks that are held, each for another fault of a service or a definition, by what is said of it.
+BAD = {
+    "refused": (Behaviour.SHOUTS, "b: b answered 422: \U0001f600"),
+    "flooded": (Behaviour.FLOODS, "b: it was done, but b answered more than"),
+    "babbled": (Behaviour.BABBLES, "b: it was done, but b answered what can't be used"),
+    "hanging": (Behaviour.HANGS, "b: still overdue after"),
+    "broken": (Behaviour.ANSWERS, "a: RuntimeError: \U0001f600"),
+}
+#: A longer reason would not fit into a row beside others.
+_MOST_REASON_BYTES = 2048
 #: Tasks whose rows are damaged while a step of theirs is running.
 DAMAGED = ("damaged-task", "damaged-step")
+
+#: Queues of ours but that of submissions.
+OTHER_QUEUES = ("scheduler-requests", "agent-payment-requests", "agent-replies", "operator-alerts")
+
+#: What nobody can read, whatever it was meant to be.
+UNREADABLE = (b"{", b'{"token": 1}', b"\xff" * 99)
 
 #: The key of an index row that every sweep reads first.
 OVERDUE = "!due|20200101T000000.000000Z"
@@ -52,16 +73,30 @@ async def test_bad_neighbours_harm_nobody(bench: Bench) -> None:
         await bench.until_called(f"{task}/b/do")
     with _tasks(bench) as table:
         _damage(table)
-    await _send(bench, *_bad_messages())
-    for task in ("unheard", *HEALTHY):
-        queue = "notices-gone" if task == "unheard" else "notices-demo"
-        await bench.submit(task, content={**CARGO, "reply_to": queue})
+    await _send(bench, "submissions", *_bad_messages())
+    for queue in OTHER_QUEUES:
+        await _send(bench, queue, *map(ServiceBusMessage, UNREADABLE))
+    for task, (behaviour, _) in BAD.items():
+        bench.remote.script(f"{task}/b/do", behaviour)
+        await bench.submit(task, "broken" if task == "broken" else "held")
+    await bench.submit("unheard", content={**CARGO, "reply_to": "notices-gone"})
+    for task, (resource, content) in HEALTHY.items():
+        await bench.submit(task, resource, {**content, "reply_to": "notices-demo"})
     for task in ("unheard", *HEALTHY):
         found = await bench.until(task, lambda seen: len(seen["notices"]) == 2 or seen["id"] == "unheard")
         assert found["id"] == "unheard" or found["state"] == "Processed"
         found = await bench.until_state(task, "Processed")
         assert (found["failure_count"], found["epoch"], found["lost_messages"]) == (0, 1, [])
     assert [alert for task in HEALTHY for alert in bench.remote.alerts_about(task)] == []
+
+
+async def test_bad_tasks_are_held_each_for_its_own_reason(bench: Bench) -> None:
+    """However long what was said is: it is cut, recorded and alerted."""
+    for task, (_, reason) in BAD.items():
+        found = await bench.until_state(task, "Error")
+        assert found["last_error"].startswith(reason)
+        assert len(found["last_error"].encode()) < _MOST_REASON_BYTES
+        await until(lambda: len(bench.remote.alerts_about(task)) == 1)  # noqa: B023 - called here
 
 
 async def test_each_bad_one_is_named_once(bench: Bench) -> None:
@@ -74,9 +109,24 @@ async def test_each_bad_one_is_named_once(bench: Bench) -> None:
     while (await _overview(bench))["supervisor"]["finished_at"] <= swept:
         await asyncio.sleep(0.1)
     assert len(_unreadable(bench)) == told
-    reasons = [row["Reason"] for row in await asyncio.to_thread(rows, bench.platform, "Rejected")]
-    assert sum("submitted_at" in reason for reason in reasons) == 3
-    assert sum("JSON" in reason for reason in reasons) == 1
+    kept = await _rejected(bench)
+    assert sum("submitted_at" in row["Reason"] for row in kept if row["Queue"] == "submissions") == 3
+    assert sum("JSON" in row["Reason"] for row in kept if row["Queue"] == "submissions") == 1
+
+
+async def test_every_message_that_nobody_can_read_is_kept(bench: Bench) -> None:
+    """Of each queue; alerts only after they were delivered as often as they can be."""
+    wanted = dict.fromkeys(OTHER_QUEUES, len(UNREADABLE))
+    found: Counter[str] = Counter()
+    async with asyncio.timeout(PATIENCE):
+        while found != wanted:
+            await asyncio.sleep(0.2)
+            queues = [living_queue(row["Queue"]) for row in await _rejected(bench)]
+            found = Counter(queue for queue in queues if queue in OTHER_QUEUES)
+
+
+async def _rejected(bench: Bench) -> list[dict[str, Any]]:
+    return await asyncio.to_thread(rows, bench.platform, "Rejected")
 
 
 async def test_lists_show_what_can_be_read(bench: Bench) -> None:
@@ -140,11 +190,11 @@ def _bad_messages() -> list[ServiceBusMessage]:
     return [ServiceBusMessage(body, message_id=f"bad-{number}") for number, body in enumerate(bodies)]
 
 
-async def _send(bench: Bench, *messages: ServiceBusMessage) -> None:
+async def _send(bench: Bench, queue: str, *messages: ServiceBusMessage) -> None:
     connection = bench.platform.addresses.service_bus_connection
     async with (
         ServiceBusClient.from_connection_string(connection) as client,
-        client.get_queue_sender("submissions") as sender,
+        client.get_queue_sender(queue) as sender,
     ):
         await sender.send_messages(list(messages))
 

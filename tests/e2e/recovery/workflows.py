@@ -61,6 +61,19 @@ UNDONE = _chain("undone", "undone", Remedy.COMPENSATE)
 HELD = _chain("held", "held", Remedy.HOLD)
 
 
+def _broken_request(_cargo: Cargo, _results: Mapping[StepName, Json]) -> Json:
+    raise RuntimeError("\U0001f600\x00" * 100_000)
+
+
+#: Its first step can't be asked for.
+BROKEN = Workflow(
+    name="broken",
+    resource="broken",
+    payload=Cargo,
+    steps=(Step(StepName("a"), agent="a", request=_broken_request, complete_within=COMPLETE_WITHIN),),
+)
+
+
 def _once(step: str, via: Way) -> Workflow:
     """Make a workflow whose first step must not be repeated."""
     first = StepName(step)
@@ -80,5 +93,6 @@ REGISTRATIONS = (
     *map(Registration, ONCE.values()),
     Registration(UNDONE),
     Registration(HELD),
+    Registration(BROKEN),
     orders.REGISTRATION,
 )

@@ -69,6 +69,38 @@ async def test_work_that_hangs_is_given_up_in_time() -> None:
         await process("submissions", MESSAGE, asyncio.Event().wait, patience=0.05)  # type: ignore[arg-type]
 
 
+class _JumpingLoop(asyncio.SelectorEventLoop):
+    """Its time stands still while there is work, and then jumps to what is next."""
+
+    _now = 0.0
+
+    def time(self) -> float:
+        return self._now
+
+    def _run_once(self) -> None:
+        if not self._ready and self._scheduled:  # type: ignore[attr-defined]
+            self._now = max(self._now, self._scheduled[0].when())  # type: ignore[attr-defined]
+        super()._run_once()  # type: ignore[misc]
+
+
+def test_last_try_has_only_what_is_left_of_the_time() -> None:
+    """A store that fails late and then falls silent does not get the whole time twice."""
+    calls: list[float] = []
+
+    async def work() -> None:
+        calls.append(asyncio.get_running_loop().time())
+        if len(calls) == 1:
+            await asyncio.sleep(40)
+            raise TransientError("away")
+        await asyncio.Event().wait()
+
+    with asyncio.Runner(loop_factory=_JumpingLoop) as runner:
+        with pytest.raises(TransientError, match="not done within 45 s"):
+            runner.run(process("submissions", MESSAGE, work))
+        assert runner.get_loop().time() == pytest.approx(45)
+    assert len(calls) == 2
+
+
 async def test_interrupted_work_is_tried_again() -> None:
     """What it waited for was cancelled by somebody else: that is no error, and nothing is done."""
 

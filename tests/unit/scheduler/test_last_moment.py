@@ -6,8 +6,9 @@ from datetime import datetime
 
 import pytest
 
+from tests.fakes.runners import limits
 from tests.fakes.tasks import after, claimed, pending, started, told
-from tests.fakes.workflows import LINE
+from tests.fakes.workflows import LINE, step, workflow
 from tests.unit.scheduler.bench import Bench
 from tests.unit.scheduler.replay import Instance
 
@@ -33,3 +34,16 @@ async def test_run_again_calls_no_agent_after_complete_by() -> None:
     bench.clock.advance(8)
     await bench.run()
     assert bench.agents.calls == []
+
+
+@pytest.mark.parametrize("idempotent", [True, False])
+async def test_outcome_of_what_must_not_be_repeated_is_told_as_long_as_its_activity_lives(
+    *, idempotent: bool
+) -> None:
+    """A store that is down until after its complete-by costs no knowledge of a payment (§4)."""
+    bench = Bench(workflow(step("pay", complete_within=10, idempotent=idempotent)))
+    await bench.run()
+    last = bench.store.limits[-1]
+    assert last is not None
+    assert (last > after(100)) is not idempotent
+    assert last < after(limits().seconds)

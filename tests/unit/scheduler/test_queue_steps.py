@@ -40,6 +40,20 @@ async def test_request_carries_what_an_agent_needs_and_is_waited_for() -> None:
     assert bench.agents.steps == ["note"]
 
 
+async def test_request_says_whether_it_may_be_carried_out_twice() -> None:
+    """Its Agent has no other way to know; an undo always may."""
+    once = step("pay", undo=True, via=Way.QUEUE, idempotent=False)
+    of = workflow(once, step("send", "pay"), name="queued", remedy=Remedy.COMPENSATE)
+    bench = Bench(of)
+    await bench.run()
+    bench.store.put(told(pending(of), claimed(), *done("pay"), started("send"), failed("send")))
+    await bench.run(epoch=2)
+    assert [(request.direction, request.idempotent) for _, request in bench.requests.sent] == [
+        (Direction.DO, False),
+        (Direction.UNDO, True),
+    ]
+
+
 async def test_run_again_sends_the_same_request() -> None:
     """Its first execution may have died before it sent; the effect key keeps the effect single."""
     bench = Bench(QUEUED)

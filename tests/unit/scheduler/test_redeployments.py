@@ -10,75 +10,38 @@ from dataclasses import replace
 from itertools import cycle, islice
 
 import pytest
-from pydantic import BaseModel
 
-from functions.pattern.definition import Step, Workflow
+from functions.pattern.definition import Workflow
 from functions.pattern.events import Event
-from functions.pattern.identity import StepName, TaskId
+from functions.pattern.identity import TaskId
 from functions.pattern.records import TaskRecord
-from functions.pattern.states import Direction, ProcessState, Remedy, Way
+from functions.pattern.states import Direction, ProcessState
 from tests.fakes.interventions import recovered
+from tests.fakes.redeployments import CHANGES, SHOP
 from tests.fakes.tasks import SECOND, claimed, completed, failed, pending, started, told
-from tests.fakes.workflows import step, workflow
 from tests.unit.scheduler.redeployed import Deployment
 
 _TASKS = 300
 _TOKEN = "t" * 16
-
-SHOP = replace(
-    workflow(
-        step("pick", undo=True),
-        step("pay", "pick", undo=True, via=Way.QUEUE),
-        step("label", "pick"),
-        step("send", "pay", "label", undo=True),
-        name="shop",
-        resource="shops",
-        remedy=Remedy.COMPENSATE,
-    ),
-    answer=lambda parcel, _: {"weight": parcel.weight},
-)
-PICK, PAY, LABEL, SEND = SHOP.steps
-
-
-class Taller(BaseModel):
-    """The payload with a field more, which is required."""
-
-    weight: int
-    height: int
-
-
-def _shop(*steps: Step) -> Workflow:
-    return replace(SHOP, steps=steps)
-
-
-CHECK, MARK = step("check", "pay"), replace(LABEL, name=StepName("mark"))
-#: What somebody deploys instead of the version that is under way.
-CHANGES: dict[str, Workflow] = {
-    "step inserted": _shop(PICK, PAY, LABEL, CHECK, replace(SEND, needs={CHECK.name, LABEL.name})),
-    "step removed": _shop(PICK, PAY, replace(SEND, needs={PAY.name})),
-    "step renamed": _shop(PICK, PAY, MARK, replace(SEND, needs={PAY.name, MARK.name})),
-    "agent changed": _shop(PICK, PAY, replace(LABEL, agent="printer"), SEND),
-    "required field added": replace(SHOP, payload=Taller),
-}
 
 
 def _until_here(task: TaskId) -> list[TaskRecord]:
     """Give a task at each point of its way: before, under and after each step, doing and undoing."""
 
     def begin(name: str) -> Event:
-        return started(name, task=task, token=_TOKEN if name == "pay" else None)
+        return started(name, task=task, token=_TOKEN if name == "payment" else None)
 
     def end(name: str) -> Event:
-        return completed(name, task=task, token=_TOKEN if name == "pay" else None)
+        return completed(name, task=task, token=_TOKEN if name == "payment" else None)
 
     events = [
         claimed(task=task),
         begin("pick"),
         end("pick"),
-        begin("pay"),
+        begin("payment"),
         begin("label"),
         end("label"),
-        end("pay"),
+        end("payment"),
         begin("send"),
     ]
     record = pending(SHOP, task)

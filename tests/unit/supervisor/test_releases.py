@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from itertools import pairwise
+from itertools import count, pairwise
 
 import pytest
 from pydantic import BaseModel
@@ -89,6 +89,25 @@ async def test_parked_task_says_what_it_lacks_by_now() -> None:
     payload = "the payload does not fit version 1 of 'line' as it is deployed here (colour: Field required)"
     assert reasons == [(step, 2), (step, 2), (payload, 3), (payload, 3)]
     assert (await bench.rival("at last", LINE).run()).released == 1
+
+
+async def test_defect_that_words_itself_anew_each_time_is_told_once() -> None:
+    """An address, a time, a number in an exception's text is no other reason: no write, and no alert."""
+    said = count()
+
+    def broken(*_: object) -> dict[str, object]:
+        raise RuntimeError(f"no connection {next(said)}")
+
+    bench = Bench(deployed=(replace(SHORTER, steps=(replace(LINE.steps[0], request=broken),)),))
+    bench.store.put(_parked())
+    await bench.sweep()
+    told = bench.store.record(TASK)
+    assert "RuntimeError" in (told.task.last_error or "")
+    for _ in range(3):
+        bench.clock.advance(60)
+        await bench.sweep()
+    assert next(said) > 2
+    assert bench.store.record(TASK) is told
 
 
 async def test_what_cannot_go_on_does_not_hide_what_can(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""The composition root of the product; a file that a setting names says which workflows are not deployed."""
+"""The composition root of the product; a file that a setting names says which deployment this is."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import azure.functions as func
 
 from functions.settings import load_settings
 from functions.wiring import Wiring
-from tests.e2e.recovery.workflows import REGISTRATIONS
+from tests.e2e.redeployment.definitions import Deployment, registrations
 
-missing = Path(os.environ["MISSING_WORKFLOWS"]).read_text(encoding="utf-8").split()
+deployment = Deployment(Path(os.environ["DEPLOYMENT"]).read_text(encoding="utf-8"))
 
 settings = load_settings()
-wiring = Wiring(settings, [each for each in REGISTRATIONS if each.workflow.name not in missing])
+wiring = Wiring(settings, registrations(deployment))
 wiring.prepare()
 
 app = df.DFApp(http_auth_level=func.AuthLevel.FUNCTION)
