@@ -1,1 +1,0 @@
-"""Attacks: each test shows what is wrong, until it is mended."""
