@@ -63,7 +63,9 @@ class Acceptance:
             draft = self.draft(workflow, task, sent, caller)
         except ValidationError as error:
             faults = error.errors(include_url=False, include_context=False, include_input=False)
-            raise RequestValidationError([each | {"loc": ("body", *each["loc"])} for each in faults]) from None
+            raise RequestValidationError(
+                [each | {"loc": ("body", *each["loc"])} for each in faults]
+            ) from None
         if await self.submit_unless_known(draft) != draft.message.digest:
             raise ProblemError(HTTPStatus.CONFLICT, ID_IS_TAKEN)
         return draft.message.task_id

@@ -107,7 +107,9 @@ class Workflow:
                 f"resource '{self.resource}' must be renamed: the application itself has {taken}"
             )
         fields = self.payload.model_fields
-        sent_as = {each.validation_alias for each in fields.values() if isinstance(each.validation_alias, str)}
+        sent_as = {
+            each.validation_alias for each in fields.values() if isinstance(each.validation_alias, str)
+        }
         for taken in sorted(ENVELOPE_FIELDS & (fields.keys() | sent_as)):
             raise self._error(f"payload field '{taken}' is taken by the submission itself; rename it")
 

@@ -22,7 +22,7 @@ def request_bytes(request: Json) -> bytes:
 
 
 def result_bytes(result: Json) -> bytes:
-    """Write a step's result as it is recorded. Raises `PermanentError` as above: an Agent may give anything."""
+    """Write a step's result as it is recorded. Raises `PermanentError` as above, of whatever an Agent gives."""
     given = dict(result) if isinstance(result, Mapping) else result
     return json_bytes("result", given, MAX_RESULT_BYTES, separators=(",", ":"))
 

@@ -96,9 +96,7 @@ async def test_what_was_done_without_a_result_is_said(bench: Bench, reason: str,
     for _ in range(2):
         await _deliver(bench)
     assert len(bench.script.calls) == 1
-    assert [(reply.outcome, reply.no_result) for reply in bench.replies.sent] == [
-        ("completed", said)
-    ] * 2
+    assert [(reply.outcome, reply.no_result) for reply in bench.replies.sent] == [("completed", said)] * 2
 
 
 async def test_unknown_outcome_stays_unknown(bench: Bench) -> None:

@@ -16,7 +16,15 @@ from functions.pattern.supervision import judge
 from functions.pattern.transitions import apply
 from functions.store.keys import index_row
 from tests.fakes.clock import START
-from tests.fakes.interventions import cancellation, done, giving_up, recovered, recovery, refused, undo_request
+from tests.fakes.interventions import (
+    cancellation,
+    done,
+    giving_up,
+    recovered,
+    recovery,
+    refused,
+    undo_request,
+)
 from tests.fakes.supervision import POLICY
 from tests.fakes.tasks import FIRST, SECOND, after, claimed, completed, failed, pending, started, told
 from tests.fakes.workflows import LINE, TASK, step, workflow
