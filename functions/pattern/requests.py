@@ -21,9 +21,9 @@ def request_bytes(request: Json) -> bytes:
     return json_bytes("request", request, MAX_REQUEST_BYTES)
 
 
-def result_bytes(result: Json) -> bytes:
-    """Write a step's result as it is recorded. Raises `PermanentError` as above, of whatever an Agent gives."""
-    given = dict(result) if isinstance(result, Mapping) else result
+def result_bytes(result: object) -> bytes:
+    """Write a step's result as it is recorded. Raises `PermanentError` as above, of whatever was given."""
+    given: Any = dict(result) if isinstance(result, Mapping) else result
     return json_bytes("result", given, MAX_RESULT_BYTES, separators=(",", ":"))
 
 

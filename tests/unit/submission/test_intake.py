@@ -166,7 +166,7 @@ async def test_order_of_what_is_not_deployed_comes_again_later(bench: Bench, cha
 
 
 async def test_what_waited_for_a_day_waits_again_when_it_is_sent_again() -> None:
-    """Its workflow is being deployed at last, beside hosts that lack it: no queue may take it for a double."""
+    """Its workflow is being deployed at last, beside hosts that lack it: no queue may drop it."""
     bench = Bench(workflow(step("pick"), name="journey"))
     await bench.take(_body(), resent_as("m-1.p55", 1))
     await bench.take(_body(), resent_as("m-1", 1))
