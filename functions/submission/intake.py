@@ -84,7 +84,7 @@ class Intake:
         except UnwritableError as error:
             raise _RejectedError(str(error)) from None
         if admitted.admission is Admission.CONFLICT:
-            raise _RejectedError(f"another order is known as {record.order.task}")
+            raise _RejectedError(f"other content is known as {record.order.task}")
         return admitted.stored
 
     def _read(self, body: bytes) -> SubmissionMessage:

@@ -70,7 +70,7 @@ async def test_other_order_before_the_first_is_recorded_is_not_lost(
     await _send(platform, *(_submission("race", customer) for customer in ("C-1", "C-2")))
     await caller.until_state("race", "Processed")
     reasons = await _until_rejected(platform, count=1, having="race")
-    assert reasons == ["another order is known as race"]
+    assert reasons == ["other content is known as race"]
 
 
 async def test_poison_message_is_rejected_and_others_are_processed(

@@ -1,6 +1,6 @@
 // The operators' interface. Every request is bounded in time; what it refuses becomes an `ApiError`.
 
-import { key } from "./key.js";
+import { keyHeaders } from "./key.js";
 import { askWho } from "./signin.js";
 
 // This file lies at `…/ops/console/api.js`.
@@ -66,11 +66,10 @@ function post(path, content) {
 }
 
 async function ask(path, { signal, headers = {}, ...options }) {
-  const given = key();
   const limit = AbortSignal.timeout(MOST_MILLISECONDS);
   const request = fetch(new URL(path, BASE), {
     ...options,
-    headers: { Accept: "application/json", ...headers, ...(given ? { "x-functions-key": given } : {}) },
+    headers: { Accept: "application/json", ...headers, ...keyHeaders() },
     signal: signal ? AbortSignal.any([signal, limit]) : limit,
     cache: "no-store",
   });

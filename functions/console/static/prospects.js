@@ -31,7 +31,7 @@ function toldOfRun(task, { runs }) {
   if (runs.length === 0) return [el("p", {}, "Nothing is left to run: the task becomes Processed at once.")];
   const kept = task.steps.filter((step) => !runs.includes(step.name)).map((step) => step.name);
   return [
-    el("p", {}, "These steps run, if the order needs them:"),
+    el("p", {}, "These steps run, if the task needs them:"),
     names(runs),
     kept.length ? el("p", {}, `Not run again: ${kept.join(", ")}.`) : null,
   ];

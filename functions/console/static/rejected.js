@@ -114,7 +114,7 @@ function open(message, again) {
     title: `Resend ${name}?`,
     verb: "Resend",
     content: [
-      el("p", {}, `It goes to ${living(queue)} again, under a new id, and is processed as any other. The same order is one task; only a notice would arrive twice.`),
+      el("p", {}, `It goes to ${living(queue)} again, under a new id, and is processed as any other. The same content is one task; only a notice would arrive twice.`),
       resends ? el("p", { class: "warning" }, `It was sent again ${times(resends)} before.`) : null,
     ],
     act: (reason) => api.resend(id, reason),

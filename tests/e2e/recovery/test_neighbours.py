@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -23,7 +23,7 @@ from tests.e2e.recovery.workflows import CARGO
 
 pytestmark = [pytest.mark.process, pytest.mark.asyncio(loop_scope="module")]
 
-HEALTHY = {
+HEALTHY: dict[str, tuple[str, Mapping[str, Any]]] = {
     **{f"healthy-{number}": ("undone", CARGO) for number in range(25)},
     **{f"sound-{number}": ("orders", ORDER) for number in range(25)},
 }

@@ -11,7 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from azure.servicebus import ServiceBusMessage
+from azure.servicebus.aio import ServiceBusClient
 
+from functions.pattern.messages import SUBMISSIONS_QUEUE, SubmissionMessage
 from local.platform.parts import PartName
 from tests.e2e.caller import rows
 from tests.e2e.recovery.bench import Bench, bench_with, events
@@ -25,6 +28,10 @@ _PATIENCE = 240
 #: What hangs while the host is killed, and how many tasks of each case it holds; "" holds none.
 #: Not more at once than the host has room for: 64 requests on a queue, 200 activities.
 _HELD_AT = {"send/undo": 3, "send/do": 3, "payment/do": 3, "label/do": 3, "pick/do": 3, "": 4}
+
+#: An order that comes while its workflow is not deployed.
+_LATE = "comes-late"
+_SUBMITTED = {"payload": {"weight": 3}, "submitter": "tester", "submitted_at": "2026-11-22T12:00:00Z"}
 
 type Row = dict[str, Any]
 
@@ -100,7 +107,8 @@ async def _deploy(bench: Bench, folder: Path, deployment: Deployment) -> dict[st
 
 async def _tasks(bench: Bench) -> dict[str, Row]:
     found = await asyncio.to_thread(rows, bench.platform, "Tasks", "ProcessState ne ''")
-    return {row["OrderID"]: row for row in found if row["RowKey"].endswith("|task")}
+    own = [row for row in found if row["RowKey"].endswith("|task")]
+    return {row["OrderID"]: row for row in own if row["OrderID"] in FLIGHTS}
 
 
 async def _until_all(bench: Bench, wanted: Callable[[Row], bool]) -> dict[str, Row]:
@@ -169,9 +177,11 @@ async def test_no_task_is_undone_or_held_by_a_deployment(tmp_path: Path) -> None
         parked = _check(await _until_all(bench, _is_at_rest))
         assert {FLIGHTS[task].case for task in parked} == {case for case in CASES if case.parks}
         await _check_waiting(bench, parked, left)
+        await _submit_as_before(bench)
         await _deploy(bench, tmp_path, Deployment.RIGHT)
         found = await _until_all(bench, lambda row: _is_at_rest(row) and not row.get("ParkedFor"))
         assert _check(found) == []
+        await bench.until_state(_LATE, "Processed")
         for task, flight in FLIGHTS.items():
             _check_effects(bench.remote, flight)
             if task in parked:
@@ -203,6 +213,23 @@ async def _check_waiting(bench: Bench, parked: list[str], left: Mapping[str, Row
     assert needed == {
         case.workflow: (1, case.treatment is not Treatment.DROPPED, count) for case, count in counts.items()
     }
+
+
+async def _submit_as_before(bench: Bench) -> None:
+    """Send an order as a host of the old kind does; the workflow is not here, so it is put back."""
+    gone = next(case.before for case in CASES if case.changed is None)
+    message = SubmissionMessage.model_validate(
+        {**_SUBMITTED, "task_id": _LATE, "workflow": gone.name, "version": gone.version}
+    )
+    connection = bench.platform.addresses.service_bus_connection
+    async with (
+        ServiceBusClient.from_connection_string(connection) as client,
+        client.get_queue_sender(SUBMISSIONS_QUEUE) as sender,
+    ):
+        await sender.send_messages(ServiceBusMessage(message.written, message_id=message.message_id))
+    await _until_swept(bench, 3)
+    assert await bench.look_at(_LATE) is None
+    assert await asyncio.to_thread(rows, bench.platform, "Rejected") == []
 
 
 def _check_effects(remote: RemoteService, flight: Flight) -> None:

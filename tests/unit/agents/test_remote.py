@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+from dataclasses import replace
 
 import pytest
 from pydantic import SecretStr
@@ -13,6 +14,7 @@ from functions.agents.remote import RemoteService
 from functions.agents.rest import RestAgent
 from functions.pattern.definition import Json
 from functions.pattern.errors import PermanentError, TransientError
+from functions.pattern.identity import EffectKey
 from tests.fakes.agent_requests import KEY, agent_call
 from tests.fakes.clock import FakeClock
 from tests.fakes.remote_service import Answer, RemoteServiceFake
@@ -71,13 +73,15 @@ async def test_token_that_does_not_come_harms_no_circuit(
     assert await _put(remote) == {"paid": True}
 
 
-async def test_rest_agent_puts_under_the_tasks_id(
+async def test_rest_agent_names_the_task_with_its_birth(
     service: RemoteServiceFake, make_remote: MakeRemote
 ) -> None:
-    """A repeated call is the same payment."""
+    """A repeated call is the same payment; that of an earlier task with this id is another."""
     agent = RestAgent(make_remote())
-    assert await agent.do(agent_call(after(5))) == {"paid": True}
-    assert service.received[0].path == "/payments/task-1"
+    call = replace(agent_call(after(5)), effect_key=EffectKey("task-1.0a1b2c3d/payment/do"))
+    assert await agent.do(call) == {"paid": True}
+    await agent.undo(call)
+    assert [each.path for each in service.received] == ["/payments/task-1.0a1b2c3d"] * 2
 
 
 async def test_service_that_fails_twice_is_tried_a_third_time(

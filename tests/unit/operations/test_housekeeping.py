@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 from datetime import datetime, timedelta
+from typing import Any
 
 import pytest
 
@@ -14,7 +15,7 @@ from functions.pattern.errors import DefinitionError
 from functions.pattern.identity import SchedulerId, TaskId
 from functions.pattern.shared_rows import Chore
 from functions.pattern.states import ProcessState
-from functions.pattern.store_ports import Index, IndexEntry, Stored
+from functions.pattern.store_ports import Index, IndexEntry, IndexPage, Stored
 from functions.supervisor.damage import Damage
 from tests.fakes.clock import START, FakeClock
 from tests.fakes.interventions import recovered
@@ -47,10 +48,10 @@ class OldRows:
 class Bench:
     """Housekeeping with all that it works on; it stands in for what deletes tasks."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, shards: int = 2) -> None:
         self.clock = FakeClock()
         self.store = MemoryStateStore(self.clock)
-        self.index = MemoryTaskIndex(self.store)
+        self.index = MemoryTaskIndex(self.store, shards=shards)
         self.purged: list[SchedulerId] = []
         self.stuck: set[str] = set()
         self.broken: set[str] = set()
@@ -192,6 +193,25 @@ async def test_run_that_takes_too_long_goes_on_next_time(
     assert 'housekeeping {"unfinished": true' in caplog.text
     bench.stuck_for_ever = None
     assert (await bench.run(days=0))[0] == 200
+
+
+async def test_each_run_begins_with_other_shards(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those that a run which was cut short did not come to are not the last ones for ever."""
+    bench = Bench(shards=16)
+    read: list[int] = []
+    page = bench.index.page
+
+    async def noted(index: Index, shard: int, **options: Any) -> IndexPage:
+        read.append(shard)
+        return await page(index, shard, **options)
+
+    monkeypatch.setattr(bench.index, "page", noted)
+    begun = []
+    for _ in range(3):
+        read.clear()
+        await bench.run(days=1)
+        begun.append(read[0])
+    assert begun == [0, 4, 8]
 
 
 async def test_rows_of_other_tables_go_after_the_same_time(bench: Bench) -> None:

@@ -188,7 +188,7 @@ async def test_other_order_under_a_known_id_is_rejected(bench: Bench) -> None:
     other = _body(payload={"weight": 4})
     await bench.take(other, "m-2")
     assert bench.rejections.all == [
-        Rejection("submissions", "m-2", other, "another order is known as task-1")
+        Rejection("submissions", "m-2", other, "other content is known as task-1")
     ]
     assert bench.store.record(TASK).order.payload == b'{"weight":3}'
 
