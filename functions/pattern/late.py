@@ -68,7 +68,8 @@ def _contradicted(record: TaskRecord, step: StepRecord, event: StepOutcome) -> S
     is_taken = step.state is StepState.COMPLETED and event.epoch < record.task.epoch
     if not is_taken or not isinstance(event, StepFailed):
         return None
-    return replace(step, noted=bounded(_REFUSED_AFTER_ALL.format(event.error), MAX_ERROR_BYTES))
+    note = bounded(_REFUSED_AFTER_ALL.format(event.error), MAX_ERROR_BYTES)
+    return step if step.noted == note else replace(step, noted=note)
 
 
 def _of_older_start(step: StepRecord, event: StepOutcome) -> StepRecord | None:

@@ -138,5 +138,5 @@ def test_refusal_that_is_known_after_the_answer_done_is_noted_and_alerted() -> N
     assert noted.step(PAY).state is StepState.COMPLETED
     [alert] = announcements(given, noted)
     assert alert.reason == "pay: taken for done, but refused, as is known by now: no money"
-    assert _told(noted, REFUSED) == noted, "told again"
+    assert _told(noted, REFUSED) is noted, "told again"
     assert isinstance(apply(given, DONE_BUT, LATER), Refused)
