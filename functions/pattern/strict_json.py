@@ -13,8 +13,9 @@ from typing import Any, NoReturn
 
 from functions.pattern.texts import bounded
 
-#: How deep a message may be nested.
+#: How deep a message may be nested, and what is written as one field of it.
 MESSAGE_DEPTH = 100
+FIELD_DEPTH = MESSAGE_DEPTH - 1
 
 NOT_JSON = "not JSON"
 TOO_DEEP = "nested too deeply"
@@ -158,6 +159,18 @@ def _faults(place: Place, value: object, most_depth: int) -> Iterator[FaultAt]:
                 yield from _faults((*place, number), each, most_depth)
         case _:
             return
+
+
+def is_deeper(value: object, most_depth: int) -> bool:
+    """Tell whether what is to be written is nested deeper than so many levels, each an object or a list."""
+    match value:
+        case dict():
+            parts = list(value.values())
+        case list() | tuple():
+            parts = list(value)
+        case _:
+            return False
+    return most_depth == 0 or any(is_deeper(each, most_depth - 1) for each in parts)
 
 
 def _broken(place: Place) -> FaultAt:
