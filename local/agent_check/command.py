@@ -23,10 +23,14 @@ from local.platform.watchdog import Watchdog
 
 _KEPT = 0
 _BROKEN = 1
+_HINDERED = 2
 
 
 async def agent_check(options: AgentCheckOptions) -> int:
-    """Check an Agent. Returns 0 if it keeps every rule that was looked at."""
+    """Check an Agent. Returns 0 if it keeps every rule that was looked at, 1 if not.
+
+    Returns 2 where a command that the kit was given failed. Raises `StartRefusedError`.
+    """
     return await until_stop_signal(_checked(options, Console()), _nothing, stopped=INTERRUPTED)
 
 
@@ -38,7 +42,13 @@ async def _checked(options: AgentCheckOptions, console: Console) -> int:
             show_progress(finding, console)
             findings.append(finding)
     show_report(list(in_order(findings, options.only)), options, console)
-    return _BROKEN if any(each.verdict is CheckVerdict.FAILED for each in findings) else _KEPT
+    return _exit_code({each.verdict for each in findings})
+
+
+def _exit_code(verdicts: set[CheckVerdict]) -> int:
+    if CheckVerdict.FAILED in verdicts:
+        return _BROKEN
+    return _HINDERED if CheckVerdict.HINDERED in verdicts else _KEPT
 
 
 @asynccontextmanager
@@ -51,7 +61,7 @@ async def _kit(options: AgentCheckOptions) -> AsyncIterator[Kit]:
             broker = await open_.enter_async_context(OwnBroker.running(queue, options.lock, folder))
         connection = options.connection or (broker.connection if broker else "")
         watchdog = await open_.enter_async_context(Watchdog.running())
-        desk = await open_.enter_async_context(Desk.at(connection, options.agent))
+        desk = await open_.enter_async_context(Desk.at(connection, options.agent, alone=broker is not None))
         agent = await open_.enter_async_context(
             AgentProcesses.running(options.run, options.processes, connection, watchdog, folder / "agent")
         )

@@ -32,7 +32,7 @@ def content_of(body: bytes) -> dict[str, Any]:
     """Read a reply as far as it can be read."""
     try:
         content = json.loads(body)
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}
     return content if isinstance(content, dict) else {}
 

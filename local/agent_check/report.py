@@ -12,7 +12,12 @@ from rich.text import Text
 from local.agent_check.options import AgentCheckOptions
 from local.agent_check.verdicts import CheckVerdict, Finding
 
-_STYLES = {CheckVerdict.PASSED: "green", CheckVerdict.FAILED: "bold red", CheckVerdict.NOT_SEEN: "yellow"}
+_STYLES = {
+    CheckVerdict.PASSED: "green",
+    CheckVerdict.FAILED: "bold red",
+    CheckVerdict.NOT_SEEN: "yellow",
+    CheckVerdict.HINDERED: "bold yellow",
+}
 _BLIND = "Without --effects, effects were judged by the replies: the same key, the same result."
 
 

@@ -44,15 +44,30 @@ type Reply struct {
 	Error   string         `json:"error,omitempty"`
 }
 
-var errRefused = errors.New("it was undone before it was done")
+// errRefused is permanent: a retry would get the same answer.
+var errRefused = errors.New("refused")
 
 func read(body []byte) (r Request, err error) {
 	if err = json.Unmarshal(body, &r); err != nil {
 		return r, err
 	}
-	known := (r.SchemaVersion == 1 || r.SchemaVersion == 2) && (r.Direction == "do" || r.Direction == "undo")
-	if !known || r.TaskID == "" || r.Token == "" || r.EffectKey == "" || r.CompleteBy.IsZero() || r.Request == nil {
-		return r, errors.New("a field is missing, or another schema")
+	for _, rule := range []struct {
+		field string
+		kept  bool
+	}{
+		{"schema_version", r.SchemaVersion == 1 || r.SchemaVersion == 2},
+		{"task_id", r.TaskID != ""},
+		{"step", r.Step != ""},
+		{"epoch", r.Epoch > 0},
+		{"token", r.Token != ""},
+		{"direction", r.Direction == "do" || r.Direction == "undo"},
+		{"effect_key", strings.HasSuffix(r.EffectKey, "/"+r.Direction) && len(strings.Fields(r.EffectKey)) == 1},
+		{"complete_by", !r.CompleteBy.IsZero()},
+		{"request", r.Request != nil},
+	} {
+		if !rule.kept {
+			return r, errors.New(rule.field + " is missing or wrong")
+		}
 	}
 	return r, nil
 }

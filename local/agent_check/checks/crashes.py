@@ -5,10 +5,28 @@ from __future__ import annotations
 import asyncio
 
 from functions.pattern.agent_messages import AgentRequest
+from functions.pattern.states import Direction
 from local.agent_check.kit import PATIENCE, Kit
 from local.agent_check.verdicts import CheckFailedError
 
 _SOME = 20
+#: Seconds until the Agent hears that its reply was taken: enough to kill it before.
+_MUCH_LATER = 30.0
+_AFTER_LOCK = 2.0
+
+
+async def a_lock_is_renewed(kit: Kit) -> None:
+    """A request that takes longer than its lock stays with the process that took it."""
+    broker = kit.own_broker()
+    before = await broker.locks_expired(kit.desk.queue)
+    seconds = kit.options.lock + _AFTER_LOCK
+    async with kit.stage, broker.slow_to_thank(seconds):
+        request = kit.request()
+        await kit.desk.ask([request])
+        await kit.answered(request)
+        await asyncio.sleep(seconds)
+    if await broker.locks_expired(kit.desk.queue) > before:
+        raise CheckFailedError("its lock ran out, and it was delivered again while the Agent still had it")
 
 
 async def killed_while_it_works(kit: Kit) -> None:
@@ -49,18 +67,21 @@ async def what_is_sent_once_killed_at_its_reply(kit: Kit) -> None:
 
 
 async def the_ledger_outlives_the_agent(kit: Kit) -> None:
-    """A key that was done before a crash is known after it: no second effect, the same result."""
-    before = kit.request()
+    """What was done, or undone before it was done, is known after a crash: no effect, the same answer."""
+    before, undone = kit.request(), kit.request(Direction.UNDO)
     async with kit.stage:
-        await kit.desk.ask([before])
+        await kit.desk.ask([before, undone])
         first = await kit.answered(before)
+        await kit.answered(undone)
         await kit.kill()
         await kit.start_again()
-    again = kit.request(of=before, epoch=2)
-    await kit.desk.ask([again])
+    again, late = kit.request(of=before, epoch=2), kit.request(of=undone, epoch=2)
+    await kit.desk.ask([again, late])
     if (await kit.answered(again)).result != first.result:
         raise CheckFailedError("the key has another result than before the crash")
+    await kit.answered(late, outcome="failed")
     await kit.effects(before)
+    await kit.effects(late, least=0, most=0)
 
 
 async def _killed_among(kit: Kit, *, idempotent: bool) -> list[AgentRequest]:
@@ -75,13 +96,16 @@ async def _killed_among(kit: Kit, *, idempotent: bool) -> list[AgentRequest]:
 
 async def _killed_at_its_reply(kit: Kit, *, idempotent: bool) -> AgentRequest:
     async with kit.stage:
-        async with kit.own_broker().slow_to_thank():
+        async with kit.own_broker().slow_to_thank(_MUCH_LATER):
             request = kit.request(idempotent=idempotent)
             await kit.desk.ask([request])
             await kit.answered(request)
+            settled = await kit.desk.is_gone([request.message_id])
             await kit.kill()
         await kit.start_again()
-        return request
+    if settled:
+        raise CheckFailedError("the request was settled before the Agent could know that its reply was sent")
+    return request
 
 
 async def _killed_held_up(kit: Kit) -> AgentRequest:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from functions.pattern.states import Direction
-from local.agent_check.kit import Kit
+from local.agent_check.kit import STARTS_WITHIN, Kit
 from local.agent_check.verdicts import CheckFailedError
 
 _MANY = 200
@@ -15,7 +15,7 @@ async def a_request(kit: Kit) -> None:
     """A request is carried out, and its reply echoes it."""
     request = kit.request()
     await kit.desk.ask([request])
-    await kit.answered(request)
+    await kit.answered(request, within=STARTS_WITHIN)
     await kit.effects(request)
 
 
@@ -41,7 +41,7 @@ async def the_same_key_in_a_new_epoch(kit: Kit) -> None:
 
 
 async def an_undo_twice(kit: Kit) -> None:
-    """What was done is undone once, however often that is requested, and each undo is answered."""
+    """What was done is undone once, however often that is requested; its do is refused from then on."""
     do = kit.request()
     await kit.desk.ask([do])
     await kit.answered(do)
@@ -51,6 +51,9 @@ async def an_undo_twice(kit: Kit) -> None:
     again = kit.request(Direction.UNDO, of=do, epoch=2)
     await kit.desk.ask([again])
     await kit.answered(again)
+    late = kit.request(of=do, epoch=3)
+    await kit.desk.ask([late])
+    await kit.answered(late, outcome="failed")
     await kit.effects(do, undo)
 
 

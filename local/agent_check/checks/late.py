@@ -6,6 +6,7 @@ import asyncio
 from datetime import UTC, datetime
 
 from functions.pattern.agent_messages import AgentRequest
+from functions.pattern.states import Direction, Outcome
 from local.agent_check.kit import AFTER_LOCK, PATIENCE, Kit
 from local.agent_check.verdicts import CheckFailedError, NotSeenError
 
@@ -15,11 +16,18 @@ _A_LITTLE = 0.3
 
 
 async def taken_after_complete_by(kit: Kit) -> None:
-    """A request that is taken after its complete-by has no effect and no reply, and is completed."""
-    late = kit.request(complete_in=-1)
-    await kit.desk.ask([late], lives_on=True)
-    await kit.silent(late)
-    await kit.effects(late, least=0, most=0)
+    """Whatever is taken after its complete-by has no effect and no reply, and is completed; so is an undo."""
+    done = kit.request()
+    await kit.desk.ask([done])
+    await kit.answered(done)
+    late = [
+        kit.request(complete_in=-1),
+        kit.request(complete_in=-1, idempotent=False),
+        kit.request(Direction.UNDO, of=done, complete_in=-1),
+    ]
+    await kit.desk.ask(late, lives_on=True)
+    await asyncio.gather(*(kit.silent(each) for each in late))
+    await kit.effects(*late, least=0, most=0)
 
 
 async def a_known_outcome_is_told_late(kit: Kit) -> None:
@@ -55,7 +63,9 @@ async def _ended_late(kit: Kit, *, idempotent: bool) -> AgentRequest:
             await kit.desk.ask([late])
             begun = await kit.is_taken() and _seconds_left(late) > seconds / 2
             await asyncio.sleep(_seconds_left(late) + _A_LITTLE)
-            if kit.desk.heard(late):
+            for reply in kit.desk.heard(late):
+                if reply.outcome == Outcome.FAILED:
+                    raise CheckFailedError("it is refused for good while --hold holds the service up")
                 raise NotSeenError("the Agent replied while --hold ran, which so holds nothing up")
             if not idempotent and begun and await kit.desk.until_gone([late.message_id], AFTER_LOCK):
                 raise NotSeenError("the Agent gives up at complete-by, and rightly tells no unknown outcome")
