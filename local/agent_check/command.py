@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+<<<<<<< HEAD
 import asyncio
+=======
+import logging
+>>>>>>> wt-fix14b
 import tempfile
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager
@@ -32,6 +36,7 @@ async def agent_check(options: AgentCheckOptions) -> int:
 
     Returns 2 where a command that the kit was given failed. Raises `StartRefusedError`.
     """
+    logging.getLogger("azure").setLevel(logging.CRITICAL)  # the kit itself says what it meets
     return await until_stop_signal(_checked(options, Console()), _nothing, stopped=INTERRUPTED)
 
 

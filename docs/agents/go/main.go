@@ -22,9 +22,10 @@ type Request struct {
 	Echo
 	Direction  string         `json:"direction"`
 	EffectKey  string         `json:"effect_key"`
-	CompleteBy time.Time      `json:"complete_by"`
+	CompleteBy string         `json:"complete_by"`
 	Idempotent *bool          `json:"idempotent"`
 	Request    map[string]any `json:"request"`
+	completeBy time.Time
 }
 
 // Echo is what a reply repeats of its request.
@@ -51,6 +52,8 @@ func read(body []byte) (r Request, err error) {
 	if err = json.Unmarshal(body, &r); err != nil {
 		return r, err
 	}
+	var noTime error
+	r.completeBy, noTime = time.Parse(time.RFC3339, r.CompleteBy)
 	for _, rule := range []struct {
 		field string
 		kept  bool
@@ -62,7 +65,7 @@ func read(body []byte) (r Request, err error) {
 		{"token", r.Token != ""},
 		{"direction", r.Direction == "do" || r.Direction == "undo"},
 		{"effect_key", strings.HasSuffix(r.EffectKey, "/"+r.Direction) && len(strings.Fields(r.EffectKey)) == 1},
-		{"complete_by", !r.CompleteBy.IsZero()},
+		{"complete_by", noTime == nil},
 		{"request", r.Request != nil},
 	} {
 		if !rule.kept {
@@ -75,7 +78,7 @@ func read(body []byte) (r Request, err error) {
 // answer gives the reply to a request, or nil to stay silent.
 func answer(r Request) *Reply {
 	once := r.Idempotent != nil && !*r.Idempotent
-	late := func() bool { return !time.Now().Before(r.CompleteBy) }
+	late := func() bool { return !time.Now().Before(r.completeBy) }
 	if late() && !(once && isKnown(r.EffectKey)) {
 		return nil
 	}
