@@ -158,7 +158,8 @@ class Kit:
             )
         if await self.desk.until(lambda: bool(self.desk.heard(request)), SILENCE):
             raise CheckFailedError("a reply was sent after complete-by")
-        for reason in (await self.desk.dead_letters([request.message_id], 0)).values():
+        dead = await self.desk.dead_letters([request.message_id], 0)
+        if (reason := dead.get(request.message_id)) is not None:
             raise CheckFailedError(f"it is not completed, but among the dead letters ({reason})")
 
     async def effects(self, *requests: AgentRequest, least: int = 1, most: int = 1) -> None:

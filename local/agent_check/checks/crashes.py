@@ -38,14 +38,14 @@ async def killed_while_it_works(kit: Kit) -> None:
 
 
 async def killed_before_it_settled(kit: Kit) -> None:
-    """A request is settled after its reply: killed in between, the Agent gets it again and replies (rule 5)."""
+    """A request is settled after its reply: killed in between, the Agent replies again (rule 5)."""
     request = await _killed_at_its_reply(kit, idempotent=True)
     await kit.answered_in_time(request, times=2)
     await kit.effects(request)
 
 
 async def what_is_sent_once_killed_at_work(kit: Kit) -> None:
-    """Killed between "begun" and "done", what must not be repeated has no second effect."""
+    """Killed between "begun" and "done", what must not be repeated has no second effect (rule 7)."""
     async with kit.stage:
         if kit.options.hold is None:
             requests = await _killed_among(kit, idempotent=False)

@@ -69,7 +69,7 @@ async def _ended_late(kit: Kit, *, idempotent: bool) -> AgentRequest:
                 raise CommandFailedError("--hold holds nothing up: the Agent replied while it ran")
             if not idempotent and begun and await kit.desk.until_gone([late.message_id], AFTER_LOCK):
                 raise NotSeenError(
-                    "the Agent gives up at complete-by, and rightly does not report an outcome it does not know"
+                    "it gives up at complete-by, and rightly does not report an outcome it does not know"
                 )
         if begun:
             return late
