@@ -35,7 +35,8 @@ class SilentAgent:
 
     def __str__(self) -> str:
         since = "" if self.since is None else f" since {self.since:%Y-%m-%d %H:%M} UTC"
-        return f"no reply of Agent {self.agent}{since}; {self.tasks} tasks wait"
+        waiting = "1 task waits" if self.tasks == 1 else f"{self.tasks} tasks wait"
+        return f"no reply of Agent {self.agent}{since}; {waiting}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import tempfile
 from collections.abc import AsyncIterator
@@ -39,11 +40,17 @@ async def agent_check(options: AgentCheckOptions) -> int:
 async def _checked(options: AgentCheckOptions, console: Console) -> int:
     findings: list[Finding] = []
     stages(options.only)  # refuses an unknown name before anything starts
-    async with _kit(options) as kit, aclosing(carry_out(kit)) as found:
-        async for finding in found:
-            show_progress(finding, console)
-            findings.append(finding)
-    show_report(list(in_order(findings, options.only)), options, console)
+    try:
+        async with _kit(options) as kit, aclosing(carry_out(kit)) as found:
+            async for finding in found:
+                show_progress(finding, console)
+                findings.append(finding)
+    except asyncio.CancelledError:
+        show_report(list(in_order(findings, options.only, "not run: stopped")), options, console)
+        console.print("stopped")
+        raise
+    missing = "not run: the first check did not pass"
+    show_report(list(in_order(findings, options.only, missing)), options, console)
     return _exit_code({each.verdict for each in findings})
 
 

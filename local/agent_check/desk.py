@@ -78,6 +78,11 @@ class Desk:
         """Give the replies so far."""
         return self._heard[request.token]
 
+    def answered_instead(self, request: AgentRequest) -> AgentRequest | None:
+        """Give another request of the same key that has more than one reply."""
+        others = (each for each in self._asked.values() if each.effect_key == request.effect_key)
+        return next((each for each in others if each != request and len(self.heard(each)) > 1), None)
+
     async def until(self, met: Callable[[], bool], within: float) -> bool:
         """Wait for replies until the condition is met; tell whether it was."""
         try:

@@ -37,9 +37,11 @@ class AgentCheckOptions:
     only: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        """Look at the name. Raises `StartRefusedError`."""
+        """Look at the name and the command. Raises `StartRefusedError`."""
         if not re.fullmatch(NAME_PATTERN, self.agent):
             raise StartRefusedError(f"'{self.agent}' is not the name of an Agent ({NAME_PATTERN}).")
+        if not self.run.strip():
+            raise StartRefusedError("--run names no command.")
 
 
 def read_request(file: Path | None) -> dict[str, Any]:

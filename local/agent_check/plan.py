@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
 from contextlib import aclosing
 
@@ -35,7 +36,7 @@ STAGES: tuple[tuple[Check, ...], ...] = (
     ),
     (unreadable.an_unknown_field, unreadable.the_schema_before),
     (keys.two_hundred_side_by_side,),
-    (late.ended_after_complete_by, late.what_is_sent_once_ended_after_complete_by),
+    (late.ended_after_complete_by, late.sent_once_work_that_ends_late),
     (crashes.a_lock_is_renewed,),
     (
         crashes.killed_while_it_works,
@@ -82,11 +83,11 @@ async def carry_out(kit: Kit) -> AsyncGenerator[Finding]:
                 yield finding
 
 
-def in_order(findings: Sequence[Finding], only: Sequence[str]) -> Iterator[Finding]:
-    """Give the findings in the order of the plan; a check that did not run was not seen."""
+def in_order(findings: Sequence[Finding], only: Sequence[str], missing: str) -> Iterator[Finding]:
+    """Give the findings in the order of the plan; `missing` says why a check did not run."""
     found = {finding.check: finding for finding in findings}
     for name in (name_of(check) for stage in stages(only) for check in stage):
-        yield found.get(name, Finding(name, CheckVerdict.NOT_SEEN, "not run: the first check did not pass"))
+        yield found.get(name, Finding(name, CheckVerdict.NOT_SEEN, missing))
 
 
 async def _side_by_side(stage: Sequence[Check], kit: Kit) -> AsyncGenerator[Finding]:
@@ -106,9 +107,15 @@ async def _find(check: Check, kit: Kit) -> Finding:
     try:
         await check(kit)
     except CheckFailedError as fault:
-        return Finding(name, CheckVerdict.FAILED, str(fault))
+        return Finding(name, CheckVerdict.FAILED, f"{fault} {_rule_of(promise)}".strip())
     except NotSeenError as reason:
         return Finding(name, CheckVerdict.NOT_SEEN, str(reason))
     except CommandFailedError as fault:
         return Finding(name, CheckVerdict.HINDERED, str(fault))
     return Finding(name, CheckVerdict.PASSED, promise)
+
+
+def _rule_of(promise: str) -> str:
+    """Give the place in `docs/agents.md` that a promise names at its end."""
+    found = re.search(r"\([^()]+\)(?=\.$)", promise)
+    return found[0] if found else ""

@@ -50,7 +50,7 @@ def not_echoed(content: dict[str, Any], request: AgentRequest) -> list[str]:
     """Name what a reply does not repeat of its request, of the same type; no token is shown."""
     expected = request.model_dump(mode="json")
     return [
-        f"{name} {'is another' if name in content else 'is missing'}"
+        f"{name} {'differs from its request' if name in content else 'is missing'}"
         for name in ECHOED
         if json.dumps(content.get(name)) != json.dumps(expected[name])
     ]

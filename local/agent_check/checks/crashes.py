@@ -16,7 +16,7 @@ _AFTER_LOCK = 2.0
 
 
 async def a_lock_is_renewed(kit: Kit) -> None:
-    """A request that takes longer than its lock stays with the process that took it."""
+    """A request that takes longer than its lock stays with the process that took it (rule 5)."""
     broker = kit.own_broker()
     before = await broker.locks_expired(kit.desk.queue)
     seconds = kit.options.lock + _AFTER_LOCK
@@ -30,7 +30,7 @@ async def a_lock_is_renewed(kit: Kit) -> None:
 
 
 async def killed_while_it_works(kit: Kit) -> None:
-    """Of 20 requests that are under way, all are answered within the lock and 5 s, each with one effect."""
+    """20 requests that are under way are answered within the lock and 5 s, each with one effect (rule 5)."""
     async with kit.stage:
         requests = await _killed_among(kit, idempotent=True)
     await asyncio.gather(*(kit.answered_in_time(request) for request in requests))
@@ -38,14 +38,14 @@ async def killed_while_it_works(kit: Kit) -> None:
 
 
 async def killed_before_it_settled(kit: Kit) -> None:
-    """A request is settled after its reply: killed between the two, the Agent gets it again, and replies."""
+    """A request is settled after its reply: killed in between, the Agent replies again (rule 5)."""
     request = await _killed_at_its_reply(kit, idempotent=True)
     await kit.answered_in_time(request, times=2)
     await kit.effects(request)
 
 
 async def what_is_sent_once_killed_at_work(kit: Kit) -> None:
-    """Killed between "begun" and "done", what must not be repeated has no second effect."""
+    """Killed between "begun" and "done", what must not be repeated has no second effect (rule 7)."""
     async with kit.stage:
         if kit.options.hold is None:
             requests = await _killed_among(kit, idempotent=False)
@@ -60,14 +60,14 @@ async def what_is_sent_once_killed_at_work(kit: Kit) -> None:
 
 
 async def what_is_sent_once_killed_at_its_reply(kit: Kit) -> None:
-    """Killed when it has replied, the Agent replies again to what must not be repeated; done it is once."""
+    """What must not be repeated is done only once, and replied to again after a crash (rule 7)."""
     request = await _killed_at_its_reply(kit, idempotent=False)
     await kit.answered_in_time(request, times=2)
     await kit.effects(request)
 
 
 async def the_ledger_outlives_the_agent(kit: Kit) -> None:
-    """What was done, or undone before it was done, is known after a crash: no effect, the same answer."""
+    """What was done, or undone before its do, is known after a crash: no effect, the same answer (rule 1)."""
     before, undone = kit.request(), kit.request(Direction.UNDO)
     async with kit.stage:
         await kit.desk.ask([before, undone])

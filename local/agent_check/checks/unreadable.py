@@ -31,7 +31,7 @@ _WRONG: dict[str, object] = {
 
 
 async def an_unknown_field(kit: Kit) -> None:
-    """A field that the Agent does not know is ignored: a request may gain some."""
+    """A field that the Agent does not know is ignored: a request may gain some (The request)."""
     request = kit.request(complete_in=20)
     body = json.dumps(request.model_dump(mode="json") | {"of_tomorrow": {"any": ["thing"]}})
     kit.desk.expect(request)
@@ -40,7 +40,7 @@ async def an_unknown_field(kit: Kit) -> None:
 
 
 async def the_schema_before(kit: Kit) -> None:
-    """A request of schema 1, which has fewer fields, is answered."""
+    """A request of schema 1, which has fewer fields, is answered (The request)."""
     request = kit.request().model_copy(update={"schema_version": 1})
     body = request.model_dump_json(exclude={"idempotent", "result"}).encode()
     kit.desk.expect(request)
@@ -49,18 +49,18 @@ async def the_schema_before(kit: Kit) -> None:
 
 
 async def another_schema_version(kit: Kit) -> None:
-    """A request of another schema version is dead-lettered, without an effect."""
+    """A request of another schema version is dead-lettered, without an effect (rule 6)."""
     request = kit.request()
     body = json.dumps(request.model_dump(mode="json") | {"schema_version": 3}).encode()
     kit.desk.expect(request)
     await _is_dead_lettered(kit, {"another schema version": message_of(request, body)})
     if kit.desk.heard(request):
-        raise CheckFailedError("it was replied to")
+        raise CheckFailedError("a reply was sent")
     await kit.effects(request, least=0, most=0)
 
 
 async def rubbish(kit: Kit) -> None:
-    """What is no request is dead-lettered at once, and its neighbours are served."""
+    """What is no request is dead-lettered at once, and its neighbours are served (rule 6)."""
     run = uuid.uuid4().hex[:12]
     right = kit.request().model_dump(mode="json")
     wrong = {f"a wrong {name}": json.dumps(right | {name: value}).encode() for name, value in _WRONG.items()}
@@ -75,7 +75,7 @@ async def rubbish(kit: Kit) -> None:
 
 
 async def the_largest_request(kit: Kit) -> None:
-    """The most that a step may ask, 64 KiB, with a `note` that makes it so large, is answered or refused."""
+    """The most that a step may ask, 64 KiB by a `note`, is answered or refused (The request)."""
     asked = kit.options.request | {"note": ""}
     room = MAX_REQUEST_BYTES - len(json.dumps(asked, separators=(",", ":"), ensure_ascii=False).encode())
     request = kit.request().model_copy(update={"request": asked | {"note": "n" * room}})

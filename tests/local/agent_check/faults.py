@@ -38,6 +38,8 @@ class Planted:
     changes: tuple[tuple[str, str], ...]
     found_by: str
     processes: int = 2
+    #: What the report says besides.
+    says: str = ""
 
 
 FAULTS = {
@@ -47,6 +49,36 @@ FAULTS = {
     "replies with a new token": Planted(
         ((_ANSWERED, _ANSWERED.rstrip() + ' | {"token": os.urandom(16).hex()}\n'),),
         "replies echo their requests",
+        says="token differs from its request",
+    ),
+    "replies with the token that it remembers": Planted(
+        (
+            (
+                _ANSWERED,
+                _ANSWERED.replace("{", 'REPLIES.setdefault(request["effect_key"], {').rstrip() + ")\n",
+            ),
+            ("class Refused(", "REPLIES = {}\n\n\nclass Refused("),
+        ),
+        "the same key in a new epoch",
+        says="was an older token sent?",
+    ),
+    "abandons what is late": Planted(
+        (
+            (
+                _SETTLE,
+                _SETTLE.replace(
+                    "requests.complete_message",
+                    "(requests.complete_message if reply else requests.abandon_message)",
+                ),
+            ),
+        ),
+        "taken after complete by",
+        says="among the dead letters",
+    ),
+    "is silent about what is known late": Planted(
+        ((_TAKEN_LATE, "    if is_late(request):\n"),),
+        "a known outcome is told late",
+        says="no reply to the request that came after its complete-by",
     ),
     "two effects for a key": Planted(
         (
@@ -61,7 +93,9 @@ FAULTS = {
         ((_TOMBSTONE, "        if state == 'paid':\n    " + _TOMBSTONE),), "an undo before its do"
     ),
     "replies late for a step that may be repeated": Planted(((_LATE, ""),), "ended after complete by"),
-    "abandons what it can't read": Planted(((_DEAD_LETTER, "requests.abandon_message(message)"),), "rubbish"),
+    "abandons what it can't read": Planted(
+        ((_DEAD_LETTER, "requests.abandon_message(message)"),), "rubbish", says="gave it up (rule 6)"
+    ),
     "repeats what must not be repeated": Planted(
         (
             (

@@ -34,7 +34,7 @@ class Report:
 
     def checks(self, verdict: str) -> set[str]:
         """Return the checks that ended so, by the lines that tell the progress."""
-        lines = self.text.partition("┏")[0].splitlines()
+        lines = self.text.partition("\nThe Agent ")[0].splitlines()
         return {line.removeprefix(verdict).strip() for line in lines if line.startswith(f"{verdict} ")}
 
 

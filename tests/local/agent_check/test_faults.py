@@ -18,6 +18,7 @@ def test_planted_fault_is_found(name: str, tmp_path: Path) -> None:
     """Other lines may fail with it, where they meet the same fault."""
     report = _check(FAULTS[name], tmp_path)
     assert FAULTS[name].found_by in report.checks("FAILED"), report.text
+    assert FAULTS[name].says in report.text
     assert report.code == 1
 
 
