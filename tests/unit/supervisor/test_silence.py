@@ -65,7 +65,9 @@ async def test_agent_that_never_replied_is_silent_too() -> None:
     assert str(SilentAgent(agent="payment", since=after(0), tasks=40, found_at=after(9))) == (
         "no reply of Agent payment since 2026-11-21 10:00 UTC; 40 tasks wait"
     )
-    assert str(SilentAgent(agent="payment", since=None, tasks=1)).endswith("; 1 task waits")
+    assert str(SilentAgent(agent="payment", since=None, tasks=1, found_at=after(9))).endswith(
+        "; 1 task waits"
+    )
 
 
 async def test_agent_that_replied_since_is_not_silent() -> None:
