@@ -1,8 +1,9 @@
 """The command line `python -m local`, and its exit codes.
 
 0: done, or stopped by a signal. 1: a part failed, a demo or a measurement did not end as expected, a chaos
-run violated an invariant, or an Agent broke a rule. 2: refused, nothing was started or submitted. 130: a
-demo, a chaos run, a measurement or a check of an Agent was stopped before its end.
+run violated an invariant, or an Agent broke a rule. 2: refused, nothing was started or submitted; or a
+command that a check of an Agent was given failed. 130: a demo, a chaos run, a measurement or a check of an
+Agent was stopped before its end.
 """
 
 from __future__ import annotations
@@ -209,6 +210,7 @@ def _add_agent_check_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--keeps-rejected", action="store_true", help="it keeps what it can't read, and dead-letters nothing"
     )
+    parser.epilog = "exit code 0: rules are kept; 1: one is broken; 2: refused, or a command of yours failed"
 
 
 def _add_data_option(parser: argparse.ArgumentParser) -> None:

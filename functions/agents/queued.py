@@ -6,7 +6,6 @@ import logging
 from datetime import timedelta
 from functools import partial
 
-from functions.agents.locks import Lock, LockWatch
 from functions.agents.sent_once import SentOnce
 from functions.agents.steps import SPARE_SECONDS, carry_out
 from functions.agents.tries import Note, Tries, note_nowhere
@@ -40,13 +39,12 @@ class QueuedAgent:
         self._clock = ports.clock
         self._once = SentOnce(ports)
         self._note = note
-        self._watch = LockWatch(name)
         spare = min(SPARE_SECONDS, function_timeout / 2)
         self._call_within = timedelta(seconds=function_timeout - spare)
         #: Seconds for which its function may try a request: of what a call leaves, half is for its outcome.
         self.patience = function_timeout - spare / 2
 
-    async def take(self, message_id: str, body: bytes, lock: Lock | None = None) -> None:
+    async def take(self, message_id: str, body: bytes) -> None:
         """Carry out one request and reply. A late request or a transient fault gets no reply.
 
         A message that can't be read is recorded as rejected. Raises `TransientError` when the reply can't be
@@ -57,7 +55,6 @@ class QueuedAgent:
         request = await self._reader.read(message_id, body)
         if request is None:
             return
-        self._watch.look(request, self._clock.now(), lock)
         if not request.idempotent:
             await self._once.take(request, partial(self._carry_out, request))
             return

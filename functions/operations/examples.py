@@ -156,7 +156,7 @@ OVERVIEW: dict[str, Any] = {
             "last_error": "payment answered 503",
         }
     ],
-    "silent_agents": [{"agent": "payment", "since": _SUBMITTED, "tasks": 40}],
+    "silent_agents": [{"agent": "payment", "since": _SUBMITTED, "found_at": _SUBMITTED, "tasks": 40}],
     "finished": {
         "since": "2026-11-21T11:01:00Z",
         "more": False,

@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict
 
 from functions.messages.queues import dead_letter_queue, living_queue
 from functions.pattern.identity import TaskId
+from functions.pattern.message_ids import resent_as
 from functions.pattern.ports import Ports
 from functions.pattern.rejected import RejectedMessage
 from functions.web.problems import ProblemError
@@ -17,8 +18,6 @@ from functions.web.views import read_from
 
 _MOST_LISTED = 200
 _MOST_OF_TASK = 20
-#: A message id holds at most 128 characters (Service Bus).
-_MOST_ID_CHARACTERS = 116
 #: Characters: a payload is shown whole.
 _MOST_SHOWN = 64 * 1024
 _BREAKS = "\n\r\t"
@@ -109,7 +108,7 @@ class Rejected:
         if content is None:
             text = f"Of its {kept.size} bytes only the beginning is kept: it can't be sent again."
             raise ProblemError(HTTPStatus.CONFLICT, text)
-        message_id = f"{kept.message_id[:_MOST_ID_CHARACTERS]}.r{kept.resends}"
+        message_id = resent_as(kept.message_id, kept.resends)
         await self._postbox.put(living_queue(kept.queue), message_id, content)
         return _line(kept)
 

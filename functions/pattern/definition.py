@@ -95,7 +95,11 @@ class Workflow:
             raise self._error(
                 f"resource '{self.resource}' must be renamed: the application itself has {taken}"
             )
-        for taken in sorted(ENVELOPE_FIELDS & self.payload.model_fields.keys()):
+        fields = self.payload.model_fields
+        sent_as = {
+            each.validation_alias for each in fields.values() if isinstance(each.validation_alias, str)
+        }
+        for taken in sorted(ENVELOPE_FIELDS & (fields.keys() | sent_as)):
             raise self._error(f"payload field '{taken}' is taken by the submission itself; rename it")
 
     def step(self, name: StepName) -> Step:

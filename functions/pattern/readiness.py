@@ -21,14 +21,21 @@ from functions.pattern.planning import CannotStart, ready_steps
 from functions.pattern.records import TaskRecord
 from functions.pattern.requests import request_bytes
 from functions.pattern.states import Direction, ProcessState, Way
-from functions.pattern.texts import MAX_ERROR_BYTES, bounded, cause_of
+from functions.pattern.texts import MAX_ERROR_BYTES, bounded, cause_of, said_by
 
 #: Payloads that were read and are kept: each step of a task looks at the same one.
 _MOST_KEPT = 128
 
 
 class NotDeployedError(LookupError):
-    """What a task needs of its workflow's version is not deployed here; the text says what."""
+    """What a task needs of its workflow's version is not deployed here; the text says what.
+
+    It ends with what `fault` says, if there is one.
+    """
+
+    def __init__(self, text: str, fault: Exception | None = None) -> None:
+        super().__init__(text)
+        self.fault = fault
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +59,8 @@ class Definitions:
                 return self.until(step)
             if via is not Way.EVENT:
                 self.request(step)
-        except NotDeployedError as fault:
-            return CannotStart(str(fault), parks=True)
+        except NotDeployedError as lack:
+            return _parked_for(lack)
         except Exception as fault:  # noqa: BLE001 - whatever a definition's function raises
             reason = f"step '{step}': {cause_of(fault)}"
             if self._workflow().shape.without_limits == self.record.order.shape.without_limits:
@@ -104,12 +111,12 @@ class Definitions:
         make = self._workflow().answer
         return None if make is None else partial(make, self._payload(), all_results(self.record))
 
-    def lack_of_answer(self) -> str | None:
+    def lack_of_answer(self) -> CannotStart | None:
         """Say why a task that is done can't be given its answer here; None if it can."""
         try:
             self.answer()
         except NotDeployedError as lack:
-            return str(lack)
+            return _parked_for(lack)
         return None
 
     def _step(self, step: StepName) -> Step:
@@ -132,18 +139,24 @@ class Definitions:
         return workflow
 
     def _payload(self) -> BaseModel:
+        model = self._workflow().payload
+        unfit = f"the payload does not fit {self._version} as it is deployed here"
         try:
-            return _validated(self._workflow().payload, self.record.order.payload)
+            return _validated(model, self.record.order.payload)
         except ValidationError as error:
             fault = error.errors(include_url=False, include_input=False, include_context=False)[0]
             field = ".".join(map(str, fault["loc"])) or "payload"
-            raise NotDeployedError(
-                f"the payload does not fit {self._version} as it is deployed here ({field}: {fault['msg']})"
-            ) from None
+            raise NotDeployedError(f"{unfit} ({field}: {fault['msg']})") from None
+        except Exception as error:
+            raise NotDeployedError(f"{unfit}: {cause_of(error)}", error) from error
 
     @property
     def _version(self) -> str:
         return f"version {self.record.order.workflow_version} of '{self.record.order.workflow}'"
+
+
+def _parked_for(lack: NotDeployedError) -> CannotStart:
+    return CannotStart(str(lack), parks=True, fault=lack.fault)
 
 
 @lru_cache(maxsize=_MOST_KEPT)
@@ -157,8 +170,7 @@ def what_is_missing(registry: Registry, record: TaskRecord) -> CannotStart | Non
     next_epoch = replace(record, task=task)
     here = Definitions(registry, next_epoch)
     if task.direction is Direction.DO and all(step.settled for step in record.steps):
-        lack = here.lack_of_answer()
-        return None if lack is None else CannotStart(lack, parks=True)
+        return here.lack_of_answer()
     looks = [here.look_at(name) for name in ready_steps(next_epoch)]
     missing = [look for look in looks if isinstance(look, CannotStart) and look.parks]
     return missing[0] if missing and len(missing) == len(looks) else None
@@ -166,5 +178,5 @@ def what_is_missing(registry: Registry, record: TaskRecord) -> CannotStart | Non
 
 def is_new(missing: CannotStart, recorded: str | None) -> bool:
     """Tell whether a task is parked for another reason by now; what an exception says may vary each time."""
-    lasting = missing.reason.removesuffix(str(missing.fault)) if missing.fault else missing.reason
+    lasting = missing.reason.removesuffix(said_by(missing.fault)) if missing.fault else missing.reason
     return not (recorded or "").startswith(bounded(lasting, MAX_ERROR_BYTES))

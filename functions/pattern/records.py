@@ -88,7 +88,8 @@ class Task:
 
     `failure_count` counts the recoveries since the task was submitted, resubmitted or changed its direction.
     `not_before` is when a Scheduler may take it up after an extended wait. `parked_for` is what a parked task
-    waits for, as `{workflow}|{version}`. `sent` are the latest that were sent.
+    waits for, as `{workflow}|{version}`; `parked_reasons` marks why it was parked, since it last went on for
+    another cause than a deployment: of these, operators know. `sent` are the latest that were sent.
     A `decision` waits for the outcome of what must not be repeated; until then, nothing starts.
     `run` numbers the Schedulers' stays with it within the epoch, after the first. One with a `not_before`
     and no `complete_by` is handed back: only the record waits.
@@ -111,6 +112,7 @@ class Task:
     decision: Decision | None = None
     parked_for: str | None = None
     run: int | None = None
+    parked_reasons: tuple[str, ...] = ()
     sent: tuple[SentAnnouncement, ...] = ()
 
     @property

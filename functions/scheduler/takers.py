@@ -71,8 +71,8 @@ class ReplyTaker:
     def __init__(self, ports: Ports, limits: RunLimits, alert: AlertRefused) -> None:
         self._ports = ports
         self._limits = limits
-        self._refused = RefusedReplies(ports, alert)
         self._signs = SignsOfLife(ports)
+        self._refused = RefusedReplies(ports, alert, self._signs)
 
     async def take(self, message_id: str, body: bytes, schedulers: Schedulers) -> None:
         """Take one message; one that can't be understood is recorded as rejected. Raises `TransientError`."""
@@ -113,9 +113,13 @@ class ReplyTaker:
         return progress_of(recorded, reply.epoch, scheduler, ready=ready, at_once=at_once), run
 
     async def _record_of(self, reply: AgentReply) -> TaskRecord | Ignored:
-        """Give the record of the task, which must have the reply's step and epoch."""
+        """Give the record of the task, which must have the reply's step and epoch.
+
+        Whoever has sent the request that is replied to has recorded its token before.
+        """
         record = await self._ports.store.known(reply.task_id)
-        if record is not None and _is_outdated(record, reply):
+        tokens = () if record is None else {step.token for step in record.steps if step.name == reply.step}
+        if record is not None and reply.token not in tokens:
             stored = await self._ports.store.load(reply.task_id)
             record = None if stored is None else stored.record
         if record is None:
@@ -138,13 +142,6 @@ class ReplyTaker:
             newest = await self._ports.store.known(reply.task_id)
             return ignored(reply, newest or record, changed.reason, self._ports.clock.now())
         return changed.record
-
-
-def _is_outdated(record: TaskRecord, reply: AgentReply) -> bool:
-    """Tell whether what is remembered of a task does not know the start that a reply is of, nor its run."""
-    if record.task.epoch < reply.epoch:
-        return True
-    return any(each.name == reply.step and each.token != reply.token for each in record.steps)
 
 
 def _run_of(epoch: Epoch, record: TaskRecord) -> int | None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+import re
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -16,6 +17,8 @@ from local.platform.watchdog import Watchdog
 CONNECTION = "ServiceBusConnection"
 #: As whoever keeps an Agent running does it.
 _AGAIN_AFTER = 1.0
+#: What tells more than a stack below it.
+_ERROR = re.compile(r"Error\b.*: ")
 
 
 class AgentProcesses:
@@ -67,6 +70,11 @@ class AgentProcesses:
                 code = await process.wait()
             finally:
                 await process.kill()
-            last = next(iter(list(process.last_lines)[-1:]), "it printed nothing")
-            self.ended.append(f"exit code {code}: {last}")
+            self.ended.append(f"exit code {code}: {_telling(list(process.last_lines))}")
             await asyncio.sleep(_AGAIN_AFTER)
+
+
+def _telling(lines: Sequence[str]) -> str:
+    """Choose the line that names the error, or else the last one."""
+    errors = [line for line in lines if _ERROR.search(line)]
+    return [*(errors or lines or ["it printed nothing"])][-1]

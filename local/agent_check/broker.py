@@ -13,9 +13,6 @@ import aiohttp
 from functions.pattern.messages import AGENT_REPLIES_QUEUE
 from local.platform import ANY_PORTS, PartName, Platform, PlatformOptions, broker_alone
 
-#: Milliseconds for which the Agent waits to hear that its reply was taken: time enough to kill it.
-_LATE = 3_000
-
 
 class OwnBroker:
     """A broker that may be killed, and does as it is told."""
@@ -51,18 +48,25 @@ class OwnBroker:
 
     async def locked(self, queue: str) -> int:
         """Count the messages that were taken and not settled."""
-        queues = await self._call("GET", "/queues")
-        return next(int(each["locked"]) for each in queues if each["name"] == queue)
+        return await self._figure(queue, "locked")
+
+    async def locks_expired(self, queue: str) -> int:
+        """Count the locks that ran out since the broker was started."""
+        return await self._figure(queue, "locks_expired")
 
     @asynccontextmanager
-    async def slow_to_thank(self) -> AsyncIterator[None]:
+    async def slow_to_thank(self, seconds: float) -> AsyncIterator[None]:
         """For the block, a reply is there long before the Agent hears so: it can't settle its request yet."""
-        fault = {"kind": "delay-acknowledgements", "queue": AGENT_REPLIES_QUEUE, "milliseconds": _LATE}
-        await self._call("POST", "/faults", fault)
+        late = {"queue": AGENT_REPLIES_QUEUE, "milliseconds": round(seconds * 1_000)}
+        await self._call("POST", "/faults", late | {"kind": "delay-acknowledgements"})
         try:
             yield
         finally:
             await self._call("DELETE", "/faults")
+
+    async def _figure(self, queue: str, name: str) -> int:
+        queues = await self._call("GET", "/queues")
+        return next(int(each[name]) for each in queues if each["name"] == queue)
 
     async def _call(self, method: str, path: str, body: object = None) -> Any:
         async with (

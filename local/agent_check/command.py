@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import logging
 import tempfile
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager
@@ -23,22 +25,39 @@ from local.platform.watchdog import Watchdog
 
 _KEPT = 0
 _BROKEN = 1
+_HINDERED = 2
 
 
 async def agent_check(options: AgentCheckOptions) -> int:
-    """Check an Agent. Returns 0 if it keeps every rule that was looked at."""
+    """Check an Agent. Returns 0 if it keeps every rule that was looked at, 1 if not.
+
+    Returns 2 where a command that the kit was given failed. Raises `StartRefusedError`.
+    """
+    logging.getLogger("azure").setLevel(logging.CRITICAL)  # the kit itself says what it meets
     return await until_stop_signal(_checked(options, Console()), _nothing, stopped=INTERRUPTED)
 
 
 async def _checked(options: AgentCheckOptions, console: Console) -> int:
     findings: list[Finding] = []
     stages(options.only)  # refuses an unknown name before anything starts
-    async with _kit(options) as kit, aclosing(carry_out(kit)) as found:
-        async for finding in found:
-            show_progress(finding, console)
-            findings.append(finding)
-    show_report(list(in_order(findings, options.only)), options, console)
-    return _BROKEN if any(each.verdict is CheckVerdict.FAILED for each in findings) else _KEPT
+    try:
+        async with _kit(options) as kit, aclosing(carry_out(kit)) as found:
+            async for finding in found:
+                show_progress(finding, console)
+                findings.append(finding)
+    except asyncio.CancelledError:
+        show_report(list(in_order(findings, options.only, "not run: stopped")), options, console)
+        console.print("stopped")
+        raise
+    missing = "not run: the first check did not pass"
+    show_report(list(in_order(findings, options.only, missing)), options, console)
+    return _exit_code({each.verdict for each in findings})
+
+
+def _exit_code(verdicts: set[CheckVerdict]) -> int:
+    if CheckVerdict.FAILED in verdicts:
+        return _BROKEN
+    return _HINDERED if CheckVerdict.HINDERED in verdicts else _KEPT
 
 
 @asynccontextmanager
@@ -51,7 +70,7 @@ async def _kit(options: AgentCheckOptions) -> AsyncIterator[Kit]:
             broker = await open_.enter_async_context(OwnBroker.running(queue, options.lock, folder))
         connection = options.connection or (broker.connection if broker else "")
         watchdog = await open_.enter_async_context(Watchdog.running())
-        desk = await open_.enter_async_context(Desk.at(connection, options.agent))
+        desk = await open_.enter_async_context(Desk.at(connection, options.agent, alone=broker is not None))
         agent = await open_.enter_async_context(
             AgentProcesses.running(options.run, options.processes, connection, watchdog, folder / "agent")
         )

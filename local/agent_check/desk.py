@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Iterable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime, timedelta
 
 from azure.servicebus import ServiceBusMessage, ServiceBusReceivedMessage, ServiceBusSubQueue
@@ -16,6 +16,7 @@ from azure.servicebus.exceptions import ServiceBusError
 from functions.pattern.agent_messages import AgentRequest
 from functions.pattern.messages import AGENT_REPLIES_QUEUE, requests_queue, seconds_left
 from local.agent_check.replies import HeardReply, content_of, misfit, not_echoed
+from local.platform import StartRefusedError
 
 _AT_ONCE = 100
 _DEAD = ServiceBusSubQueue.DEAD_LETTER
@@ -26,27 +27,36 @@ _TRY_AGAIN_AFTER = 0.3
 class Desk:
     """Asks the Agent, and remembers what it replied, by the requests' tokens."""
 
-    def __init__(self, connection: str, agent: str) -> None:
+    def __init__(self, connection: str, agent: str, *, alone: bool) -> None:
         self._connection = connection
+        self._alone = alone
         self.queue = requests_queue(agent)
         self._asked: dict[str, AgentRequest] = {}
         self._heard: defaultdict[str, list[HeardReply]] = defaultdict(list)
+        self._taken: set[int | None] = set()
         self._news = asyncio.Condition()
+        #: When a reply was heard last, by the loop's clock.
+        self.heard_last = 0.0
         #: What was wrong with replies: against the schema, and against their requests.
         self.misfits: list[str] = []
         self.not_echoed: list[str] = []
 
     @classmethod
     @asynccontextmanager
-    async def at(cls, connection: str, agent: str) -> AsyncIterator[Desk]:
-        """Listen for replies during the block."""
-        desk = cls(connection, agent)
+    async def at(cls, connection: str, agent: str, *, alone: bool) -> AsyncIterator[Desk]:
+        """Listen for replies during the block; where the kit is alone, they are all the Agent's.
+
+        Raises `StartRefusedError` when the queues can't be opened.
+        """
+        desk = cls(connection, agent, alone=alone)
+        await desk._find_queues()
         listening = asyncio.create_task(desk._listen())
         try:
             yield desk
         finally:
             listening.cancel()
-            await asyncio.gather(listening, return_exceptions=True)
+            with suppress(asyncio.CancelledError):
+                await listening
 
     async def ask(self, requests: Iterable[AgentRequest], *, lives_on: bool = False) -> None:
         """Send requests, which end with their complete-by unless they live on."""
@@ -68,6 +78,11 @@ class Desk:
         """Give the replies so far."""
         return self._heard[request.token]
 
+    def answered_instead(self, request: AgentRequest) -> AgentRequest | None:
+        """Give another request of the same key that has more than one reply."""
+        others = (each for each in self._asked.values() if each.effect_key == request.effect_key)
+        return next((each for each in others if each != request and len(self.heard(each)) > 1), None)
+
     async def until(self, met: Callable[[], bool], within: float) -> bool:
         """Wait for replies until the condition is met; tell whether it was."""
         try:
@@ -82,11 +97,15 @@ class Desk:
         awaited = set(message_ids)
         try:
             async with asyncio.timeout(within):
-                while any(message.message_id in awaited for message in await self._left()):  # noqa: ASYNC110
-                    await asyncio.sleep(_LOOK_EVERY)  # the Agent is another process
+                while not await self.is_gone(awaited):  # noqa: ASYNC110 - the Agent is another process
+                    await asyncio.sleep(_LOOK_EVERY)
         except TimeoutError:
             return False
         return True
+
+    async def is_gone(self, message_ids: Iterable[str]) -> bool:
+        """Tell whether none of the messages is on the queue any more."""
+        return {message.message_id for message in await self._left()}.isdisjoint(message_ids)
 
     async def dead_letters(self, message_ids: Iterable[str], within: float) -> dict[str, str]:
         """Give the reasons of dead letters by message id; those that are missing are waited for."""
@@ -116,6 +135,15 @@ class Desk:
     def _client(self) -> ServiceBusClient:
         return ServiceBusClient.from_connection_string(self._connection)
 
+    async def _find_queues(self) -> None:
+        try:
+            for queue in (self.queue, AGENT_REPLIES_QUEUE):
+                async with self._client() as client, client.get_queue_receiver(queue) as receiver:
+                    await receiver.peek_messages()
+        except (ValueError, ServiceBusError) as fault:
+            pair = f"{self.queue} and {AGENT_REPLIES_QUEUE}"
+            raise StartRefusedError(f"The queues {pair} can't be opened: {fault}") from None
+
     async def _listen(self) -> None:
         while True:
             try:
@@ -124,20 +152,24 @@ class Desk:
                     client.get_queue_receiver(AGENT_REPLIES_QUEUE) as receiver,
                 ):
                     await self._hear(receiver)
-            except ServiceBusError:  # the broker is away
+            except* ServiceBusError:  # the broker is away
                 await asyncio.sleep(_TRY_AGAIN_AFTER)
 
     async def _hear(self, receiver: ServiceBusReceiver) -> None:
-        while True:
-            messages = await receiver.receive_messages(_AT_ONCE, max_wait_time=1)
-            async with self._news:
+        async with asyncio.TaskGroup() as settling:  # where the broker is slow to thank, the next is heard
+            while True:
+                messages = await receiver.receive_messages(_AT_ONCE, max_wait_time=1)
+                async with self._news:
+                    for message in messages:
+                        self._take(message)
+                    self._news.notify_all()
                 for message in messages:
-                    self._take(message)
-                self._news.notify_all()
-            for message in messages:
-                await receiver.complete_message(message)
+                    settling.create_task(receiver.complete_message(message))
 
     def _take(self, message: ServiceBusReceivedMessage) -> None:
+        if message.sequence_number in self._taken:
+            return  # it was not settled before the broker was killed
+        self._taken.add(message.sequence_number)
         if message.body_type is not AmqpMessageBodyType.DATA:
             self.misfits.append("the body is not in a data section")
             return
@@ -146,13 +178,16 @@ class Desk:
         request = self._asked.get(str(content.get("token")))
         tasks = {str(each.task_id): each for each in self._asked.values()}
         of_its_task = request or tasks.get(str(content.get("task_id")))
-        if of_its_task is None and content:
+        if of_its_task is None and content and not self._alone:
             return  # of somebody else, or of an earlier run
         if (fault := misfit(body)) is not None:
             self.misfits.append(fault)
+        elif of_its_task is None:
+            self.not_echoed.append("a reply to nothing that was asked")
         if of_its_task is not None:
             self.not_echoed += not_echoed(content, of_its_task)
         if request is not None:
+            self.heard_last = asyncio.get_running_loop().time()
             self._heard[request.token].append(HeardReply(content))
 
 

@@ -6,7 +6,7 @@ import asyncio
 import math
 import uuid
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -31,13 +31,19 @@ from local.agent_check.shell import count_effects, holding
 from local.agent_check.verdicts import CheckFailedError, NotSeenError
 from local.platform.watchdog import Watchdog
 
-#: Seconds for a reply of an Agent that runs, or starts.
+#: Seconds in which an Agent that runs replies to something, and settles; and one that starts, replies.
 PATIENCE = 30.0
+STARTS_WITHIN = 120.0
+#: Processes that ended by themselves while a reply was waited for: no more is waited.
+#: One that never replied can't start.
+_MOST_ENDS = 20
+_MOST_STARTS = 6
 #: Seconds in which a request that comes again is answered beyond its lock, one that is given up is settled,
 #: and silence shows.
 AFTER_LOCK = 5.0
 SILENCE = 2.0
-_COMPLETE_WITHIN = 120.0
+#: Long enough for an Agent that takes its time.
+_COMPLETE_WITHIN = 600.0
 _LOOK_EVERY = 0.05
 _LOOK_AGAIN = 0.5
 
@@ -93,41 +99,68 @@ class Kit:
         times: int = 1,
         within: float = PATIENCE,
         outcome: str | None = "completed",
+        lacking: str | None = None,
     ) -> HeardReply:
-        """Wait for so many replies to a request, all with the outcome and the same result; give the last."""
+        """Wait for so many replies to a request, all with the outcome and the same result; give the last.
+
+        What is waited for begins anew with each reply: the Agent may have much to do. `lacking` names the
+        reply that is missing where there are others.
+        """
         ends = len(self.agent.ended)
         heard = self.desk.heard(request)
-        if not await self.desk.until(lambda: len(heard) >= times, within):
-            what = "no reply" if not heard else f"{len(heard)} of {times} replies"
+        begun = asyncio.get_running_loop().time()
+        if not await self._heard(request, times, lambda: max(begun, self.desk.heard_last) + within):
+            what = lacking or f"{len(heard)} of {times} replies" if heard else self._no_reply(request)
             ended = "".join(f"; a process of the Agent ended, {each}" for each in self.agent.ended[ends:][:1])
-            raise CheckFailedError(f"{what} within {within:g} s{ended}")
+            raise CheckFailedError(f"{what}, and nothing for {within:g} s{ended}")
         for reply in heard:
             if outcome is not None and reply.outcome != outcome:
-                reason = reply.content.get("error") or "without a reason"
-                raise CheckFailedError(f"a reply says {reply.outcome}, not {outcome}: {reason}")
+                reason = f": {error}" if (error := reply.content.get("error")) else ""
+                raise CheckFailedError(f"expected `{outcome}`, got `{reply.outcome}`{reason}")
             if reply.result != heard[0].result:
                 raise CheckFailedError(f"one request, two results: {heard[0].result} and {reply.result}")
         return heard[-1]
 
     async def answered_in_time(self, request: AgentRequest, *, times: int = 1) -> HeardReply:
         """Wait for the reply that comes after a crash: within the lock, and a little."""
-        now = asyncio.get_running_loop().time
-        heard = self.desk.heard(request)
-        while len(heard) < times and now() < max(self.killed + self.options.lock, self.back) + AFTER_LOCK:
-            await self.desk.until(lambda: len(heard) >= times, _LOOK_AGAIN)  # another crash gives more time
-        if len(heard) < times:
+
+        def last() -> float:
+            unlocked = self.killed + self.options.lock  # another crash gives more time
+            return max(unlocked, self.back, self.desk.heard_last) + AFTER_LOCK
+
+        if not await self._heard(request, times, last):
             seconds = f"{self.options.lock:g} s, the lock, and {AFTER_LOCK:g} s"
-            raise CheckFailedError(f"{len(heard)} of {times} replies within {seconds} after the crash")
+            replies = f"{len(self.desk.heard(request))} of {times} replies"
+            raise CheckFailedError(f"{replies} within {seconds} after the crash")
         return await self.answered(request, times=times)
 
+    def _no_reply(self, request: AgentRequest) -> str:
+        other = self.desk.answered_instead(request)
+        if other is None:
+            return "no reply"
+        epochs = f"epoch {request.epoch} of this key has no reply; epoch {other.epoch}"
+        return f"{epochs} has {len(self.desk.heard(other))}: was an older token sent?"
+
+    async def _heard(self, request: AgentRequest, times: int, last: Callable[[], float]) -> bool:
+        """Wait for so many replies, until a time that may move on; tell whether they came."""
+        now = asyncio.get_running_loop().time
+        heard, end = self.desk.heard(request), now() + _COMPLETE_WITHIN
+        most = len(self.agent.ended) + (_MOST_ENDS if self.desk.heard_last else _MOST_STARTS)
+        while len(heard) < times and now() < min(end, last()) and len(self.agent.ended) < most:
+            await self.desk.until(lambda: len(heard) >= times, _LOOK_AGAIN)
+        return len(heard) >= times
+
     async def silent(self, request: AgentRequest) -> None:
-        """See that the Agent settles a request, and does not reply."""
+        """See that the Agent completes a request that is late, and does not reply."""
         if not await self.desk.until_gone([request.message_id], PATIENCE):
             raise CheckFailedError(
                 "it was not replied to, but not completed either: it comes again and again"
             )
         if await self.desk.until(lambda: bool(self.desk.heard(request)), SILENCE):
-            raise CheckFailedError("it was replied to")
+            raise CheckFailedError("a reply was sent after complete-by")
+        dead = await self.desk.dead_letters([request.message_id], 0)
+        if (reason := dead.get(request.message_id)) is not None:
+            raise CheckFailedError(f"it is not completed, but among the dead letters ({reason})")
 
     async def effects(self, *requests: AgentRequest, least: int = 1, most: int = 1) -> None:
         """See how often each request had its effect; without `--effects`, nothing is seen."""
@@ -171,8 +204,10 @@ class Kit:
         self.agent.start()
         request = self.request()
         await self.desk.ask([request])
-        await self.answered(request)
-        self.back = asyncio.get_running_loop().time()
+        try:
+            await self.answered(request, within=STARTS_WITHIN)
+        finally:
+            self.back = asyncio.get_running_loop().time()
 
     def own_broker(self) -> OwnBroker:
         """Give the kit's own broker. Raises `NotSeenError` where it is somebody else's."""

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from functions.pattern.definition import NAME_PATTERN
 from functions.pattern.strict_json import parse_json
 from local.platform import StartRefusedError
 
@@ -33,6 +35,13 @@ class AgentCheckOptions:
     lock: float = 15.0
     keeps_rejected: bool = False
     only: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Look at the name and the command. Raises `StartRefusedError`."""
+        if not re.fullmatch(NAME_PATTERN, self.agent):
+            raise StartRefusedError(f"'{self.agent}' is not the name of an Agent ({NAME_PATTERN}).")
+        if not self.run.strip():
+            raise StartRefusedError("--run names no command.")
 
 
 def read_request(file: Path | None) -> dict[str, Any]:

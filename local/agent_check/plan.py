@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
 from contextlib import aclosing
 
 from local.agent_check.checks import crashes, keys, late, outage, throughout, unreadable
 from local.agent_check.kit import Kit
-from local.agent_check.verdicts import CheckFailedError, CheckVerdict, Finding, NotSeenError
+from local.agent_check.verdicts import (
+    CheckFailedError,
+    CheckVerdict,
+    CommandFailedError,
+    Finding,
+    NotSeenError,
+)
 from local.platform import StartRefusedError
 
 type Check = Callable[[Kit], Awaitable[None]]
@@ -27,9 +34,10 @@ STAGES: tuple[tuple[Check, ...], ...] = (
         unreadable.rubbish,
         unreadable.the_largest_request,
     ),
-    (unreadable.an_unknown_field,),
+    (unreadable.an_unknown_field, unreadable.the_schema_before),
     (keys.two_hundred_side_by_side,),
-    (late.ended_after_complete_by, late.what_is_sent_once_ended_after_complete_by),
+    (late.ended_after_complete_by, late.sent_once_work_that_ends_late),
+    (crashes.a_lock_is_renewed,),
     (
         crashes.killed_while_it_works,
         crashes.killed_before_it_settled,
@@ -62,24 +70,24 @@ def stages(only: Sequence[str]) -> list[list[Check]]:
 async def carry_out(kit: Kit) -> AsyncGenerator[Finding]:
     """Run the checks, and give each finding when it is there.
 
-    An Agent that answers not even one request is asked no more; its replies are looked at all the same.
+    Where the first check does not pass, the Agent is asked no more; its replies are looked at all the same.
     """
     first, *others, last = stages(kit.options.only)
-    answers = True
+    goes_on = True
     for stage in [first, *others, last]:
-        if not answers and stage is not last:
+        if not goes_on and stage is not last:
             continue
         async with aclosing(_side_by_side(stage, kit)) as found:
             async for finding in found:
-                answers = answers and not (stage is first and finding.verdict is CheckVerdict.FAILED)
+                goes_on = goes_on and (stage is not first or finding.verdict is CheckVerdict.PASSED)
                 yield finding
 
 
-def in_order(findings: Sequence[Finding], only: Sequence[str]) -> Iterator[Finding]:
-    """Give the findings in the order of the plan; a check that did not run was not seen."""
+def in_order(findings: Sequence[Finding], only: Sequence[str], missing: str) -> Iterator[Finding]:
+    """Give the findings in the order of the plan; `missing` says why a check did not run."""
     found = {finding.check: finding for finding in findings}
     for name in (name_of(check) for stage in stages(only) for check in stage):
-        yield found.get(name, Finding(name, CheckVerdict.NOT_SEEN, "not run: a request is not answered"))
+        yield found.get(name, Finding(name, CheckVerdict.NOT_SEEN, missing))
 
 
 async def _side_by_side(stage: Sequence[Check], kit: Kit) -> AsyncGenerator[Finding]:
@@ -99,7 +107,15 @@ async def _find(check: Check, kit: Kit) -> Finding:
     try:
         await check(kit)
     except CheckFailedError as fault:
-        return Finding(name, CheckVerdict.FAILED, str(fault))
+        return Finding(name, CheckVerdict.FAILED, f"{fault} {_rule_of(promise)}".strip())
     except NotSeenError as reason:
         return Finding(name, CheckVerdict.NOT_SEEN, str(reason))
+    except CommandFailedError as fault:
+        return Finding(name, CheckVerdict.HINDERED, str(fault))
     return Finding(name, CheckVerdict.PASSED, promise)
+
+
+def _rule_of(promise: str) -> str:
+    """Give the place in `docs/agents.md` that a promise names at its end."""
+    found = re.search(r"\([^()]+\)(?=\.$)", promise)
+    return found[0] if found else ""

@@ -32,7 +32,7 @@ def content_of(body: bytes) -> dict[str, Any]:
     """Read a reply as far as it can be read."""
     try:
         content = json.loads(body)
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}
     return content if isinstance(content, dict) else {}
 
@@ -50,7 +50,7 @@ def not_echoed(content: dict[str, Any], request: AgentRequest) -> list[str]:
     """Name what a reply does not repeat of its request, of the same type; no token is shown."""
     expected = request.model_dump(mode="json")
     return [
-        f"{name} {'is another' if name in content else 'is missing'}"
+        f"{name} {'differs from its request' if name in content else 'is missing'}"
         for name in ECHOED
         if json.dumps(content.get(name)) != json.dumps(expected[name])
     ]

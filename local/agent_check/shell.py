@@ -10,8 +10,7 @@ from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 
-from local.agent_check.verdicts import NotSeenError
-from local.platform import StartRefusedError
+from local.agent_check.verdicts import CommandFailedError
 from local.platform.watchdog import Watchdog
 
 _PRINTS_WITHIN = 30.0
@@ -19,21 +18,27 @@ _ENDS_WITHIN = 5.0
 
 
 async def count_effects(command: str) -> Counter[str]:
-    """Run the command that prints lines of effect key and count, in any order. Raises `StartRefusedError`."""
+    """Run the command that prints lines of effect key and count, in any order; counts of a key add up.
+
+    Raises `CommandFailedError`.
+    """
     process = await asyncio.create_subprocess_shell(command, stdout=PIPE, start_new_session=True)
     try:
         async with asyncio.timeout(_PRINTS_WITHIN):
             output, _ = await process.communicate()
     except TimeoutError:
-        raise StartRefusedError(f"--effects did not end within {_PRINTS_WITHIN:g} s: {command}") from None
+        raise CommandFailedError(f"--effects did not end within {_PRINTS_WITHIN:g} s: {command}") from None
     finally:
         _signal(process, signal.SIGKILL)
     if process.returncode:
-        raise StartRefusedError(f"--effects ended with exit code {process.returncode}: {command}")
+        raise CommandFailedError(f"--effects ended with exit code {process.returncode}: {command}")
+    counts: Counter[str] = Counter()
     try:
-        return Counter(dict(_effect(line) for line in output.decode().splitlines() if line.strip()))
+        for key, count in (_effect(line) for line in output.decode().splitlines() if line.strip()):
+            counts[key] += count
     except ValueError:
-        raise StartRefusedError("--effects must print lines of an effect key and a count.") from None
+        raise CommandFailedError("--effects must print lines of an effect key and a count") from None
+    return counts
 
 
 def _effect(line: str) -> tuple[str, int]:
@@ -43,13 +48,13 @@ def _effect(line: str) -> tuple[str, int]:
 
 @asynccontextmanager
 async def holding(command: str, watchdog: Watchdog) -> AsyncIterator[None]:
-    """Hold the Agent's service up for the block. Raises `NotSeenError` when the command prints no line."""
+    """Hold the Agent's service up for the block. Raises `CommandFailedError` when it prints no line."""
     process = await asyncio.create_subprocess_shell(command, stdout=PIPE, start_new_session=True)
     watchdog.guard(process.pid)
     try:
         assert process.stdout  # noqa: S101 - asked for above
         if not await _first_line(process.stdout):
-            raise NotSeenError("the command of --hold printed no line")
+            raise CommandFailedError(f"--hold printed no line: {command}")
         yield
     finally:
         await _end(process)

@@ -15,6 +15,8 @@ class CheckVerdict(StrEnum):
     FAILED = "FAILED"
     #: The kit could not look, and says what it needs for that.
     NOT_SEEN = "not seen"
+    #: A command that the kit was given failed, so that it could not look.
+    HINDERED = "hindered"
 
 
 class CheckFailedError(Exception):
@@ -23,6 +25,10 @@ class CheckFailedError(Exception):
 
 class NotSeenError(Exception):
     """The kit can't look at this; the text says why."""
+
+
+class CommandFailedError(Exception):
+    """A command that the kit was given failed; the text says which, and how."""
 
 
 @dataclass(frozen=True, slots=True)

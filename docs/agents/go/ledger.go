@@ -24,11 +24,14 @@ func carryOut(r Request) error {
 	}
 	known := entries()
 	payment := paymentOf(r.EffectKey)
+	_, isText := r.Request["amount"].(string)
 	paid, undone := known[payment+"/do"] > 0, known[payment+"/undo"]+known[payment+"/tombstone"] > 0
 	entry := r.EffectKey
 	switch {
 	case r.Direction == "do" && undone:
-		return errRefused
+		return fmt.Errorf("%w: it is undone", errRefused)
+	case r.Direction == "do" && (!isText || r.Request["currency"] != "EUR"):
+		return fmt.Errorf("%w: we take an amount in euros", errRefused)
 	case r.Direction == "do" && paid, r.Direction == "undo" && undone:
 		return nil
 	case r.Direction == "undo" && !paid:

@@ -22,9 +22,10 @@ type Request struct {
 	Echo
 	Direction  string         `json:"direction"`
 	EffectKey  string         `json:"effect_key"`
-	CompleteBy time.Time      `json:"complete_by"`
+	CompleteBy string         `json:"complete_by"`
 	Idempotent *bool          `json:"idempotent"`
 	Request    map[string]any `json:"request"`
+	completeBy time.Time
 }
 
 // Echo is what a reply repeats of its request.
@@ -44,15 +45,32 @@ type Reply struct {
 	Error   string         `json:"error,omitempty"`
 }
 
-var errRefused = errors.New("it was undone before it was done")
+// errRefused is permanent: a retry would get the same answer.
+var errRefused = errors.New("refused")
 
 func read(body []byte) (r Request, err error) {
 	if err = json.Unmarshal(body, &r); err != nil {
 		return r, err
 	}
-	known := (r.SchemaVersion == 1 || r.SchemaVersion == 2) && (r.Direction == "do" || r.Direction == "undo")
-	if !known || r.TaskID == "" || r.Token == "" || r.EffectKey == "" || r.CompleteBy.IsZero() || r.Request == nil {
-		return r, errors.New("a field is missing, or another schema")
+	var noTime error
+	r.completeBy, noTime = time.Parse(time.RFC3339, r.CompleteBy)
+	for _, rule := range []struct {
+		field string
+		kept  bool
+	}{
+		{"schema_version", r.SchemaVersion == 1 || r.SchemaVersion == 2},
+		{"task_id", r.TaskID != ""},
+		{"step", r.Step != ""},
+		{"epoch", r.Epoch > 0},
+		{"token", r.Token != ""},
+		{"direction", r.Direction == "do" || r.Direction == "undo"},
+		{"effect_key", strings.HasSuffix(r.EffectKey, "/"+r.Direction) && len(strings.Fields(r.EffectKey)) == 1},
+		{"complete_by", noTime == nil},
+		{"request", r.Request != nil},
+	} {
+		if !rule.kept {
+			return r, errors.New(rule.field + " is missing or wrong")
+		}
 	}
 	return r, nil
 }
@@ -60,7 +78,7 @@ func read(body []byte) (r Request, err error) {
 // answer gives the reply to a request, or nil to stay silent.
 func answer(r Request) *Reply {
 	once := r.Idempotent != nil && !*r.Idempotent
-	late := func() bool { return !time.Now().Before(r.CompleteBy) }
+	late := func() bool { return !time.Now().Before(r.completeBy) }
 	if late() && !(once && isKnown(r.EffectKey)) {
 		return nil
 	}

@@ -28,40 +28,54 @@ function inTransaction(work) {
   }
 }
 
+const isText = (it) => typeof it === "string";
+
 // Do and undo meet in one row, without the direction in its key.
 const keyOf = (request) => request.effect_key.slice(0, request.effect_key.lastIndexOf("/"));
 const stateOf = (request) => ledger.prepare("SELECT state FROM payments WHERE key = ?").get(keyOf(request))?.state;
 const keep = (request, state) => ledger.prepare("INSERT OR REPLACE INTO payments VALUES (?, ?)").run(keyOf(request), state);
 
-function move(request) { // stands for what the bank does
-  ledger.prepare("INSERT INTO movements VALUES (?, ?)").run(request.effect_key, String(request.request.amount));
-}
+const move = (request, amount) => // stands for what the bank does
+  ledger.prepare("INSERT INTO movements VALUES (?, ?)").run(request.effect_key, amount);
+const paid = (request) =>
+  ledger.prepare("SELECT amount FROM movements WHERE effect_key = ?").get(`${keyOf(request)}/do`).amount;
 
 const carryOut = {
   do: (request) => inTransaction(() => {
-    if (request.request.currency !== "EUR") throw new Refused("we take euros only");
+    const { amount, currency } = request.request;
+    if (currency !== "EUR" || !isText(amount)) throw new Refused("we take an amount in euros");
     const state = stateOf(request);
     if (state === "undone") throw new Refused("it was undone before it was done");
     if (state === undefined) {
       keep(request, "paid");
-      move(request);
+      move(request, amount);
     }
     return { reference: keyOf(request) };
   }),
   undo: (request) => inTransaction(() => {
-    if (stateOf(request) === "paid") move(request);
+    if (stateOf(request) === "paid") move(request, paid(request));
     keep(request, "undone"); // also what was never paid: a tombstone
     return {};
   }),
 };
 
-function read(message) { // throws for what is not a request
+const rules = {
+  schema_version: (it) => it === 1 || it === 2,
+  task_id: isText,
+  step: isText,
+  epoch: Number.isInteger,
+  token: isText,
+  direction: (it) => isText(it) && Object.hasOwn(carryOut, it),
+  effect_key: (it, { direction }) => isText(it) && it.endsWith(`/${direction}`),
+  complete_by: (it) => isText(it) && /T.*(Z|[+-]\d\d:\d\d)$/.test(it) && !Number.isNaN(Date.parse(it)),
+  idempotent: (it) => it === undefined || typeof it === "boolean",
+  request: (it) => typeof it === "object" && it !== null && !Array.isArray(it),
+};
+
+function read(message) { // throws for what is not a request, and says what is wrong
   const request = JSON.parse(new TextDecoder("utf-8", { fatal: true }).decode(message.body));
-  const known = [1, 2].includes(request.schema_version) && Object.hasOwn(carryOut, request.direction);
-  const texts = [request.task_id, request.step, request.token, request.effect_key];
-  const whole = texts.every((text) => typeof text === "string") && Number.isInteger(request.epoch);
-  if (!known || !whole || !request.request || Number.isNaN(Date.parse(request.complete_by))) {
-    throw new TypeError("a field is missing, or another schema");
+  for (const [name, isRight] of Object.entries(rules)) {
+    if (!isRight(request?.[name], request)) throw new TypeError(`${name} is missing or wrong`);
   }
   return request;
 }

@@ -17,6 +17,9 @@ from azure.servicebus import AutoLockRenewer, ServiceBusClient, ServiceBusMessag
 from azure.servicebus.exceptions import ServiceBusError
 
 ECHOED = ("schema_version", "task_id", "step", "epoch", "token")
+KINDS = {"schema_version": int, "epoch": int, "idempotent": bool, "request": dict} | dict.fromkeys(
+    ("task_id", "step", "token", "direction", "effect_key", "complete_by"), str
+)
 TABLES = """
 CREATE TABLE IF NOT EXISTS payments (key TEXT PRIMARY KEY, state TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS movements (effect_key TEXT NOT NULL, amount TEXT NOT NULL);
@@ -51,55 +54,69 @@ def state_of(ledger, request):
 
 def pay(ledger, request):
     """Take the money, once."""
-    if request["request"].get("currency") != "EUR":
-        raise Refused("we take euros only")
+    amount = request["request"].get("amount")
+    if request["request"].get("currency") != "EUR" or not isinstance(amount, str):
+        raise Refused("we take an amount in euros")
     with transaction(ledger):
         key, state = state_of(ledger, request)
         if state == "undone":
             raise Refused("it was undone before it was done")
         if state is None:
             ledger.execute("INSERT INTO payments VALUES (?, 'paid')", (key,))
-            move(ledger, request)
+            move(ledger, request, amount)
     return {"reference": key}
 
 
 def pay_back(ledger, request):
-    """Give the money back, once; what was never paid is remembered as undone."""
+    """Give back what was paid, once; what was never paid is remembered as undone."""
     with transaction(ledger):
         key, state = state_of(ledger, request)
         ledger.execute("INSERT OR REPLACE INTO payments VALUES (?, 'undone')", (key,))
         if state == "paid":
-            move(ledger, request)
+            sought = "SELECT amount FROM movements WHERE effect_key = ?"
+            move(ledger, request, *ledger.execute(sought, (key + "/do",)).fetchone())
     return {}
 
 
-def move(ledger, request):
+def move(ledger, request, amount):
     """Stands for what the bank does."""
-    movement = (request["effect_key"], request["request"]["amount"])
-    ledger.execute("INSERT INTO movements VALUES (?, ?)", movement)
+    ledger.execute("INSERT INTO movements VALUES (?, ?)", (request["effect_key"], amount))
+
+
+CARRY_OUT = {"do": pay, "undo": pay_back}
 
 
 def read(message):
-    """Read a request. Raises `ValueError`, `KeyError` or `TypeError` for what is none."""
-    request = json.loads(b"".join(message.body))
-    if request["schema_version"] not in (1, 2):
-        raise ValueError("another schema")
-    carry_out = {"do": pay, "undo": pay_back}[request["direction"]]
-    complete_by = datetime.fromisoformat(request["complete_by"])
-    return {name: request[name] for name in (*ECHOED, "effect_key", "request")} | {
-        "carry_out": carry_out,
-        "complete_by": complete_by,
-        "once": not request.get("idempotent", True),
+    """Read a request. Raises `ValueError`, which says what is wrong."""
+    try:
+        request = json.loads(b"".join(message.body))
+        json.dumps(request, ensure_ascii=False).encode()  # fails for half a character
+        request = {"idempotent": True} | request
+    except (TypeError, RecursionError) as fault:
+        raise ValueError(f"it is not an object in JSON: {fault}") from None
+    for name, kind in KINDS.items():
+        if type(request.get(name)) is not kind:
+            raise ValueError(f"{name} is not of type {kind.__name__}")
+    direction, complete_by = request["direction"], datetime.fromisoformat(request["complete_by"])
+    rules = {
+        "schema_version": request["schema_version"] in (1, 2),
+        "direction": direction in CARRY_OUT,
+        "effect_key": request["effect_key"].endswith(f"/{direction}"),
+        "complete_by": complete_by.tzinfo is not None,
     }
+    for name, kept in rules.items():
+        if not kept:
+            raise ValueError(f"{name} is another")
+    return request | {"complete_by": complete_by}
 
 
 def answer(ledger, request):
     """Give the reply to a request, or None to stay silent."""
-    once = request["once"]
+    once = not request["idempotent"]
     if is_late(request) and not (once and state_of(ledger, request)[1]):
         return None
     try:
-        outcome = {"outcome": "completed", "result": request["carry_out"](ledger, request)}
+        outcome = {"outcome": "completed", "result": CARRY_OUT[request["direction"]](ledger, request)}
     except Refused as refusal:
         outcome = {"outcome": "failed", "error": str(refusal)[:1000]}
     except sqlite3.OperationalError:  # busy for longer than the timeout: a transient fault
@@ -125,8 +142,9 @@ def serve(ledger):
         for message in requests:
             try:
                 request = read(message)
-            except (ValueError, KeyError, TypeError) as fault:
-                requests.dead_letter_message(message, reason="not a request", error_description=repr(fault))
+            except ValueError as fault:
+                why = str(fault)[:1000]
+                requests.dead_letter_message(message, reason="not a request", error_description=why)
                 continue
             reply = answer(ledger, request)
             if reply is not None:

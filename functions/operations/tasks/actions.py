@@ -173,9 +173,9 @@ class Answers:
             if isinstance(look, CannotStart) and not look.parks:
                 raise _unusable(f"what follows can't be made of it: {look.reason}")
             if isinstance(look, CannotStart):
-                lack = lack or look.reason
+                lack = lack or look
         if lack is not None:
-            raise ProblemError(HTTPStatus.CONFLICT, f"{lack}: answer where it is.")
+            raise ProblemError(HTTPStatus.CONFLICT, f"{lack.reason}: answer where it is.")
 
     async def _tell(self, stored: Stored, event: OperatorAnswer) -> TaskRecord:
         with decision_span(stored.record, "answer"):

@@ -5,14 +5,33 @@ from __future__ import annotations
 import asyncio
 
 from functions.pattern.agent_messages import AgentRequest
+from functions.pattern.states import Direction
 from local.agent_check.kit import PATIENCE, Kit
 from local.agent_check.verdicts import CheckFailedError
 
 _SOME = 20
+#: Seconds until the Agent hears that its reply was taken: enough to kill it before.
+_MUCH_LATER = 30.0
+#: Seconds beyond the lock, to see that it was renewed.
+_BEYOND = 2.0
+
+
+async def a_lock_is_renewed(kit: Kit) -> None:
+    """A request that takes longer than its lock stays with the process that took it (rule 5)."""
+    broker = kit.own_broker()
+    before = await broker.locks_expired(kit.desk.queue)
+    seconds = kit.options.lock + _BEYOND
+    async with kit.stage, broker.slow_to_thank(seconds):
+        request = kit.request()
+        await kit.desk.ask([request])
+        await kit.answered(request)
+        await asyncio.sleep(seconds)
+    if await broker.locks_expired(kit.desk.queue) > before:
+        raise CheckFailedError("its lock ran out, and it was delivered again while the Agent still had it")
 
 
 async def killed_while_it_works(kit: Kit) -> None:
-    """Of 20 requests that are under way, all are answered within the lock and 5 s, each with one effect."""
+    """20 requests that are under way are answered within the lock and 5 s, each with one effect (rule 5)."""
     async with kit.stage:
         requests = await _killed_among(kit, idempotent=True)
     await asyncio.gather(*(kit.answered_in_time(request) for request in requests))
@@ -20,14 +39,14 @@ async def killed_while_it_works(kit: Kit) -> None:
 
 
 async def killed_before_it_settled(kit: Kit) -> None:
-    """A request is settled after its reply: killed between the two, the Agent gets it again, and replies."""
+    """A request is settled after its reply: killed in between, the Agent replies again (rule 5)."""
     request = await _killed_at_its_reply(kit, idempotent=True)
     await kit.answered_in_time(request, times=2)
     await kit.effects(request)
 
 
 async def what_is_sent_once_killed_at_work(kit: Kit) -> None:
-    """Killed between "begun" and "done", what must not be repeated has no second effect."""
+    """Killed between "begun" and "done", what must not be repeated has no second effect (rule 7)."""
     async with kit.stage:
         if kit.options.hold is None:
             requests = await _killed_among(kit, idempotent=False)
@@ -42,25 +61,28 @@ async def what_is_sent_once_killed_at_work(kit: Kit) -> None:
 
 
 async def what_is_sent_once_killed_at_its_reply(kit: Kit) -> None:
-    """Killed when it has replied, the Agent replies again to what must not be repeated; done it is once."""
+    """What must not be repeated is done only once, and replied to again after a crash (rule 7)."""
     request = await _killed_at_its_reply(kit, idempotent=False)
     await kit.answered_in_time(request, times=2)
     await kit.effects(request)
 
 
 async def the_ledger_outlives_the_agent(kit: Kit) -> None:
-    """A key that was done before a crash is known after it: no second effect, the same result."""
-    before = kit.request()
+    """What was done, or undone before its do, is known after a crash: no effect, the same answer (rule 1)."""
+    before, undone = kit.request(), kit.request(Direction.UNDO)
     async with kit.stage:
-        await kit.desk.ask([before])
+        await kit.desk.ask([before, undone])
         first = await kit.answered(before)
+        await kit.answered(undone)
         await kit.kill()
         await kit.start_again()
-    again = kit.request(of=before, epoch=2)
-    await kit.desk.ask([again])
+    again, late = kit.request(of=before, epoch=2), kit.request(of=undone, epoch=2)
+    await kit.desk.ask([again, late])
     if (await kit.answered(again)).result != first.result:
         raise CheckFailedError("the key has another result than before the crash")
+    await kit.answered(late, outcome="failed")
     await kit.effects(before)
+    await kit.effects(late, least=0, most=0)
 
 
 async def _killed_among(kit: Kit, *, idempotent: bool) -> list[AgentRequest]:
@@ -75,13 +97,16 @@ async def _killed_among(kit: Kit, *, idempotent: bool) -> list[AgentRequest]:
 
 async def _killed_at_its_reply(kit: Kit, *, idempotent: bool) -> AgentRequest:
     async with kit.stage:
-        async with kit.own_broker().slow_to_thank():
+        async with kit.own_broker().slow_to_thank(_MUCH_LATER):
             request = kit.request(idempotent=idempotent)
             await kit.desk.ask([request])
             await kit.answered(request)
+            settled = await kit.desk.is_gone([request.message_id])
             await kit.kill()
         await kit.start_again()
-        return request
+    if settled:
+        raise CheckFailedError("the request was settled before the Agent could know that its reply was sent")
+    return request
 
 
 async def _killed_held_up(kit: Kit) -> AgentRequest:

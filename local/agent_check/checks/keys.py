@@ -5,22 +5,22 @@ from __future__ import annotations
 import asyncio
 
 from functions.pattern.states import Direction
-from local.agent_check.kit import Kit
+from local.agent_check.kit import STARTS_WITHIN, Kit
 from local.agent_check.verdicts import CheckFailedError
 
 _MANY = 200
 
 
 async def a_request(kit: Kit) -> None:
-    """A request is carried out, and its reply echoes it."""
+    """A request is carried out, and its reply echoes it (rule 1)."""
     request = kit.request()
     await kit.desk.ask([request])
-    await kit.answered(request)
+    await kit.answered(request, within=STARTS_WITHIN)
     await kit.effects(request)
 
 
 async def the_same_request_once_more(kit: Kit) -> None:
-    """A request that arrives twice has one effect and two replies with the same result."""
+    """A request that arrives twice has one effect and two replies with the same result (rule 1)."""
     request = kit.request()
     await kit.desk.ask([request, request])
     await kit.answered(request, times=2)
@@ -28,34 +28,37 @@ async def the_same_request_once_more(kit: Kit) -> None:
 
 
 async def the_same_key_in_a_new_epoch(kit: Kit) -> None:
-    """A new epoch has a new token and the same key: one effect, the same result, its own reply."""
+    """A new epoch has a new token and the same key: one effect, the same result, its own reply (rule 1)."""
     first = kit.request()
-    again = kit.request(of=first, epoch=2)
+    again = [kit.request(of=first, epoch=epoch) for epoch in range(2, kit.options.processes + 3)]
     await kit.desk.ask([first])
     before = await kit.answered(first)
-    await kit.desk.ask([again])
-    after = await kit.answered(again)
-    if before.result != after.result:
-        raise CheckFailedError(f"one key, two results: {before.result} and {after.result}")
+    await kit.desk.ask(again)  # more than there are processes: one of them has had the key before
+    for each in again:
+        if (after := await kit.answered(each)).result != before.result:
+            raise CheckFailedError(f"one key, two results: {before.result} and {after.result}")
     await kit.effects(first)
 
 
 async def an_undo_twice(kit: Kit) -> None:
-    """What was done is undone once, however often that is requested, and each undo is answered."""
+    """What was done is undone only once, however often that is asked; then its do is refused (rule 2)."""
     do = kit.request()
     await kit.desk.ask([do])
     await kit.answered(do)
     undo = kit.request(Direction.UNDO, of=do)
     await kit.desk.ask([undo])
     await kit.answered(undo)
-    again = kit.request(Direction.UNDO, of=do, epoch=2)
+    late = kit.request(of=do, epoch=2)
+    await kit.desk.ask([late])
+    await kit.answered(late, outcome="failed")
+    again = kit.request(Direction.UNDO, of=do, epoch=3)
     await kit.desk.ask([again])
     await kit.answered(again)
     await kit.effects(do, undo)
 
 
 async def an_undo_before_its_do(kit: Kit) -> None:
-    """An undo leaves a tombstone: a do that arrives later is refused, and has no effect."""
+    """An undo leaves a tombstone: a do that arrives later is refused, and has no effect (rule 2)."""
     undo = kit.request(Direction.UNDO)
     await kit.desk.ask([undo])
     await kit.answered(undo)
@@ -66,7 +69,7 @@ async def an_undo_before_its_do(kit: Kit) -> None:
 
 
 async def two_hundred_side_by_side(kit: Kit) -> None:
-    """200 requests at once, two for each key, are all answered, and each key has one effect."""
+    """200 requests at once, two for each key, are all answered, and each key has one effect (rule 1)."""
     first = [kit.request() for _ in range(_MANY // 2)]
     again = [kit.request(of=request, epoch=2) for request in first]
     await kit.desk.ask([request for pair in zip(first, again, strict=True) for request in pair])

@@ -6,8 +6,9 @@ import asyncio
 from datetime import UTC, datetime
 
 from functions.pattern.agent_messages import AgentRequest
+from functions.pattern.states import Direction, Outcome
 from local.agent_check.kit import AFTER_LOCK, PATIENCE, Kit
-from local.agent_check.verdicts import CheckFailedError, NotSeenError
+from local.agent_check.verdicts import CheckFailedError, CommandFailedError, NotSeenError
 
 #: Seconds until the complete-by of a request that is held up; where the Agent takes it late, more is given.
 _HELD_UP = (3.0, 8.0, 20.0)
@@ -15,33 +16,40 @@ _A_LITTLE = 0.3
 
 
 async def taken_after_complete_by(kit: Kit) -> None:
-    """A request that is taken after its complete-by has no effect and no reply, and is completed."""
-    late = kit.request(complete_in=-1)
-    await kit.desk.ask([late], lives_on=True)
-    await kit.silent(late)
-    await kit.effects(late, least=0, most=0)
+    """What is taken after its complete-by, do or undo, has no effect, no reply, and is completed (rule 4)."""
+    done = kit.request()
+    await kit.desk.ask([done])
+    await kit.answered(done)
+    late = [
+        kit.request(complete_in=-1),
+        kit.request(complete_in=-1, idempotent=False),
+        kit.request(Direction.UNDO, of=done, complete_in=-1),
+    ]
+    await kit.desk.ask(late, lives_on=True)
+    await asyncio.gather(*(kit.silent(each) for each in late))
+    await kit.effects(*late, least=0, most=0)
 
 
 async def a_known_outcome_is_told_late(kit: Kit) -> None:
-    """What must not be repeated and is known to be done is replied to again, also after complete-by."""
+    """A known outcome of what must not be repeated is reported again, also after complete-by (rule 7)."""
     done = kit.request(idempotent=False)
     await kit.desk.ask([done])
     await kit.answered(done)
     late = done.model_copy(update={"complete_by": datetime.now(UTC)})
     await kit.desk.ask([late], lives_on=True)
-    await kit.answered(done, times=2)
+    await kit.answered(done, times=2, lacking="no reply to the request that came after its complete-by")
     await kit.effects(done)
 
 
 async def ended_after_complete_by(kit: Kit) -> None:
-    """Work that ends after complete-by is not replied to, where the step may be repeated."""
+    """Work that ends after complete-by is not replied to, where the step may be repeated (rule 4)."""
     async with kit.stage:
         late = await _ended_late(kit, idempotent=True)
         await kit.silent(late)
 
 
-async def what_is_sent_once_ended_after_complete_by(kit: Kit) -> None:
-    """Work that must not be repeated is replied to, however late it ends."""
+async def sent_once_work_that_ends_late(kit: Kit) -> None:
+    """Work that must not be repeated is replied to, however late it ends (rule 7)."""
     async with kit.stage:
         late = await _ended_late(kit, idempotent=False)
         await kit.answered(late, within=PATIENCE)
@@ -55,10 +63,14 @@ async def _ended_late(kit: Kit, *, idempotent: bool) -> AgentRequest:
             await kit.desk.ask([late])
             begun = await kit.is_taken() and _seconds_left(late) > seconds / 2
             await asyncio.sleep(_seconds_left(late) + _A_LITTLE)
-            if kit.desk.heard(late):
-                raise NotSeenError("the Agent replied while --hold ran, which so holds nothing up")
+            for reply in kit.desk.heard(late):
+                if reply.outcome == Outcome.FAILED:
+                    raise CheckFailedError("it is refused for good while --hold holds the service up")
+                raise CommandFailedError("--hold holds nothing up: the Agent replied while it ran")
             if not idempotent and begun and await kit.desk.until_gone([late.message_id], AFTER_LOCK):
-                raise NotSeenError("the Agent gives up at complete-by, and rightly tells no unknown outcome")
+                raise NotSeenError(
+                    "it gives up at complete-by, and rightly does not report an outcome it does not know"
+                )
         if begun:
             return late
     raise CheckFailedError(f"the Agent did not take a request within {_HELD_UP[-1] / 2:g} s")

@@ -17,7 +17,7 @@ _MORE = 1.0
 
 
 async def the_broker_killed_and_back(kit: Kit) -> None:
-    """Requests that waited while the broker was away are answered, and later ones as fast as before."""
+    """Requests that waited for the broker are answered, and later ones as fast as before (rule 5)."""
     broker = kit.own_broker()
     async with kit.stage:
         before = min([await _burst(kit) for _ in range(_BURSTS)])

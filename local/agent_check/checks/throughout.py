@@ -6,17 +6,19 @@ from collections import Counter
 from collections.abc import Sequence
 
 from local.agent_check.kit import Kit
-from local.agent_check.verdicts import CheckFailedError
+from local.agent_check.verdicts import CheckFailedError, NotSeenError
 
 
 async def replies_echo_their_requests(kit: Kit) -> None:
-    """Every reply repeats its request's schema version, task, step, epoch and token."""
+    """Every reply repeats its request's schema version, task, step, epoch and token (The reply)."""
     _none_of(kit.desk.not_echoed)
+    _some_reply(kit)
 
 
 async def replies_fit_the_schema(kit: Kit) -> None:
-    """Every reply is strict JSON that fits the schema, in a data section."""
+    """Every reply is strict JSON that fits the schema, in a data section (The reply)."""
     _none_of(kit.desk.misfits)
+    _some_reply(kit)
 
 
 async def it_stays_up(kit: Kit) -> None:
@@ -26,4 +28,12 @@ async def it_stays_up(kit: Kit) -> None:
 
 def _none_of(faults: Sequence[str]) -> None:
     if faults:
-        raise CheckFailedError("; ".join(f"{fault} ({times} x)" for fault, times in Counter(faults).items()))
+        counted = Counter(faults).items()
+        raise CheckFailedError(
+            "; ".join(f"{fault} ({times} times)" if times > 1 else fault for fault, times in counted)
+        )
+
+
+def _some_reply(kit: Kit) -> None:
+    if not kit.desk.heard_last:
+        raise NotSeenError("no request was answered")

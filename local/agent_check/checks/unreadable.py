@@ -7,23 +7,31 @@ import uuid
 
 from azure.servicebus import ServiceBusMessage
 
+from functions.pattern.requests import MAX_REQUEST_BYTES
 from local.agent_check.desk import message_of
 from local.agent_check.kit import PATIENCE, SILENCE, Kit
 from local.agent_check.verdicts import CheckFailedError
 
 #: What Service Bus writes when it is tired of delivering a message.
 _GIVEN_UP = "MaxDeliveryCountExceeded"
-_LARGEST_REQUEST = 64 * 1024
 _RUBBISH = {
     "half an object": b"{",
     "a list": b"[]",
     "an empty object": b"{}",
     "what is not UTF-8": b"\xff\xfe\x00",
 }
+#: What no request has.
+_WRONG: dict[str, object] = {
+    "request": [],
+    "effect_key": 7,
+    "direction": "redo",
+    "complete_by": 7,
+    "token": None,
+}
 
 
 async def an_unknown_field(kit: Kit) -> None:
-    """A field that the Agent does not know is ignored: a request may gain some."""
+    """A field that the Agent does not know is ignored: a request may gain some (The request)."""
     request = kit.request(complete_in=20)
     body = json.dumps(request.model_dump(mode="json") | {"of_tomorrow": {"any": ["thing"]}})
     kit.desk.expect(request)
@@ -31,23 +39,34 @@ async def an_unknown_field(kit: Kit) -> None:
     await kit.answered(request)
 
 
+async def the_schema_before(kit: Kit) -> None:
+    """A request of schema 1, which has fewer fields, is answered (The request)."""
+    request = kit.request().model_copy(update={"schema_version": 1})
+    body = request.model_dump_json(exclude={"idempotent", "result"}).encode()
+    kit.desk.expect(request)
+    await kit.desk.send([message_of(request, body)])
+    await kit.answered(request)
+
+
 async def another_schema_version(kit: Kit) -> None:
-    """A request of another schema version is dead-lettered, without an effect."""
+    """A request of another schema version is dead-lettered, without an effect (rule 6)."""
     request = kit.request()
     body = json.dumps(request.model_dump(mode="json") | {"schema_version": 3}).encode()
     kit.desk.expect(request)
     await _is_dead_lettered(kit, {"another schema version": message_of(request, body)})
     if kit.desk.heard(request):
-        raise CheckFailedError("it was replied to")
+        raise CheckFailedError("a reply was sent")
     await kit.effects(request, least=0, most=0)
 
 
 async def rubbish(kit: Kit) -> None:
-    """What is no request is dead-lettered at once, and its neighbours are served."""
+    """What is no request is dead-lettered at once, and its neighbours are served (rule 6)."""
     run = uuid.uuid4().hex[:12]
+    right = kit.request().model_dump(mode="json")
+    wrong = {f"a wrong {name}": json.dumps(right | {name: value}).encode() for name, value in _WRONG.items()}
     messages = {
         what: ServiceBusMessage(body, message_id=f"{run}-{number}")
-        for number, (what, body) in enumerate(_RUBBISH.items())
+        for number, (what, body) in enumerate((_RUBBISH | wrong).items())
     }
     neighbour = kit.request()
     await _is_dead_lettered(kit, messages)
@@ -56,13 +75,12 @@ async def rubbish(kit: Kit) -> None:
 
 
 async def the_largest_request(kit: Kit) -> None:
-    """A request of 64 KiB, the most that a step may ask, is answered."""
-    request = kit.request()
-    content = json.dumps(request.model_dump(mode="json"))
-    body = content[:-1] + " " * _LARGEST_REQUEST + content[-1:]
-    kit.desk.expect(request)
-    await kit.desk.send([message_of(request, body.encode())])
-    await kit.answered(request)
+    """The most that a step may ask, 64 KiB by a `note`, is answered or refused (The request)."""
+    asked = kit.options.request | {"note": ""}
+    room = MAX_REQUEST_BYTES - len(json.dumps(asked, separators=(",", ":"), ensure_ascii=False).encode())
+    request = kit.request().model_copy(update={"request": asked | {"note": "n" * room}})
+    await kit.desk.ask([request])
+    await kit.answered(request, outcome=None)
 
 
 async def _is_dead_lettered(kit: Kit, messages: dict[str, ServiceBusMessage]) -> None:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+
+import pytest
 
 from local.platform import ROOT
 
@@ -31,8 +34,31 @@ class Report:
 
     def checks(self, verdict: str) -> set[str]:
         """Return the checks that ended so, by the lines that tell the progress."""
-        lines = self.text.partition("┏")[0].splitlines()
+        lines = self.text.partition("\nThe Agent ")[0].splitlines()
         return {line.removeprefix(verdict).strip() for line in lines if line.startswith(f"{verdict} ")}
+
+
+def javascript_sample() -> list[str]:
+    """Return the command of the sample in JavaScript; skips the test where its packages are missing."""
+    for package in ("@azure/service-bus", "libsql"):
+        if shutil.which("node") is None or not (ROOT / "node_modules" / package).exists():
+            assert "CI" not in os.environ, f"{package} is not installed"
+            pytest.skip(f"not run: {package} is not installed")
+    return ["node", str(SAMPLES / "javascript" / "payment_agent.mjs")]
+
+
+def go_sample(folder: Path) -> list[str]:
+    """Build the sample in Go, and return its command; skips the test where that can't be done."""
+    if shutil.which("go") is None:
+        pytest.skip("not run: go is not on PATH")
+    agent = folder / "agent"
+    built = subprocess.run(
+        ["go", "build", "-o", agent, "."], cwd=SAMPLES / "go", capture_output=True, text=True, check=False
+    )
+    if built.returncode and "dial tcp" in built.stderr:
+        pytest.skip(f"not run: go can't download the client: {built.stderr}")
+    assert built.returncode == 0, built.stderr
+    return [str(agent)]
 
 
 def lock_the_ledger(folder: Path) -> str:

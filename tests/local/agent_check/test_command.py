@@ -14,7 +14,9 @@ import pytest
 from rich.console import Console
 
 from local.agent_check.options import AgentCheckOptions
+from local.agent_check.replies import content_of
 from local.agent_check.report import show_report
+from local.agent_check.shell import count_effects
 from local.agent_check.verdicts import CheckVerdict, Finding
 from local.command_line import main
 from local.platform import ROOT
@@ -23,22 +25,32 @@ from servicebus_local.testing import running_broker
 from tests.local.agent_check.samples import PYTHON_SAMPLE, check
 from tests.local.platform.processes import descendants, left_running
 
+_NOBODY = "Endpoint=sb://127.0.0.1:1;SharedAccessKeyName=a;SharedAccessKey=a;UseDevelopmentEmulator=true"
 _RUN = f"exec {sys.executable} {PYTHON_SAMPLE}"
 
 
 @pytest.mark.parametrize(
     ("options", "complaint"),
     [
+        (["--run", " "], "--run names no command"),
         (["--only", "everything"], "There is no check 'everything'"),
         (["--request", "nowhere.json"], "nowhere.json can't be read"),
+        (["--connection", "rubbish"], "agent-payment-requests and agent-replies can't be opened"),
+        (["--connection", _NOBODY], "agent-payment-requests and agent-replies can't be opened"),
     ],
 )
 def test_what_makes_no_sense_is_refused(
     options: list[str], complaint: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """With code 2, before anything is started."""
+    """With code 2, before the Agent is started."""
     assert main(["agent-check", "payment", "--run", "false", *options]) == 2
     assert complaint in capsys.readouterr().err
+
+
+def test_name_that_no_agent_has_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    """With code 2."""
+    assert main(["agent-check", "Pay_Ment", "--run", "false"]) == 2
+    assert "'Pay_Ment' is not the name of an Agent" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -67,23 +79,53 @@ def test_the_agent_is_asked_for_what_the_request_says(tmp_path: Path) -> None:
 
 def test_report_is_coloured_on_a_terminal_only(capsys: pytest.CaptureFixture[str]) -> None:
     """Each line has its verdict in words."""
-    findings = [Finding(verdict.name, verdict, "because") for verdict in CheckVerdict]
+    words = "because " * 30
+    findings = [Finding(verdict.name, verdict, words) for verdict in CheckVerdict]
     for terminal in (False, True):
         show_report(findings, AgentCheckOptions("payment", "./agent"), Console(force_terminal=terminal))
         text = capsys.readouterr().out
         assert ("\x1b[" in text) is terminal
+        assert (text.count(words) == len(findings)) is not terminal  # no line is broken, to be searched
         assert all(verdict in text for verdict in CheckVerdict)
         assert "judged by the replies" in text
 
 
+async def test_effects_of_one_key_in_two_lines_add_up() -> None:
+    """Two processes with a ledger each are two effects."""
+    counts = await count_effects("printf 't-1.3f9a0c27/payment/do 1\\nt-1.3f9a0c27/payment/do 1\\n'")
+    assert counts["t-1.3f9a0c27/payment/do"] == 2
+
+
+def test_reply_that_is_nested_too_deeply_is_empty() -> None:
+    """It does not end the kit's listening."""
+    assert content_of(b"[" * 100_000) == {}
+
+
+@pytest.mark.process
+@pytest.mark.parametrize(
+    ("option", "command"),
+    [("--effects", "exit 7"), ("--hold", "exit 7"), ("--hold", "echo held; exec sleep 60")],
+)
+def test_a_command_that_fails_ends_with_code_2(option: str, command: str, tmp_path: Path) -> None:
+    """The report names it: it is neither a broken rule nor one that is kept."""
+    report = check(tmp_path, _RUN, option, command, "--only", "ended after complete by")
+    assert report.checks("FAILED") == set(), report.text
+    assert report.checks("hindered") == {"a request" if option == "--effects" else "ended after complete by"}
+    assert option in report.text
+    assert report.code == 2
+
+
 @pytest.mark.process
 def test_an_agent_that_does_not_start_ends_with_code_1(tmp_path: Path) -> None:
-    """Its end is in the report, and the other checks were not run."""
-    report = check(tmp_path, "echo no such program; exit 3")
+    """Its end is in the report, with the line that tells most; the other checks were not run."""
+    run = "echo >> starts; echo 'Error: no such program'; echo '  at a stack'; exit 3"
+    report = check(tmp_path, run)
     assert report.code == 1
     assert report.checks("FAILED") == {"a request", "it stays up"}
-    assert "exit code 3: no such program" in report.text
-    assert "not run: a request is not answered" in report.text
+    assert report.checks("not seen") == {"replies echo their requests", "replies fit the schema"}
+    assert "exit code 3: Error: no such program" in report.text
+    assert len((tmp_path / "starts").read_text()) < 12  # it is given up
+    assert "not run: the first check did not pass" in report.text
 
 
 @pytest.mark.process
@@ -94,9 +136,10 @@ def test_a_broker_of_somebody_else_is_not_stopped(tmp_path: Path) -> None:
         report = check(tmp_path, _RUN, "--connection", broker.connection_string, "--processes", "1")
     assert report.checks("not seen") == {
         "ended after complete by",
-        "what is sent once ended after complete by",
+        "sent once work that ends late",
         "killed before it settled",
         "what is sent once killed at its reply",
+        "a lock is renewed",
         "the broker killed and back",
     }
     assert report.checks("FAILED") == set(), report.text
@@ -105,7 +148,7 @@ def test_a_broker_of_somebody_else_is_not_stopped(tmp_path: Path) -> None:
 
 @pytest.mark.process
 def test_ctrl_c_leaves_nothing_behind(tmp_path: Path) -> None:
-    """Neither the broker nor the Agent; the exit code is a shell's for that."""
+    """Neither the broker nor the Agent; the exit code is a shell's for that, and what was seen is told."""
     kit = subprocess.Popen(
         [sys.executable, "-m", "local", "agent-check", "payment", "--run", _RUN],
         cwd=tmp_path,
@@ -118,6 +161,10 @@ def test_ctrl_c_leaves_nothing_behind(tmp_path: Path) -> None:
         assert kit.stdout.readline() == "passed a request\n"
         started = descendants(kit.pid)
         kit.send_signal(signal.SIGINT)
+        told = kit.stdout.read()
         assert kit.wait() == 130
+    assert "passed    a request" in told
+    assert "rubbish: not run: stopped" in told
+    assert told.endswith("stopped\n")
     assert len(started) > 3  # the kit, its watchdogs, the broker, the Agent
     assert left_running(started) == []

@@ -53,6 +53,6 @@ async def test_our_own_agent_keeps_every_rule(tmp_path: Path) -> None:
         async with TableClient.from_connection_string(storage, REJECTED_TABLE) as table:
             kept = [(row["Queue"], row["Agent"]) async for row in table.list_entities()]
     assert report.checks("FAILED") == set(), report.text
-    assert report.checks("not seen") == {"what is sent once ended after complete by"}, report.text
+    assert report.checks("not seen") == {"sent once work that ends late"}, report.text
     assert report.code == 0
     assert kept == [("agent-payment-requests", "payment")] * _UNREADABLE

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from local.platform import ROOT
-from tests.local.agent_check.samples import PYTHON_SAMPLE, SAMPLES, Report, check, lock_the_ledger
+from tests.local.agent_check.samples import (
+    PYTHON_SAMPLE,
+    Report,
+    check,
+    go_sample,
+    javascript_sample,
+    lock_the_ledger,
+)
 
 pytestmark = [pytest.mark.process, pytest.mark.timeout(400)]
 
@@ -53,31 +56,15 @@ def test_python_goes_on_when_it_can_not_settle(tmp_path: Path) -> None:
 
 def test_javascript_keeps_every_rule(tmp_path: Path) -> None:
     """With Microsoft's client, and a SQLite for Node."""
-    for package in ("@azure/service-bus", "libsql"):
-        if shutil.which("node") is None or not (ROOT / "node_modules" / package).exists():
-            assert "CI" not in os.environ, f"{package} is not installed"
-            pytest.skip(f"not run: {package} is not installed")
-    sample = SAMPLES / "javascript" / "payment_agent.mjs"
-    options = ("--effects", f"node {sample} effects", "--hold", lock_the_ledger(tmp_path))
-    _keeps_every_rule(check(tmp_path, f"exec node {sample}", *options))
+    sample = " ".join(javascript_sample())
+    options = ("--effects", f"{sample} effects", "--hold", lock_the_ledger(tmp_path))
+    _keeps_every_rule(check(tmp_path, f"exec {sample}", *options))
 
 
 @pytest.mark.timeout(900)  # the client is downloaded and compiled when it runs for the first time
 def test_go_keeps_every_rule(tmp_path: Path) -> None:
     """Its ledger is a file, whose lock holds it up."""
-    if shutil.which("go") is None:
-        pytest.skip("not run: go is not on PATH")
-    agent = tmp_path / "agent"
-    built = subprocess.run(
-        ["go", "build", "-o", agent, "."],
-        cwd=SAMPLES / "go",
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if built.returncode and "dial tcp" in built.stderr:
-        pytest.skip(f"not run: go can't download the client: {built.stderr}")
-    assert built.returncode == 0, built.stderr
+    agent = " ".join(go_sample(tmp_path))
     hold = f'exec {sys.executable} -c "{_LOCK_FILE}"'
     _keeps_every_rule(check(tmp_path, f"exec {agent}", "--effects", f"{agent} effects", "--hold", hold))
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any, cast
 
 import pytest
-from pydantic import BaseModel
+from pydantic import BaseModel, Field, create_model
 
 from functions.pattern.definition import Step, Workflow
 from functions.pattern.errors import DefinitionError
@@ -225,4 +225,11 @@ def test_payload_may_not_use_the_envelopes_fields(field: str) -> None:
     """The submission itself has fields of these names."""
     payload = type("Taken", (BaseModel,), {"__annotations__": {field: str}})
     with pytest.raises(DefinitionError, match=f"workflow 'trips': payload field '{field}' is taken"):
+        Workflow(name="trips", resource="trips", payload=payload, steps=(step("fly"),))
+
+
+def test_payload_may_not_be_called_by_the_envelopes_fields() -> None:
+    """Callers know a field by its alias."""
+    payload = create_model("Called", number=(str, Field(alias="id")))
+    with pytest.raises(DefinitionError, match="workflow 'trips': payload field 'id' is taken"):
         Workflow(name="trips", resource="trips", payload=payload, steps=(step("fly"),))

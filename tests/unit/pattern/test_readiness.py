@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime
-from typing import Any
+from typing import Any, Self
 
 import pytest
-from pydantic import BaseModel
+from pydantic import BaseModel, model_validator
 
 from functions.pattern.definition import Registry, Step, Workflow
 from functions.pattern.identity import StepName
@@ -186,3 +186,48 @@ def test_request_of_what_is_not_deployed_is_refused() -> None:
     """Also where nobody looked before."""
     with pytest.raises(NotDeployedError, match="version 1 of 'line'"):
         Definitions(Registry((), {}), pending(LINE)).request(StepName("pick"))
+
+
+class _Divides(BaseModel):
+    """A model that forgets that a weight can be 3, and says something else each time."""
+
+    weight: int
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.weight == 3:
+            raise _NoSeatError(object())
+        return self
+
+
+class _NoSeatError(Exception):
+    """Names an object, or can't even do that."""
+
+    def __str__(self) -> str:
+        return f"no seat in {self.args[0]}"
+
+
+def test_payload_model_that_raises_parks() -> None:
+    """Whatever it raises, it is the deployment's defect: also where only the answer is left to be given."""
+    deployed = Registry((_line(payload=_Divides, answer=lambda *_: {}),), {})
+    unfit = "the payload does not fit version 1 of 'line' as it is deployed here: _NoSeatError: no seat in"
+    ended = told(pending(LINE), claimed(), skipped("pick"), skipped("send"))
+    for record in (pending(LINE), ended):
+        missing, again = (what_is_missing(deployed, record) for _ in range(2))
+        assert missing is not None
+        assert again is not None
+        assert (missing.parks, missing.reason.startswith(unfit)) == (True, True)
+        assert missing.reason != again.reason
+        assert not is_new(again, missing.reason)
+
+
+def test_defect_that_has_no_text_is_a_defect_all_the_same() -> None:
+    """The task is held, and not recovered in vain."""
+
+    def request(*_: object) -> Any:
+        raise _NoSeatError
+
+    look = _look(_line(replace(PICK, request=request), SEND))
+    assert isinstance(look, CannotStart)
+    assert look.reason == "step 'pick': _NoSeatError: (its text raises IndexError)"
+    assert not is_new(look, look.reason)

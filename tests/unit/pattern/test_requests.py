@@ -10,6 +10,7 @@ import pytest
 
 from functions.pattern.errors import PermanentError
 from functions.pattern.requests import request_bytes
+from functions.pattern.strict_json import FIELD_DEPTH, NotJsonError, parse_json
 
 MOST = 64 * 1024
 
@@ -83,3 +84,21 @@ def test_fault_behind_a_list_without_any_is_found() -> None:
     """The whole request is looked through."""
     with pytest.raises(PermanentError, match=r"request\.weight is inf"):
         request_bytes({"items": [1, "a", None], "weight": float("inf")})
+
+
+def nested(levels: int) -> dict[str, Any]:
+    """Nest lists, as JSON and as Python have them, in an object."""
+    made: Any = []
+    for number in range(levels - 2):
+        made = [made] if number % 2 else (made,)
+    return {"a": made}
+
+
+def test_what_is_written_as_a_field_can_be_read_again() -> None:
+    """Its reader takes no more levels than this; one that rejects it would never reply."""
+    deepest = nested(FIELD_DEPTH)
+    message = json.dumps({"request": json.loads(request_bytes(deepest))}).encode()
+    assert parse_json(message)
+    assert _refusal({"a": deepest}) == f"its request is nested deeper than {FIELD_DEPTH} levels"
+    with pytest.raises(NotJsonError, match="nested deeper"):
+        parse_json(json.dumps({"request": {"a": deepest}}).encode())

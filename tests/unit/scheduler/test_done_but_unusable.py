@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -38,6 +38,8 @@ DONE_BUT: dict[str, tuple[Callable[[], Json], str]] = {
         lambda: {"sum": [1, float("nan")]},
         "its result can't be written as JSON: result.sum[1] is nan",
     ),
+    "nothing": (cast("Any", lambda: None), "its result is of type NoneType, not a dict"),
+    "a text": (cast("Any", lambda: "paid"), "its result is of type str, not a dict"),
 }
 
 

@@ -46,7 +46,7 @@ _COLUMNS = {
     Order: "Birth CorrelationID Digest Payload ReplyTo Shape SubmittedAt Submitter TraceParent Workflow"
     " WorkflowVersion",
     Task: "Answer CompleteBy Decision Direction DueAt Epoch FailureCount FinishedAt LastError LockedBy"
-    " NotBefore OrderID ParkedFor ProcessState Run Sent UpdatedAt",
+    " NotBefore OrderID ParkedFor ParkedReasons ProcessState Run Sent UpdatedAt",
     StepRecord: "Activity Attempts CompleteBy Epoch Error FinishedAt Name Noted Received Result StartId"
     " StartedAt State Token",
     EpochRecord: "Direction EndedAt EndedBy Epoch LastError LockedBy ProcessState Reason Run Steps"
