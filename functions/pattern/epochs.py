@@ -178,7 +178,7 @@ def undoing(record: TaskRecord, now: datetime) -> TaskRecord:
     What no undo covers, and may stand nevertheless, is noted.
     """
     steps = tuple(
-        replace(step, noted=UNKNOWN_AND_STAYS) if step.never_twice and not step.shape.undo else step
+        replace(step, noted=UNKNOWN_AND_STAYS) if step.in_doubt and not step.shape.undo else step
         for step in record.steps
     )
     changed = replace(record, task=replace(record.task, direction=Direction.UNDO), steps=steps)

@@ -55,7 +55,7 @@ def _of_latest_start(step: StepRecord, event: StepOutcome, now: datetime) -> Ste
             return replace(ended, state=StepState.COMPLETED, result=event.result)
         case StepUnrecorded() if is_open:
             return replace(ended, state=StepState.UNRECORDED)
-        case StepFailed() if step.state is StepState.RUNNING:
+        case StepFailed() if step.in_doubt:
             return replace(ended, state=StepState.FAILED)
         case StepCompleted() if step.state is StepState.COMPLETED:
             return step  # it came before

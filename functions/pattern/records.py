@@ -33,6 +33,9 @@ MAX_ANSWER_BYTES = 16 * 1024
 #: A step's result is kept in one property of its row, which holds 64 KiB (Table Storage) at most.
 MAX_RESULT_BYTES = 24 * 1024
 
+#: How the error begins of a step without which its task went on while nobody knew what came of it.
+OUTCOME_UNKNOWN = "outcome unknown"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Order:
@@ -183,6 +186,12 @@ class StepRecord:
     def never_twice(self) -> bool:
         """Tell whether it was started, its outcome is unknown, and it must not be started again."""
         return self.state is StepState.RUNNING and not self.shape.idempotent
+
+    @property
+    def in_doubt(self) -> bool:
+        """Tell whether it must not be repeated, and nobody knows what came of it."""
+        is_given_up = self.may_fail and self.state is StepState.FAILED and not self.shape.idempotent
+        return self.never_twice or (is_given_up and (self.error or "").startswith(OUTCOME_UNKNOWN))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -61,7 +61,8 @@ def _is_known(record: TaskRecord, step: StepRecord, event: StepOutcome) -> bool:
     """Tell whether an outcome of this very start stands already: it was told again."""
     if record.task.direction is Direction.UNDO or step.start_id != event.start_id:
         return False
-    return (step.state is StepState.FAILED and isinstance(event, StepFailed)) or (
+    is_refused = step.state is StepState.FAILED and not step.in_doubt
+    return (is_refused and isinstance(event, StepFailed)) or (
         step.state is StepState.UNRECORDED and isinstance(event, StepUnrecorded)
     )
 

@@ -12,7 +12,7 @@ from functions.pattern.events import (
     Refused,
 )
 from functions.pattern.identity import StepName
-from functions.pattern.records import StepRecord, TaskRecord
+from functions.pattern.records import OUTCOME_UNKNOWN, StepRecord, TaskRecord
 from functions.pattern.states import Direction, ProcessState, StepState, Way
 from functions.pattern.texts import MAX_ERROR_BYTES, bounded
 from functions.pattern.wait_events import EventReceived, HandedBack, WaitsEnded
@@ -21,7 +21,6 @@ from functions.pattern.wait_events import EventReceived, HandedBack, WaitsEnded
 LONGEST_WAIT = timedelta(days=366)
 
 _NO_RESULT = b"{}"
-_NOTHING_KNOWN = "outcome unknown"
 
 
 def over(record: TaskRecord, now: datetime) -> tuple[StepName, ...]:
@@ -126,7 +125,7 @@ def _expired(step: StepRecord, now: datetime) -> StepRecord:
 
 def unknown(step: StepRecord, fault: str | None, now: datetime) -> StepRecord:
     """End a step of which nobody knows what came; `fault` went wrong with it last."""
-    return failed(step, _NOTHING_KNOWN if fault is None else f"{_NOTHING_KNOWN} ({fault})", now)
+    return failed(step, OUTCOME_UNKNOWN if fault is None else f"{OUTCOME_UNKNOWN} ({fault})", now)
 
 
 def failed(step: StepRecord, error: str, now: datetime) -> StepRecord:

@@ -7,17 +7,19 @@ from typing import Any, cast
 
 import pytest
 
+from functions.pattern.announcements import announcements
 from functions.pattern.decisions import in_question
 from functions.pattern.definition import Workflow
+from functions.pattern.epochs import UNKNOWN_AND_STAYS
 from functions.pattern.errors import DefinitionError
-from functions.pattern.events import StepBroken, StepUnknown
-from functions.pattern.identity import StepName, scheduler_id
+from functions.pattern.events import Event, StepBroken, StepUnknown
+from functions.pattern.identity import StartId, StepName, scheduler_id
 from functions.pattern.inputs import all_results, results_of
 from functions.pattern.planning import ready_steps
 from functions.pattern.records import TaskRecord
 from functions.pattern.states import Direction, EpochEnd, ProcessState, Remedy, StepState
 from tests.fakes.interventions import cancellation, done, refused, resubmission
-from tests.fakes.tasks import FIRST, SECOND, after, claimed, pending, started, told
+from tests.fakes.tasks import FIRST, SECOND, after, claimed, failed, pending, started, told
 from tests.fakes.workflows import TASK, step, workflow
 
 MAIL = StepName("mail")
@@ -78,6 +80,33 @@ def test_what_may_have_been_done_is_undone() -> None:
     record = told(_paid(), started("mail"), _unknown(), cancellation())
     assert record.task.direction is Direction.UNDO
     assert all(each.needs_undo for each in record.steps if each.name in {"pay", "mail"})
+
+
+def _charge() -> Workflow:
+    """Make one whose last step may fail, must not be repeated, and has no undo."""
+    charge = step("mail", "pay", idempotent=False, on_failure=Remedy.CONTINUE)
+    return workflow(step("pay", undo=True), charge, step("file", "mail"), remedy=Remedy.COMPENSATE)
+
+
+def test_what_may_have_been_done_and_has_no_undo_is_noted_and_alerted() -> None:
+    """When its task is undone without it; not before, since the task can do without it."""
+    unknown = told(_paid(_charge()), started("mail"), _unknown())
+    assert unknown.step(MAIL).noted is None
+    undone = told(unknown, cancellation())
+    [alert] = announcements(unknown, undone)
+    assert alert.reason == f"mail: {UNKNOWN_AND_STAYS}"
+
+
+@pytest.mark.parametrize("turns", [(), (cancellation(),)], ids=["goes on", "is undone"])
+def test_refusal_of_what_was_given_up_is_known_late(turns: tuple[Event, ...]) -> None:
+    """Its reason takes the place of "outcome unknown", and nothing is left to note."""
+    begun, refusal = started("mail", start_id="one"), replace(failed("mail"), start_id=StartId("one"))
+    unknown = replace(_unknown(), start_id=begun.start_id)
+    record = told(_paid(_charge()), begun, unknown, *turns)
+    known = told(record, refusal)
+    assert known.task == record.task
+    assert (known.step(MAIL).error, known.step(MAIL).noted) == (refusal.error, None)
+    assert told(known, cancellation()).step(MAIL).noted is None
 
 
 def test_what_may_fail_is_no_operators_question() -> None:
