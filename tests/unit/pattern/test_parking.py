@@ -28,6 +28,7 @@ from tests.fakes.interventions import (
 from tests.fakes.supervision import POLICY
 from tests.fakes.tasks import FIRST, SECOND, after, claimed, completed, failed, pending, started, told
 from tests.fakes.workflows import LINE, TASK, step, workflow
+from tests.unit.pattern.waiting_tasks import event_of, handed_back, waiting
 
 REASON = "version 1 of 'line' is not deployed here"
 HELD = told(pending(LINE), claimed())
@@ -195,3 +196,15 @@ def test_each_reason_is_alerted_once_while_hosts_that_lack_this_and_that_take_tu
     assert len(record.task.parked_reasons) == 10
     assert told(record, release(record)).task.parked_reasons == record.task.parked_reasons
     assert told(record, cancellation()).task.parked_reasons == ()
+
+
+def test_known_reasons_outlive_a_wait() -> None:
+    """Handed back and taken up by the next run, it stops for the same reason: operators know it."""
+    begun = waiting()
+    parked = told(begun, parking(begun))
+    resting = handed_back(told(parked, release(parked), claimed(SECOND)))
+    next_run = scheduler_id(TASK, SECOND, 1)
+    taken_up = told(resting, event_of(), replace(claimed(SECOND), scheduler=next_run))
+    again = told(taken_up, replace(parking(taken_up), scheduler=next_run))
+    assert again.task.is_parked
+    assert announcements(taken_up, again) == ()
