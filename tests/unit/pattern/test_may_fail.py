@@ -23,6 +23,9 @@ from tests.fakes.tasks import FIRST, SECOND, after, claimed, failed, pending, st
 from tests.fakes.workflows import TASK, step, workflow
 
 MAIL = StepName("mail")
+_BROKEN = StepBroken(
+    epoch=FIRST, scheduler=scheduler_id(TASK, FIRST), step=MAIL, error="KeyError", start_by=after(30)
+)
 
 
 def _shop(*, mail_idempotent: bool = True, remedy: Remedy = Remedy.CONTINUE) -> Workflow:
@@ -126,12 +129,15 @@ def test_resubmission_leaves_what_has_failed_without_harm() -> None:
     assert ready_steps(again) == ("file",)
 
 
+def test_defect_that_is_told_after_the_outcome_changes_nothing() -> None:
+    """The task went on without the step."""
+    record = told(_paid(), *refused("mail"))
+    assert told(record, _BROKEN) is record
+
+
 def test_defect_holds_the_task_whatever_may_fail() -> None:
     """When it is mended, the step runs: a defect is not its outcome."""
-    broken = StepBroken(
-        epoch=FIRST, scheduler=scheduler_id(TASK, FIRST), step=MAIL, error="KeyError", start_by=after(30)
-    )
-    record = told(_paid(), broken)
+    record = told(_paid(), _BROKEN)
     assert record.task.process_state is ProcessState.ERROR
     assert ready_steps(told(record, resubmission(), claimed(SECOND))) == ("mail",)
 

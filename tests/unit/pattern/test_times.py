@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
-from functions.pattern.times import UtcTime
+from functions.pattern.times import UtcTime, days
 
 _TIMES = TypeAdapter(UtcTime)
 
@@ -42,3 +42,8 @@ def test_time_is_told_in_utc(text: str, told: datetime) -> None:
     """Whatever zone it came in."""
     read = _TIMES.validate_json(f'"{text}"')
     assert (read, read.tzinfo) == (told, UTC)
+
+
+def test_limit_may_be_written_in_days() -> None:
+    """A step's limits are seconds."""
+    assert (days(3), days(0.5)) == (259_200, 43_200)

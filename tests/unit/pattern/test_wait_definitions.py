@@ -52,3 +52,9 @@ def test_default_is_bounded() -> None:
 
     large = Default({"approved": True, "text": "x" * 4096})
     assert "bytes; 4096 fit" in _defined(payload=Note, on_expiry=large)
+
+
+def test_wait_asks_nothing_of_anybody() -> None:
+    """So its request, which nobody writes, is empty."""
+    (waits,) = workflow(awaiting("ok")).steps
+    assert waits.request(Approval(approved=True), {}) == {}
