@@ -12,14 +12,15 @@ from local.agent_check.verdicts import CheckFailedError
 _SOME = 20
 #: Seconds until the Agent hears that its reply was taken: enough to kill it before.
 _MUCH_LATER = 30.0
-_AFTER_LOCK = 2.0
+#: Seconds beyond the lock, to see that it was renewed.
+_BEYOND = 2.0
 
 
 async def a_lock_is_renewed(kit: Kit) -> None:
     """A request that takes longer than its lock stays with the process that took it (rule 5)."""
     broker = kit.own_broker()
     before = await broker.locks_expired(kit.desk.queue)
-    seconds = kit.options.lock + _AFTER_LOCK
+    seconds = kit.options.lock + _BEYOND
     async with kit.stage, broker.slow_to_thank(seconds):
         request = kit.request()
         await kit.desk.ask([request])

@@ -48,12 +48,12 @@ async def an_undo_twice(kit: Kit) -> None:
     undo = kit.request(Direction.UNDO, of=do)
     await kit.desk.ask([undo])
     await kit.answered(undo)
-    again = kit.request(Direction.UNDO, of=do, epoch=2)
-    await kit.desk.ask([again])
-    await kit.answered(again)
-    late = kit.request(of=do, epoch=3)
+    late = kit.request(of=do, epoch=2)
     await kit.desk.ask([late])
     await kit.answered(late, outcome="failed")
+    again = kit.request(Direction.UNDO, of=do, epoch=3)
+    await kit.desk.ask([again])
+    await kit.answered(again)
     await kit.effects(do, undo)
 
 
