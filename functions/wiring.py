@@ -273,11 +273,9 @@ class Wiring:
     def _queued_agents(self) -> list[QueuedAgent]:
         """Serve the Agents behind queues whose remote service is known; others are served elsewhere."""
         served = self._agents.keys() & self._registry.queued_agents
-        limit = self._settings.function_timeout_seconds
-        return [
-            QueuedAgent(name, self._agents[name], self._ports, function_timeout=limit)
-            for name in sorted(served)
-        ]
+        limit, note = self._settings.function_timeout_seconds, self._ports.store.note
+        serve = partial(QueuedAgent, ports=self._ports, function_timeout=limit, note=note)
+        return [serve(name, self._agents[name]) for name in sorted(served)]
 
     def _sweep(self) -> Sweep:
         settings = self._settings

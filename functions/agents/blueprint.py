@@ -9,7 +9,6 @@ from functools import partial
 import azure.durable_functions as df
 import azure.functions as func
 
-from functions.agents.locks import Lock
 from functions.agents.queued import QueuedAgent
 from functions.messages.blueprint import queue_function
 from functions.pattern.messages import requests_queue
@@ -34,4 +33,4 @@ def queued_agents_blueprint(agents: Iterable[QueuedAgent]) -> df.Blueprint:
 
 
 async def _take(agent: QueuedAgent, message: func.ServiceBusMessage) -> None:
-    await agent.take(message.message_id, message.get_body(), Lock.of(message))
+    await agent.take(message.message_id, message.get_body())

@@ -130,15 +130,30 @@ class RemoteService:
             reraise=True,
         )
         try:
-            async with asyncio.timeout(seconds):
-                return await retrying(self._call_once, attempt)
+            async with asyncio.timeout(seconds) as limit:
+                return await retrying(self._call_once, attempt, limit)
         except TimeoutError:
             raise TransientError(f"{late}{''.join(f' ({fault})' for fault in last)}") from None
 
-    async def _call_once(self, attempt: Callable[[Mapping[str, str]], Awaitable[Json]]) -> Json:
-        """Call through the breaker, which counts no failure of whoever issues tokens."""
+    async def _call_once(
+        self, attempt: Callable[[Mapping[str, str]], Awaitable[Json]], limit: asyncio.Timeout
+    ) -> Json:
+        """Call through the breaker, which counts no failure of whoever issues tokens.
+
+        An answer ends the time limit: it is not lost while the breaker's row is written.
+        """
         shown = {} if self._credential is None else await self._credential.headers()
-        return await self._breaker.call(partial(attempt, shown))
+
+        async def answered() -> Json:
+            try:
+                answer = await attempt(shown)
+            except PermanentError:
+                limit.reschedule(None)
+                raise
+            limit.reschedule(None)
+            return answer
+
+        return await self._breaker.call(answered)
 
     async def _attempt(
         self,

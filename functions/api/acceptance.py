@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from http import HTTPStatus
+from typing import Any
 
-from pydantic import BaseModel
+from fastapi.exceptions import RequestValidationError
+from pydantic import ValidationError
 
 from functions.pattern.definition import ENVELOPE_FIELDS, Workflow
 from functions.pattern.events import Cancelled, RefusalReason, Refused
@@ -51,13 +53,19 @@ class Acceptance:
         self._start_within = timedelta(seconds=start_within)
 
     async def submit(
-        self, workflow: Workflow, task: TaskId | None, body: BaseModel, caller: Caller
+        self, workflow: Workflow, task: TaskId | None, sent: Mapping[str, Any], caller: Caller
     ) -> TaskId:
         """Submit an order under the caller's id, or a new one; the same order again is accepted again.
 
-        Raises `ProblemError` 409 when another order is recorded under that id.
+        Raises as `draft` does, and `ProblemError` 409 when another order is recorded under that id.
         """
-        draft = self.draft(workflow, task, body, caller)
+        try:
+            draft = self.draft(workflow, task, sent, caller)
+        except ValidationError as error:
+            faults = error.errors(include_url=False, include_context=False, include_input=False)
+            raise RequestValidationError(
+                [each | {"loc": ("body", *each["loc"])} for each in faults]
+            ) from None
         if await self.submit_unless_known(draft) != draft.message.digest:
             raise ProblemError(HTTPStatus.CONFLICT, ID_IS_TAKEN)
         return draft.message.task_id
@@ -92,13 +100,17 @@ class Acceptance:
             raise ProblemError(HTTPStatus.NOT_FOUND, f"No {workflow.noun} is recorded under this id (yet).")
         return stored
 
-    def draft(self, workflow: Workflow, task: TaskId | None, body: BaseModel, caller: Caller) -> Draft:
-        """Make the order that a body asks for, under a new id when there is none.
+    def draft(
+        self, workflow: Workflow, task: TaskId | None, sent: Mapping[str, Any], caller: Caller
+    ) -> Draft:
+        """Make the order that is asked for, under a new id when there is none.
 
-        Raises `ProblemError` and `PayloadTooLargeError`.
+        `sent` is the caller's own JSON, which its model took: what that made of it is another deployment's
+        to make anew. Raises `ProblemError`, `pydantic.ValidationError` and `PayloadTooLargeError`.
         """
-        fields = body.model_dump(mode="json", exclude_unset=True)
-        reply_to = fields.get("reply_to")
+        if not isinstance(sent, Mapping):
+            raise ProblemError(HTTPStatus.UNPROCESSABLE_ENTITY, "It must be a JSON object.")
+        reply_to = sent.get("reply_to")
         if reply_to is not None and reply_to not in self._reply_queues:
             fault = FieldFault(field="reply_to", reason="not a queue that replies may go to")
             raise ProblemError(HTTPStatus.UNPROCESSABLE_ENTITY, "Some fields are wrong.", errors=[fault])
@@ -106,11 +118,11 @@ class Acceptance:
             task_id=task or TaskId(self._ports.new_id()),
             workflow=workflow.name,
             version=workflow.version,
-            payload={name: value for name, value in fields.items() if name not in ENVELOPE_FIELDS},
+            payload={name: value for name, value in sent.items() if name not in ENVELOPE_FIELDS},
             submitter=caller.name,
             submitted_at=self._ports.clock.now(),
             reply_to=reply_to,
-            correlation_id=fields.get("correlation_id"),
+            correlation_id=sent.get("correlation_id"),
         )
         try:
             check_payload(message, workflow)

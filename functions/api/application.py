@@ -114,8 +114,9 @@ def _add_orders(app: FastAPI, workflow: Workflow, acceptance: Acceptance) -> Non
         responses=taken | documented_problems(400, 413, 415, 422, 503),
         description=f"Submit a new {noun}, which is given an id",
     )
-    async def submit(body: Annotated[submission, Body()], request: Request, response: Response) -> Accepted:
-        return accepted(await acceptance.submit(workflow, None, body, caller_of(request)), response)
+    async def submit(_: Annotated[submission, Body()], request: Request, response: Response) -> Accepted:
+        sent = await request.json()
+        return accepted(await acceptance.submit(workflow, None, sent, caller_of(request)), response)
 
     @app.put(
         f"{path}/{{id}}",
@@ -125,9 +126,10 @@ def _add_orders(app: FastAPI, workflow: Workflow, acceptance: Acceptance) -> Non
         description=f"Submit this {noun} under your id; the same again gets the same answer",
     )
     async def submit_as(
-        task: ItsId, body: Annotated[submission, Body()], request: Request, response: Response
+        task: ItsId, _: Annotated[submission, Body()], request: Request, response: Response
     ) -> Accepted:
-        return accepted(await acceptance.submit(workflow, TaskId(task), body, caller_of(request)), response)
+        sent = await request.json()
+        return accepted(await acceptance.submit(workflow, TaskId(task), sent, caller_of(request)), response)
 
     @app.get(
         f"{path}/{{id}}",

@@ -6,6 +6,7 @@ import asyncio
 import json
 from collections.abc import Mapping, Sequence
 from http import HTTPStatus
+from typing import Any
 
 from pydantic import ValidationError
 
@@ -33,7 +34,7 @@ class BatchAcceptance:
         self._acceptance = acceptance
         self._item = batch_item_model(workflow)
 
-    async def take(self, orders: Sequence[object], caller: Caller) -> list[BatchedAnswer]:
+    async def take(self, orders: Sequence[Any], caller: Caller) -> list[BatchedAnswer]:
         """Submit the orders that can be, and answer each as if it had come by itself, one after another.
 
         So an id that comes twice is one order, and a second order under it is refused. One whose
@@ -49,7 +50,7 @@ class BatchAcceptance:
         by_id = dict(zip(firsts, standing, strict=True))
         return [self._answer(index, draft, by_id) for index, draft in enumerate(drafts)]
 
-    async def _drafts(self, orders: Sequence[object], caller: Caller) -> list[Draft | Problem]:
+    async def _drafts(self, orders: Sequence[Any], caller: Caller) -> list[Draft | Problem]:
         clock = asyncio.get_running_loop().time
         drafts: list[Draft | Problem] = []
         turn_ends = clock() + _TURN
@@ -60,12 +61,12 @@ class BatchAcceptance:
             drafts.append(self._draft(order, caller))
         return drafts
 
-    def _draft(self, order: object, caller: Caller) -> Draft | Problem:
+    def _draft(self, order: Any, caller: Caller) -> Draft | Problem:
         try:
             _check_size(order)
             body = self._item.model_validate(order)
             task = None if body.id is None else TaskId(body.id)
-            return self._acceptance.draft(self._workflow, task, body, caller)
+            return self._acceptance.draft(self._workflow, task, order, caller)
         except ValidationError as error:
             faults = error.errors(include_url=False, include_context=False, include_input=False)
             return wrong_fields(faults, self._workflow.noun)

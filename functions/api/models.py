@@ -28,10 +28,13 @@ _FINISHED = "2026-11-21T12:00:02Z"
 
 
 class Envelope(BaseModel):
-    """What a submission carries beside the order itself."""
+    """What a submission carries beside the order itself.
 
-    reply_to: Annotated[str | None, Field(max_length=260)] = None
-    correlation_id: CorrelationId | None = None
+    Each has its own name as alias: a payload's model may have one made for all others.
+    """
+
+    reply_to: Annotated[str | None, Field(max_length=260, alias="reply_to")] = None
+    correlation_id: Annotated[CorrelationId | None, Field(alias="correlation_id")] = None
 
 
 class InBatch(Envelope):
@@ -39,7 +42,7 @@ class InBatch(Envelope):
 
     id: Annotated[
         str | None,
-        Field(pattern=TASK_ID_PATTERN, description="An id; without one, it is given a new one."),
+        Field(alias="id", pattern=TASK_ID_PATTERN, description="An id; without one, it is given a new one."),
     ] = None
 
 

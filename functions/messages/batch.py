@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
 
@@ -14,6 +14,7 @@ import azure.functions as func
 from functions.messages.blueprint import process
 from functions.messages.reading import content_of
 from functions.pattern.errors import TransientError
+from functions.pattern.message_ids import MessageId
 from functions.pattern.ports import Clock
 from functions.pattern.rejected import Content, Postbox
 from functions.pattern.waiting import within
@@ -23,11 +24,6 @@ _MOST_ATTEMPTS = 10
 _LONGEST_DELAY = 60
 #: Seconds in which a message is put back: what the work leaves of its lock.
 _RETURN_SECONDS = 12
-
-#: The application property that counts a message's attempts so far.
-_ATTEMPTS = "attempts"
-#: A message id holds at most 128 characters (Service Bus).
-_MOST_ID_CHARACTERS = 120
 
 _log = logging.getLogger(__name__)
 
@@ -73,25 +69,15 @@ class Batches:
     async def _put_back(self, message: func.ServiceBusMessage, error: Exception) -> None:
         """Send a message again, later each time, under a new id: its own would be taken for a duplicate."""
         content, known_as = content_of(message), message.message_id or ""
-        before = _attempts(content)
-        attempts = before + 1
+        again = MessageId.read(known_as).once_failed()
+        attempts = again.attempts
         reason = f"{type(error).__name__}: {error}"
         if attempts >= _MOST_ATTEMPTS:
             await self.give_up(self.queue, known_as, content, f"failed {attempts} times: {reason}")
             return
         _log.warning("message %s failed, and is put back alone: %s", known_as, reason, exc_info=error)
-        first_id = known_as.removesuffix(f".a{before}")[:_MOST_ID_CHARACTERS]
-        properties = {**content.labels.properties, _ATTEMPTS: attempts}
-        again = replace(content, labels=replace(content.labels, properties=properties))
         delay = timedelta(seconds=min(_LONGEST_DELAY, 2**attempts))
-        await self.postbox.put(
-            self.queue, f"{first_id}.a{attempts}", again, not_before=self.clock.now() + delay
-        )
-
-
-def _attempts(content: Content) -> int:
-    counted = content.labels.properties.get(_ATTEMPTS)
-    return counted if type(counted) is int and counted > 0 else 0
+        await self.postbox.put(self.queue, str(again), content, not_before=self.clock.now() + delay)
 
 
 def _as_error(result: BaseException) -> Exception:

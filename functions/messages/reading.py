@@ -20,19 +20,17 @@ DEAD_LETTER_REASON = "DeadLetterReason"
 DEAD_LETTER_DESCRIPTION = "DeadLetterErrorDescription"
 _OF_SERVICE_BUS = {DEAD_LETTER_REASON, DEAD_LETTER_DESCRIPTION}
 
-#: Faults that a reason names.
+#: Faults that a reason names, and bytes that it shows of a field's name: a token, misplaced there, has more.
 _MOST_TOLD = 3
-_CUT = "…"
+_MOST_NAME_BYTES = 15
 #: An enum's member, as pydantic names it.
 _MEMBER = re.compile(r"<[^<>]*: ('[^']*')>")
-#: Characters of what is taken for a secret, and shown nowhere.
-_LEAST_TOKEN = 8
 
 _log = logging.getLogger(__name__)
 
 
 class NotAMessageError(Exception):
-    """A message is not what is read; the text says where and why, and nothing of its token.
+    """A message is not what is read; the text says where and why, and no token.
 
     `content` is what could be read of it.
     """
@@ -40,16 +38,20 @@ class NotAMessageError(Exception):
     def __init__(self, faults: tuple[FaultAt, ...], content: object) -> None:
         self.faults = faults
         self.content: Mapping[str, object] = content if isinstance(content, dict) else {}
-        text, token = "; ".join(str(each) for each in faults[:_MOST_TOLD]), self.content.get("token")
-        is_secret = isinstance(token, str) and len(token) >= _LEAST_TOKEN
-        super().__init__(text.replace(str(token), _CUT) if is_secret else text)
+        told = (self._without_token(each).told(_MOST_NAME_BYTES) for each in faults[:_MOST_TOLD])
+        super().__init__("; ".join(told))
+
+    def _without_token(self, fault: FaultAt) -> FaultAt:
+        token = self.content.get("token")
+        place = (each if isinstance(each, int) else shown_id(each, token) for each in fault.place)
+        return replace(fault, place=tuple(place))
 
     @property
     def about(self) -> About:
         """Tell which task and step the message names."""
         task, step = self.content.get("task_id"), self.content.get("step")
         return About(
-            task=TaskId(task) if isinstance(task, str) and re.search(TASK_ID_PATTERN, task) else None,
+            task=TaskId(task) if isinstance(task, str) and re.fullmatch(TASK_ID_PATTERN, task) else None,
             step=StepName(step) if isinstance(step, str) and re.fullmatch(NAME_PATTERN, step) else None,
         )
 
@@ -76,6 +78,12 @@ def faults_of(error: ValidationError) -> tuple[FaultAt, ...]:
 
 def _plain(text: str) -> str:
     return _MEMBER.sub(r"\1", text).removeprefix("Value error, ")
+
+
+def shown_id(message_id: str, *tokens: object) -> str:
+    """Give the id by which a message is told of and kept: a sender may have made it of a token."""
+    told = any(isinstance(each, str) and each and each in message_id for each in tokens)
+    return "…" if told else message_id
 
 
 def content_of(message: func.ServiceBusMessage) -> Content:

@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 from functions.operations import examples
 from functions.operations.overview.reader import Overview, OverviewReader
-from functions.operations.rejected import Rejected, RejectedLine, RejectedList
+from functions.operations.rejected import Rejected, RejectedDetails, RejectedLine, RejectedList
 from functions.operations.tasks.actions import Actions, Answers, Asked
 from functions.operations.tasks.listing import Tasks
 from functions.operations.tasks.query import ListQuery
@@ -189,6 +189,14 @@ def _add_rejected(router: APIRouter, rejected: Rejected) -> None:
     async def list_rejected(queue: Annotated[str | None, Query(max_length=300)] = None) -> RejectedList:
         """List messages that were rejected or dead-lettered, the latest first, up to 200."""
         return await rejected.listed(queue)
+
+    @router.get(
+        "/rejected/{message_id}",
+        responses=documented_answer(examples.REJECTED_DETAILS) | documented_problems(404, 422, 503),
+    )
+    async def show_rejected(message_id: RejectedIdPath) -> RejectedDetails:
+        """Show a rejected message with its body, without the token of a request or a reply."""
+        return await rejected.show(message_id)
 
     @router.post(
         "/rejected/{message_id}/resend",

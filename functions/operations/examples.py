@@ -80,6 +80,7 @@ TASK: dict[str, Any] = {
     "lost_messages": [],
     "rejected": [],
     "prospects": {
+        "by_itself": None,
         "resubmit": {"runs": ["payment"], "undoes": [], "waits_until": None},
         "undo": {"runs": [], "undoes": ["payment"], "waits_until": None},
         "cancel": {"runs": [], "undoes": ["payment"], "waits_until": None},
@@ -105,6 +106,12 @@ REJECTED: dict[str, Any] = {
     "resent_by": "operator",
     "resent_why": "the defect is fixed",
     "resent_at": _COMPLETE_BY,
+}
+
+REJECTED_DETAILS: dict[str, Any] = {
+    **REJECTED,
+    "body": '{"id": "order-1", "amount": "4.90"}',
+    "more": False,
 }
 
 REJECTED_LIST: dict[str, Any] = {"messages": [REJECTED], "more": False}
@@ -147,7 +154,7 @@ OVERVIEW: dict[str, Any] = {
             "last_error": "payment answered 503",
         }
     ],
-    "silent_agents": [{"agent": "payment", "since": _SUBMITTED, "tasks": 40}],
+    "silent_agents": [{"agent": "payment", "since": _SUBMITTED, "found_at": _SUBMITTED, "tasks": 40}],
     "finished": {
         "since": "2026-11-21T11:01:00Z",
         "more": False,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import datetime
 from http import HTTPStatus
 
@@ -9,6 +10,7 @@ from pydantic import BaseModel, ConfigDict
 
 from functions.messages.queues import dead_letter_queue, living_queue
 from functions.pattern.identity import TaskId
+from functions.pattern.message_ids import resent_as
 from functions.pattern.ports import Ports
 from functions.pattern.rejected import RejectedMessage
 from functions.web.problems import ProblemError
@@ -16,8 +18,11 @@ from functions.web.views import read_from
 
 _MOST_LISTED = 200
 _MOST_OF_TASK = 20
-#: A message id holds at most 128 characters (Service Bus).
-_MOST_ID_CHARACTERS = 116
+#: Characters: a payload is shown whole.
+_MOST_SHOWN = 64 * 1024
+_BREAKS = "\n\r\t"
+#: What is called a token, and what looks like one of ours, whatever it is called: it proves who replies.
+_TOKEN = re.compile(r"""(token["'\\]*\s*[:=]\s*["'\\]*)[^"'\\\s,;}]+|(?:[0-9a-f]-?){32,}""", re.IGNORECASE)
 
 
 class RejectedLine(BaseModel):
@@ -42,6 +47,16 @@ class RejectedLine(BaseModel):
     resent_by: str | None
     resent_why: str | None
     resent_at: datetime | None
+
+
+class RejectedDetails(RejectedLine):
+    """A message with its body as text, without what could be a request's token; null for what is no text.
+
+    `more` says that only the beginning is shown.
+    """
+
+    body: str | None
+    more: bool
 
 
 class RejectedList(BaseModel):
@@ -70,6 +85,16 @@ class Rejected:
         page = await self._rejected.of_task(task, most=_MOST_OF_TASK)
         return [_line(each) for each in page.messages]
 
+    async def show(self, message: str) -> RejectedDetails:
+        """Show a message with its body. Raises `ProblemError` 404, and `TransientError`."""
+        found = await self._rejected.body(message)
+        if found is None:
+            raise _not_kept()
+        kept, body = found
+        text = _shown(body)
+        more = not kept.whole or len(text or "") > _MOST_SHOWN
+        return RejectedDetails(**dict(_line(kept)), body=text and text[:_MOST_SHOWN], more=more)
+
     async def resend(self, message: str, *, who: str, why: str) -> RejectedLine:
         """Send a message to its queue again, under a new id: its own may still be known as a duplicate's.
 
@@ -78,14 +103,26 @@ class Rejected:
         """
         found = await self._rejected.resending(message, who, why)
         if found is None:
-            raise ProblemError(HTTPStatus.NOT_FOUND, "No message is kept under this id.")
+            raise _not_kept()
         kept, content = found
         if content is None:
             text = f"Of its {kept.size} bytes only the beginning is kept: it can't be sent again."
             raise ProblemError(HTTPStatus.CONFLICT, text)
-        message_id = f"{kept.message_id[:_MOST_ID_CHARACTERS]}.r{kept.resends}"
+        message_id = resent_as(kept.message_id, kept.resends)
         await self._postbox.put(living_queue(kept.queue), message_id, content)
         return _line(kept)
+
+
+def _not_kept() -> ProblemError:
+    return ProblemError(HTTPStatus.NOT_FOUND, "No message is kept under this id.")
+
+
+def _shown(body: bytes) -> str | None:
+    """Give a body as text, without what can't be printed; None if it is none, as in another encoding."""
+    if b"\0" in body:
+        return None
+    text = _TOKEN.sub(lambda found: f"{found[1] or ''}…", body.decode(errors="replace"))
+    return "".join(each if each.isprintable() or each in _BREAKS else "�" for each in text)
 
 
 def _line(message: RejectedMessage) -> RejectedLine:

@@ -17,6 +17,7 @@ AGENT_SCHEMA = 2
 
 #: A reply's reason goes into the task's row; the rest of what a service says is for its own log.
 _MOST_REASON_CHARACTERS = 1_000
+_NO_REASON = "no reason is known"
 
 Token = Annotated[str, Field(min_length=16, max_length=128)]
 Reason = Annotated[str, Field(max_length=_MOST_REASON_CHARACTERS)]
@@ -145,7 +146,8 @@ def done(request: AgentRequest, result: Mapping[str, Any]) -> AgentReply:
 
 def done_without_result(request: AgentRequest, reason: str) -> AgentReply:
     """Reply that a request is carried out, and why there is no result that can be used."""
-    return AgentReply(**_echo(request), outcome=Outcome.COMPLETED, no_result=_cut(reason))
+    no_result = _cut(reason) or _NO_REASON
+    return AgentReply(**_echo(request), outcome=Outcome.COMPLETED, no_result=no_result)
 
 
 def refused(request: AgentRequest, reason: str) -> AgentReply:

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from functions.pattern.answering import lacks_answer
 from functions.pattern.definition import Json
 from functions.pattern.identity import Epoch, StepName, TaskId
 from functions.pattern.plain_reasons import plain_reason
 from functions.pattern.records import TaskRecord
 from functions.pattern.states import AlertCause, AnnouncementKind, EpochEnd, ProcessState
+from functions.pattern.texts import mark_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +40,7 @@ class Announcement:
         A task can be parked for several reasons in one epoch.
         """
         is_parked = self.cause is AlertCause.PARKED
-        about = hashlib.sha256((self.reason or "").encode()).hexdigest()[:8] if is_parked else None
+        about = mark_of(self.reason or "") if is_parked else None
         parts = (self.task, self.epoch, self.kind, self.cause, self.step, about)
         return ".".join(str(part) for part in parts if part is not None)
 
@@ -75,27 +74,16 @@ def starts_scheduler(before: TaskRecord, after: TaskRecord) -> bool:
 
 def _alert_cause(before: TaskRecord, after: TaskRecord) -> AlertCause | None:
     """Tell why a change alarms operators; what has alarmed them already does not do so again."""
-    if lacks_answer(after.task):
-        return None if lacks_answer(before.task) else AlertCause.NO_ANSWER
+    if after.task.lacks_answer:
+        return None if before.task.lacks_answer else AlertCause.NO_ANSWER
     if after.task.is_parked:
-        is_same = before.task.is_parked and before.task.last_error == after.task.last_error
-        is_known = is_same or _was_parked_for_it(after)
+        is_known = after.task.parked_reasons == before.task.parked_reasons
         return None if is_known else AlertCause.PARKED
     if after.task.process_state is ProcessState.ERROR:
         return None if before.task.process_state is ProcessState.ERROR else AlertCause.ERROR
     closed = after.history[len(before.history) :]
     is_exhausted = any(epoch.ended_by is EpochEnd.EXHAUSTED for epoch in closed)
     return AlertCause.EXHAUSTED if is_exhausted else None
-
-
-def _was_parked_for_it(record: TaskRecord) -> bool:
-    """Tell whether the epoch before was parked for the same reason: the operators know of it."""
-    before = record.history[-1] if record.history else None
-    return (
-        before is not None
-        and before.ended_by is EpochEnd.RELEASED
-        and before.last_error == record.task.last_error
-    )
 
 
 def _noted(before: TaskRecord, after: TaskRecord) -> Iterator[Announcement]:

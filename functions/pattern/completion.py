@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from functions.pattern.answering import NO_ANSWER
 from functions.pattern.definition import Registry
 from functions.pattern.parking import as_parked
 from functions.pattern.readiness import Definitions, NotDeployedError
@@ -25,7 +24,7 @@ def complete(registry: Registry, record: TaskRecord) -> TaskRecord:
     except Exception as defect:  # noqa: BLE001 - whatever a definition's function raises
         answer, error = None, cause_of(defect)
     if error is not None:
-        error = bounded(f"{NO_ANSWER}: {error}", MAX_ERROR_BYTES)
+        error = bounded(f"its answer can't be given: {error}", MAX_ERROR_BYTES)
     return replace(record, task=replace(record.task, answer=answer, last_error=error))
 
 

@@ -106,7 +106,11 @@ class Workflow:
             raise self._error(
                 f"resource '{self.resource}' must be renamed: the application itself has {taken}"
             )
-        for taken in sorted(ENVELOPE_FIELDS & self.payload.model_fields.keys()):
+        fields = self.payload.model_fields
+        sent_as = {
+            each.validation_alias for each in fields.values() if isinstance(each.validation_alias, str)
+        }
+        for taken in sorted(ENVELOPE_FIELDS & (fields.keys() | sent_as)):
             raise self._error(f"payload field '{taken}' is taken by the submission itself; rename it")
 
     def step(self, name: StepName) -> Step:
@@ -125,9 +129,10 @@ class Workflow:
                 written.function("answer", self.answer)
             if self.cancel_within is not None:
                 written.seconds("cancel_within", self.cancel_within)
+            given = written.tuple_of("steps", Step, self.steps)
         except ValueError as fault:
             raise self._error(str(fault)) from None
-        steps = tuple(map(self._read_step, self.steps))
+        steps = tuple(map(self._read_step, given))
         if self.cancel_within is not None and not any(step.undo for step in steps):
             raise self._error("it has cancel_within, but no step that can be undone: add undo=True to one")
         for name, value in {**remedies, "steps": steps, "noun": self.noun or self.name}.items():

@@ -26,6 +26,9 @@ MOST_LOST = 20
 #: Sent announcements that a task's record names: the latest.
 MOST_SENT = 20
 
+#: What is noted of a step that must not be repeated, of unknown outcome, when its task is undone without it.
+UNKNOWN_AND_STAYS = "its outcome is unknown, and it has no undo: if it was done, it stands"
+
 _UNDER_WAY = frozenset({StepState.RUNNING, StepState.UNDOING})
 
 
@@ -100,6 +103,7 @@ def next_epoch(
         updated_at=now,
         not_before=not_before,
         parked_for=None,
+        parked_reasons=task.parked_reasons if ended_by is EpochEnd.RELEASED else (),
         finished_at=None,
         last_error=reason,
         answer=None,
@@ -122,8 +126,15 @@ def _past(step: StepRecord) -> PastStep:
 
 
 def undoing(record: TaskRecord, now: datetime) -> TaskRecord:
-    """Change a task's direction to undo; where nothing is to be undone, it is `Compensated` at once."""
-    changed = replace(record, task=replace(record.task, direction=Direction.UNDO))
+    """Change a task's direction to undo; where nothing is to be undone, it is `Compensated` at once.
+
+    What no undo covers, and may stand nevertheless, is noted.
+    """
+    steps = tuple(
+        replace(step, noted=UNKNOWN_AND_STAYS) if step.never_twice and not step.shape.undo else step
+        for step in record.steps
+    )
+    changed = replace(record, task=replace(record.task, direction=Direction.UNDO), steps=steps)
     if any(step.needs_undo for step in changed.steps):
         return changed
     return finished(changed, ProcessState.COMPENSATED, now, error=changed.task.last_error)

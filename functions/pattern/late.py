@@ -5,12 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import datetime
 
+from functions.pattern.epochs import UNKNOWN_AND_STAYS
 from functions.pattern.events import StepCompleted, StepFailed, StepOutcome, StepUnrecorded
 from functions.pattern.records import StepRecord, TaskRecord
 from functions.pattern.states import Direction, StepState
 from functions.pattern.texts import MAX_ERROR_BYTES, bounded
 
 _TURNED_BACK = frozenset({StepState.UNDOING, StepState.UNDONE})
+_STANDS = "it was done, as is known by now, and stands: it has no undo"
+_REFUSED_AFTER_ALL = "taken for done, but refused, as is known by now: {}"
 _BEGUN_AGAIN = "begun in epoch {}, too, which is known by now to have been done"
 
 
@@ -23,7 +26,7 @@ def late_outcome(record: TaskRecord, event: StepOutcome, now: datetime) -> TaskR
     if step is None or step.shape.idempotent or event.start_id is None:
         return None
     if step.start_id == event.start_id:
-        known = _of_latest_start(step, event, now)
+        known = _of_latest_start(step, event, now) or _contradicted(record, step, event)
     elif _is_older_start(record, event):
         known = _of_older_start(step, event)
     else:
@@ -45,6 +48,8 @@ def _of_latest_start(step: StepRecord, event: StepOutcome, now: datetime) -> Ste
     is_open = step.state in {StepState.RUNNING, StepState.NOT_STARTED, StepState.FAILED}
     error = None if isinstance(event, StepCompleted) else bounded(event.error, MAX_ERROR_BYTES)
     ended = replace(step, finished_at=now, error=error)
+    if step.noted == UNKNOWN_AND_STAYS:
+        ended = replace(ended, noted=None if isinstance(event, StepFailed) else _STANDS)
     match event:
         case StepCompleted() if is_open:
             return replace(ended, state=StepState.COMPLETED, result=event.result)
@@ -56,6 +61,15 @@ def _of_latest_start(step: StepRecord, event: StepOutcome, now: datetime) -> Ste
             return step  # it came before
         case _:
             return None
+
+
+def _contradicted(record: TaskRecord, step: StepRecord, event: StepOutcome) -> StepRecord | None:
+    """Note on a step that an operator took for done that it was refused: that opened another epoch."""
+    is_taken = step.state is StepState.COMPLETED and event.epoch < record.task.epoch
+    if not is_taken or not isinstance(event, StepFailed):
+        return None
+    note = bounded(_REFUSED_AFTER_ALL.format(event.error), MAX_ERROR_BYTES)
+    return step if step.noted == note else replace(step, noted=note)
 
 
 def _of_older_start(step: StepRecord, event: StepOutcome) -> StepRecord | None:

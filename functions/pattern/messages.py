@@ -48,8 +48,8 @@ class Message(BaseModel):
 class SubmissionMessage(Message):
     """An order on its way from the API to the state store. `submitted_at` is UTC.
 
-    The payload has the fields that the caller sent, and no others: what a model adds is not the caller's.
-    Schema 1 told no version, which means the newest. `put_back` counts how often it waited for its version.
+    The payload is the caller's own JSON, as it came: it is read through the model wherever it is used.
+    Schema 1 told no version, which means the newest.
     """
 
     schema_version: Literal[1, 2] = 2
@@ -61,7 +61,6 @@ class SubmissionMessage(Message):
     submitted_at: UtcTime
     reply_to: str | None = None
     correlation_id: CorrelationId | None = None
-    put_back: Annotated[int, Field(ge=0)] = 0
 
     @cached_property
     def content(self) -> bytes:
@@ -71,9 +70,8 @@ class SubmissionMessage(Message):
 
     @property
     def message_id(self) -> str:
-        """Name the message: other content under the same id, and the same put back, are no duplicates."""
-        again = f".r{self.put_back}" if self.put_back else ""
-        return f"{self.task_id}.{self.digest[:_DIGEST_CHARACTERS]}{again}"
+        """Name the message: other content under the same id is no duplicate."""
+        return f"{self.task_id}.{self.digest[:_DIGEST_CHARACTERS]}"
 
     @property
     def written(self) -> bytes:

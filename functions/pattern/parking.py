@@ -11,12 +11,14 @@ from functions.pattern.epochs import is_busy, next_epoch
 from functions.pattern.events import Parked, RefusalReason, Refused, Released
 from functions.pattern.records import TaskRecord
 from functions.pattern.states import EpochEnd, ProcessState
-from functions.pattern.texts import MAX_ERROR_BYTES, bounded
+from functions.pattern.texts import MAX_ERROR_BYTES, bounded, mark_of
 
 #: How long a task rests that was released in vain, after the first time and at most.
 _FIRST_REST = timedelta(seconds=10)
 _LONGEST_REST = timedelta(minutes=5)
 _MOST_DOUBLINGS = 5
+#: Reasons of which is known that operators were alerted: hosts that run side by side may lack this and that.
+_MOST_REASONS = 10
 
 
 def parked(record: TaskRecord, event: Parked, now: datetime) -> TaskRecord | Refused:
@@ -40,7 +42,8 @@ def parked(record: TaskRecord, event: Parked, now: datetime) -> TaskRecord | Ref
 
 def as_parked(record: TaskRecord, reason: str, now: datetime) -> TaskRecord:
     """Have a task wait, held by nobody, for the version of its workflow."""
-    order = record.order
+    order, error = record.order, bounded(reason, MAX_ERROR_BYTES)
+    known, mark = record.task.parked_reasons, mark_of(error)
     task = replace(
         record.task,
         process_state=ProcessState.PENDING,
@@ -49,7 +52,8 @@ def as_parked(record: TaskRecord, reason: str, now: datetime) -> TaskRecord:
         not_before=None,
         finished_at=None,
         parked_for=f"{order.workflow}|{order.workflow_version}",
-        last_error=bounded(reason, MAX_ERROR_BYTES),
+        parked_reasons=known if mark in known else (*known, mark)[-_MOST_REASONS:],
+        last_error=error,
         updated_at=now,
     )
     return replace(record, task=task)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 
-from functions.pattern.answering import NO_ANSWER
 from functions.pattern.definition import NAME_PATTERN
 
 #: Stands for what may hold a defect's text, a remote service's answer, or an operator's words.
@@ -32,7 +31,7 @@ _OF_A_TASK = (
     "what it waited for is deployed$",
     "its complete-by time passed( before it was called)?$",
     "cancelled by its caller$",
-    NO_ANSWER,
+    "its answer can't be given",
 )
 _PLAIN = re.compile(
     rf"(undo of )?({NAME_PATTERN}: )?({'|'.join(_OF_A_STEP)})(?!\w)|({'|'.join(_OF_A_TASK)})",

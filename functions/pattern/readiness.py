@@ -6,7 +6,6 @@ here, or do not fit what was recorded, it waits: that is nobody's fault, and end
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
@@ -20,18 +19,21 @@ from functions.pattern.planning import CannotStart, ready_steps
 from functions.pattern.records import TaskRecord
 from functions.pattern.requests import request_bytes
 from functions.pattern.states import Direction, ProcessState
-from functions.pattern.texts import MAX_ERROR_BYTES, bounded, cause_of
+from functions.pattern.texts import MAX_ERROR_BYTES, bounded, cause_of, said_by
 
 #: Payloads that were read and are kept: each step of a task looks at the same one.
 _MOST_KEPT = 128
 
-#: What is said of a version that somebody changed in place, and of what an exception says under it.
-_IN_PLACE = "as it is deployed here is not the recorded one"
-_SAID = re.compile(rf"({_IN_PLACE}; step '[^']+': \w+): .*")
-
 
 class NotDeployedError(LookupError):
-    """What a task needs of its workflow's version is not deployed here; the text says what."""
+    """What a task needs of its workflow's version is not deployed here; the text says what.
+
+    It ends with what `fault` says, if there is one.
+    """
+
+    def __init__(self, text: str, fault: Exception | None = None) -> None:
+        super().__init__(text)
+        self.fault = fault
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,20 +46,21 @@ class Definitions:
     def look_at(self, step: StepName) -> bool | CannotStart:
         """Tell whether the order needs a step that is ready, and that its request can be made.
 
-        What a definition raises is a defect of its own only if its shape is the recorded one. If it is
-        not, somebody changed it under the task, which waits until it is changed back.
+        What a definition raises is a defect of its own only if its shape is the recorded one, but for limits.
+        If it is not, somebody changed it under the task, which waits until it is changed back.
         """
         try:
             if not self.is_needed(step):
                 return False
             self.request(step)
-        except NotDeployedError as fault:
-            return CannotStart(str(fault), parks=True)
+        except NotDeployedError as lack:
+            return _parked_for(lack)
         except Exception as fault:  # noqa: BLE001 - whatever a definition's function raises
             reason = f"step '{step}': {cause_of(fault)}"
-            if self._workflow().shape == self.record.order.shape:
+            if self._workflow().shape.without_limits == self.record.order.shape.without_limits:
                 return CannotStart(reason, parks=False, fault=fault)
-            return CannotStart(f"{self._version} {_IN_PLACE}; {reason}", parks=True, fault=fault)
+            in_place = f"{self._version} as it is deployed here is not the recorded one"
+            return CannotStart(f"{in_place}; {reason}", parks=True, fault=fault)
         return True
 
     def is_needed(self, step: StepName) -> bool:
@@ -85,12 +88,12 @@ class Definitions:
         make = self._workflow().answer
         return None if make is None else partial(make, self._payload(), all_results(self.record))
 
-    def lack_of_answer(self) -> str | None:
+    def lack_of_answer(self) -> CannotStart | None:
         """Say why a task that is done can't be given its answer here; None if it can."""
         try:
             self.answer()
         except NotDeployedError as lack:
-            return str(lack)
+            return _parked_for(lack)
         return None
 
     def _step(self, step: StepName) -> Step:
@@ -113,18 +116,24 @@ class Definitions:
         return workflow
 
     def _payload(self) -> BaseModel:
+        model = self._workflow().payload
+        unfit = f"the payload does not fit {self._version} as it is deployed here"
         try:
-            return _validated(self._workflow().payload, self.record.order.payload)
+            return _validated(model, self.record.order.payload)
         except ValidationError as error:
             fault = error.errors(include_url=False, include_input=False, include_context=False)[0]
             field = ".".join(map(str, fault["loc"])) or "payload"
-            raise NotDeployedError(
-                f"the payload does not fit {self._version} as it is deployed here ({field}: {fault['msg']})"
-            ) from None
+            raise NotDeployedError(f"{unfit} ({field}: {fault['msg']})") from None
+        except Exception as error:
+            raise NotDeployedError(f"{unfit}: {cause_of(error)}", error) from error
 
     @property
     def _version(self) -> str:
         return f"version {self.record.order.workflow_version} of '{self.record.order.workflow}'"
+
+
+def _parked_for(lack: NotDeployedError) -> CannotStart:
+    return CannotStart(str(lack), parks=True, fault=lack.fault)
 
 
 @lru_cache(maxsize=_MOST_KEPT)
@@ -132,7 +141,7 @@ def _validated(model: type[BaseModel], payload: bytes) -> BaseModel:
     return model.model_validate_json(payload)
 
 
-def what_is_missing(registry: Registry, record: TaskRecord) -> str | None:
+def what_is_missing(registry: Registry, record: TaskRecord) -> CannotStart | None:
     """Say why nobody here could go on with a task, or end one that is done; None if one could."""
     task = replace(record.task, process_state=ProcessState.PROCESSING, epoch=Epoch(record.task.epoch + 1))
     next_epoch = replace(record, task=task)
@@ -140,11 +149,11 @@ def what_is_missing(registry: Registry, record: TaskRecord) -> str | None:
     if task.direction is Direction.DO and all(step.settled for step in record.steps):
         return here.lack_of_answer()
     looks = [here.look_at(name) for name in ready_steps(next_epoch)]
-    missing = [look.reason for look in looks if isinstance(look, CannotStart) and look.parks]
+    missing = [look for look in looks if isinstance(look, CannotStart) and look.parks]
     return missing[0] if missing and len(missing) == len(looks) else None
 
 
-def is_new(reason: str, recorded: str | None) -> bool:
+def is_new(missing: CannotStart, recorded: str | None) -> bool:
     """Tell whether a task is parked for another reason by now; what an exception says may vary each time."""
-    now, before = bounded(reason, MAX_ERROR_BYTES), recorded or ""
-    return _SAID.sub(r"\1", now) != _SAID.sub(r"\1", before)
+    lasting = missing.reason.removesuffix(said_by(missing.fault)) if missing.fault else missing.reason
+    return not (recorded or "").startswith(bounded(lasting, MAX_ERROR_BYTES))

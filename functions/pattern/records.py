@@ -87,7 +87,8 @@ class Task:
 
     `failure_count` counts the recoveries since the task was submitted, resubmitted or changed its direction.
     `not_before` is when a Scheduler may take it up after an extended wait. `parked_for` is what a parked task
-    waits for, as `{workflow}|{version}`. `sent` are the latest that were sent.
+    waits for, as `{workflow}|{version}`; `parked_reasons` marks why it was parked, since it last went on for
+    another cause than a deployment: of these, operators know. `sent` are the latest that were sent.
     A `decision` waits for the outcome of what must not be repeated; until then, nothing starts.
     `answer` is JSON bytes, and only there while it is `Processed`; `last_error` then says why it is missing.
     """
@@ -107,12 +108,18 @@ class Task:
     answer: bytes | None = field(default=None, repr=False)
     decision: Decision | None = None
     parked_for: str | None = None
+    parked_reasons: tuple[str, ...] = ()
     sent: tuple[SentAnnouncement, ...] = ()
 
     @property
     def is_parked(self) -> bool:
         """Tell whether it waits for what it needs to be deployed."""
         return self.parked_for is not None
+
+    @property
+    def lacks_answer(self) -> bool:
+        """Tell whether it was processed, and its answer could not be made."""
+        return self.process_state is ProcessState.PROCESSED and self.last_error is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -94,6 +94,9 @@ class RejectedMessages(Protocol):
     async def of_task(self, task: TaskId, *, most: int) -> RejectedPage:
         """Read the latest of the rejected messages that name a task."""
 
+    async def body(self, message: str) -> tuple[RejectedMessage, bytes] | None:
+        """Read a message, by its id, and what is kept of its body; None when there is none."""
+
     async def resending(
         self, message: str, who: str, why: str
     ) -> tuple[RejectedMessage, Content | None] | None:

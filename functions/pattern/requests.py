@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from functions.pattern.definition import Json
 from functions.pattern.errors import PermanentError
 from functions.pattern.records import MAX_RESULT_BYTES
+from functions.pattern.strict_json import FIELD_DEPTH, is_deeper
 
 #: A message on Service Bus holds 256 KB (Standard tier); a service should get no more over HTTP.
 MAX_REQUEST_BYTES = 64 * 1024
@@ -20,9 +21,10 @@ def request_bytes(request: Json) -> bytes:
     return json_bytes("request", request, MAX_REQUEST_BYTES)
 
 
-def result_bytes(result: Json) -> bytes:
-    """Write a step's result as it is recorded. Raises `PermanentError` as above."""
-    return json_bytes("result", dict(result), MAX_RESULT_BYTES, separators=(",", ":"))
+def result_bytes(result: object) -> bytes:
+    """Write a step's result as it is recorded. Raises `PermanentError` as above, of whatever was given."""
+    given: Any = dict(result) if isinstance(result, Mapping) else result
+    return json_bytes("result", given, MAX_RESULT_BYTES, separators=(",", ":"))
 
 
 def json_bytes(name: str, value: Json, most: int, *, separators: tuple[str, str] | None = None) -> bytes:
@@ -32,10 +34,15 @@ def json_bytes(name: str, value: Json, most: int, *, separators: tuple[str, str]
     """
     if not isinstance(value, dict):
         raise PermanentError(f"its {name} is of type {type(value).__name__}, not a dict")
+    if odd := [type(each).__name__ for each in value if not isinstance(each, str)]:
+        reason = f"a field's name is of type {odd[0]}, not str"
+        raise PermanentError(f"its {name} can't be written as JSON: {reason}")
     try:
         written = json.dumps(value, allow_nan=False, ensure_ascii=False, separators=separators).encode()
     except (TypeError, ValueError, RecursionError) as fault:
         raise PermanentError(f"its {name} can't be written as JSON: {_reason(name, value, fault)}") from None
+    if is_deeper(value, FIELD_DEPTH):
+        raise PermanentError(f"its {name} is nested deeper than {FIELD_DEPTH} levels")
     if len(written) > most:
         raise PermanentError(f"its {name} has {len(written)} bytes; at most {most} can be sent")
     return written

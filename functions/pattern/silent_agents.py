@@ -15,13 +15,22 @@ from functions.pattern.states import StepState, Way
 _UNDER_WAY = frozenset({StepState.RUNNING, StepState.UNDOING})
 _AGENTS = "agents"
 
+#: How often the time of a reply is kept: a busy Agent's must not all write one row.
+NOTED_EVERY = timedelta(seconds=10)
+#: Longer than the wait between two recoveries usually is: if no task was found to wait meanwhile, none does.
+_FORGOTTEN_AFTER = timedelta(hours=12)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SilentAgent:
-    """An Agent that has not replied since (None: never), and how many tasks a sweep found waiting for it."""
+    """An Agent that has not replied since (None: never), and how many tasks a sweep found waiting for it.
+
+    The last of them was found at that time.
+    """
 
     agent: str
     since: datetime | None
+    found_at: datetime
     tasks: int
 
     def __str__(self) -> str:
@@ -56,29 +65,33 @@ def heard(
     known: Sequence[SilentAgent],
     asked: Mapping[str, Sequence[datetime]],
     replied: Mapping[str, datetime],
+    now: datetime,
 ) -> Silences:
     """Tell of which Agents nothing was heard since they were asked; a silence ends with the first reply.
 
-    `asked` are the times of the requests that are overdue, `replied` those of the last replies.
+    `asked` are the times of the requests that are overdue, `replied` those of the last replies. A silence of
+    which nobody is found to wait any more is forgotten.
     """
     ended = {each.agent for each in known if replied.get(each.agent) != each.since}
-    found = {agent: _unanswered(times, replied.get(agent)) for agent, times in asked.items()}
+    counted = {agent: _unanswered(times, replied.get(agent)) for agent, times in asked.items()}
+    found = {agent: tasks for agent, tasks in sorted(counted.items()) if tasks}
     lasting = tuple(
-        replace(each, tasks=max(each.tasks, found.get(each.agent, 0)))
+        replace(each, tasks=max(each.tasks, found[each.agent]), found_at=now) if each.agent in found else each
         for each in known
-        if each.agent not in ended
+        if each.agent not in ended and (each.agent in found or now < each.found_at + _FORGOTTEN_AFTER)
     )
     before = {each.agent for each in known}
     begun = tuple(
-        SilentAgent(agent=agent, since=replied.get(agent), tasks=tasks)
-        for agent, tasks in sorted(found.items())
-        if tasks and agent not in before
+        SilentAgent(agent=agent, since=replied.get(agent), tasks=tasks, found_at=now)
+        for agent, tasks in found.items()
+        if agent not in before
     )
     return Silences(lasting + begun, begun, tuple(each for each in known if each.agent in ended))
 
 
 def _unanswered(times: Sequence[datetime], replied: datetime | None) -> int:
-    return sum(replied is None or replied < each for each in times)
+    """Count the requests since which no reply was kept, nor one passed over because of the one kept."""
+    return sum(replied is None or replied + NOTED_EVERY <= each for each in times)
 
 
 def read_silences(row: Mapping[str, Any] | None) -> tuple[SilentAgent, ...]:

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from math import isfinite
 from typing import Any, NoReturn
 
 from functions.pattern.texts import bounded
 
-#: How deep a message may be nested.
+#: How deep a message may be nested, and what is written as one field of it.
 MESSAGE_DEPTH = 100
+FIELD_DEPTH = MESSAGE_DEPTH - 1
 
 NOT_JSON = "not JSON"
 TOO_DEEP = "nested too deeply"
@@ -19,6 +23,9 @@ HALF_A_CHARACTER = "half a character"
 
 _MOST_NAME_BYTES = 64
 _MOST_PLACE_BYTES = 256
+
+#: What tells how deep a text is nested: texts, which may have no end, and brackets.
+_NESTING = re.compile(r'"(?:[^"\\]++|\\.)*+"?|[\[{\]}]', re.DOTALL)
 
 type Place = tuple[str | int, ...]
 
@@ -31,8 +38,12 @@ class FaultAt:
     kind: str
     text: str
 
+    def told(self, most_name_bytes: int) -> str:
+        """Say where it is, by names that are cut to so many bytes, and what."""
+        return ": ".join(filter(None, (_shown(self.place, most_name_bytes), self.text)))
+
     def __str__(self) -> str:
-        return ": ".join(filter(None, (_shown(self.place), self.text)))
+        return self.told(_MOST_NAME_BYTES)
 
 
 class NotJsonError(ValueError):
@@ -62,26 +73,31 @@ def parse_json(body: bytes, most_depth: int = MESSAGE_DEPTH) -> object:
         flaws.append(_Flaw(text))
         return flaws[-1]
 
-    def number(digits: str) -> float | _Flaw:
-        read = float(digits)
-        return read if isfinite(read) else flaw("a number that is too large")
+    def number[NumberT: (int, float)](kind: Callable[[str], NumberT], digits: str) -> NumberT | _Flaw:
+        # Also digits of an int: others than Python would read them as infinite.
+        return kind(digits) if isfinite(float(digits)) else flaw("a number that is too large")
 
     def members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         read = dict(pairs)
         if len(read) < len(pairs):
-            names = [name for name, _ in pairs]
-            read |= {name: flaw("given twice") for name in read if names.count(name) > 1}
+            times = Counter(name for name, _ in pairs)
+            read |= {name: flaw("given twice") for name, count in times.items() if count > 1}
         return read
 
-    try:
-        content = json.loads(
-            body.decode(),
+    def read(text: str) -> object:
+        return json.loads(
+            text,
             parse_constant=lambda _: flaw("not a JSON number"),
-            parse_float=number,
+            parse_float=partial(number, float),
+            parse_int=partial(number, int),
             object_pairs_hook=members,
         )
+
+    try:
+        text = body.decode()
+        content = read(text)
     except RecursionError:
-        raise NotJsonError((_too_deep((), most_depth),)) from None
+        content = _read_around(read, text, most_depth)
     except ValueError as error:
         _refuse(error)
     # Half a character is always escaped, and what opens fewer objects and lists can't be deeper.
@@ -90,6 +106,29 @@ def parse_json(body: bytes, most_depth: int = MESSAGE_DEPTH) -> object:
         if faults:
             raise NotJsonError(faults, content)
     return content
+
+
+def _read_around(read: Callable[[str], object], text: str, most_depth: int) -> object:
+    """Read what is around that which is nested too deeply to be read at all."""
+    try:
+        return read(_without_depths(text, most_depth))
+    except ValueError:
+        raise NotJsonError((_too_deep((), most_depth),)) from None
+
+
+def _without_depths(text: str, most_depth: int) -> str:
+    """Empty the objects and lists that are one level too deep."""
+    kept, depth, start = list[str](), 0, 0
+    for each in _NESTING.finditer(text):
+        if each[0] in "[{":
+            depth += 1
+            if depth == most_depth + 1:
+                kept.append(text[start : each.end()])
+        elif each[0] in "]}":
+            if depth == most_depth + 1:
+                start = each.start()
+            depth -= 1
+    return "".join(kept) + (text[start:] if depth <= most_depth else "")
 
 
 def _refuse(error: ValueError) -> NoReturn:
@@ -122,6 +161,18 @@ def _faults(place: Place, value: object, most_depth: int) -> Iterator[FaultAt]:
             return
 
 
+def is_deeper(value: object, most_depth: int) -> bool:
+    """Tell whether what is to be written is nested deeper than so many levels, each an object or a list."""
+    match value:
+        case dict():
+            parts = list(value.values())
+        case list() | tuple():
+            parts = list(value)
+        case _:
+            return False
+    return most_depth == 0 or any(is_deeper(each, most_depth - 1) for each in parts)
+
+
 def _broken(place: Place) -> FaultAt:
     return FaultAt(place, HALF_A_CHARACTER, HALF_A_CHARACTER)
 
@@ -131,8 +182,6 @@ def _is_whole(text: str) -> bool:
     return text.isascii() or not any("\ud800" <= each <= "\udfff" for each in text)
 
 
-def _shown(place: Place) -> str:
-    parts = (
-        f"[{each}]" if isinstance(each, int) else f".{bounded(each, _MOST_NAME_BYTES)}" for each in place
-    )
+def _shown(place: Place, most_name_bytes: int) -> str:
+    parts = (f"[{each}]" if isinstance(each, int) else f".{bounded(each, most_name_bytes)}" for each in place)
     return bounded("".join(parts).removeprefix("."), _MOST_PLACE_BYTES)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 
 from functions.pattern.errors import PatternError
@@ -11,6 +12,7 @@ MAX_ERROR_BYTES = 1024
 MAX_PAST_ERROR_BYTES = 256
 
 _CUT = "…"
+_MARK_CHARACTERS = 8
 
 #: What is kept of an answer that a service gave, and digits in it that could be a card's or an account's.
 _MOST_EXCERPT_BYTES = 256
@@ -32,12 +34,26 @@ def _cost(text: str) -> int:
     return len(text.encode()) + text.count('"') + text.count("\\")
 
 
+def mark_of(text: str) -> str:
+    """Give what tells a text from others in few characters."""
+    return hashlib.sha256(text.encode()).hexdigest()[:_MARK_CHARACTERS]
+
+
 def excerpt(body: bytes) -> str:
     """Give the beginning of what a service answered, in one line, without long numbers."""
     shown = "".join(each if each.isprintable() else " " for each in body.decode(errors="replace"))
     return bounded(_LONG_NUMBER.sub(_CUT, " ".join(shown.split())), _MOST_EXCERPT_BYTES)
 
 
+def said_by(defect: BaseException) -> str:
+    """Give an exception's text, which may have a defect, too."""
+    try:
+        return str(defect)
+    except Exception as fault:  # noqa: BLE001 - whatever it raises
+        return f"(its text raises {type(fault).__name__})"
+
+
 def cause_of(defect: BaseException) -> str:
     """Say what an exception is, and what it says; of our own, the text alone says it."""
-    return str(defect) if isinstance(defect, PatternError) else f"{type(defect).__name__}: {defect}"
+    said = said_by(defect)
+    return said if isinstance(defect, PatternError) else f"{type(defect).__name__}: {said}"

@@ -30,6 +30,17 @@ def names(field: str, value: object) -> frozenset[str]:
     return frozenset(value)
 
 
+def tuple_of[Kind](field: str, kind: type[Kind], value: object) -> tuple[Kind, ...]:
+    """Read a list, or a tuple, of what the definition has defined."""
+    if not isinstance(value, list | tuple):
+        found = type(value).__name__
+    elif others := [type(each).__name__ for each in value if not isinstance(each, kind)]:
+        found = f"one with a {others[0]} in it"
+    else:
+        return tuple(value)
+    raise ValueError(f"{field} must be a list of {kind.__name__}(…), not {found}")
+
+
 def flag(field: str, value: object) -> bool:
     """Check a flag; of a text, also 'no' would be true."""
     if not isinstance(value, bool):

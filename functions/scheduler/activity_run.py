@@ -14,6 +14,7 @@ from functools import partial
 from typing import assert_never
 
 from functions.agents.steps import carry_out
+from functions.agents.tries import Tries
 from functions.messages.patience import again_until
 from functions.pattern.definition import Registry
 from functions.pattern.errors import PermanentError, TransientError, UnusableAnswerError, UnwritableError
@@ -39,7 +40,6 @@ from functions.pattern.texts import cause_of
 from functions.scheduler.calls import agent_call, agent_request
 from functions.scheduler.outcomes import StepAttempt
 from functions.scheduler.progress import Progress, ended, progress_of
-from functions.scheduler.tries import Tries
 from functions.telemetry.fields import Field
 from functions.telemetry.tasks import step_span
 
@@ -117,7 +117,9 @@ class ActivityRun:
     async def _run_step(self, record: TaskRecord, attempt: StepAttempt) -> None:
         """Run one step, and begin what follows at once; whatever goes wrong is this step's only."""
         recorded: TaskRecord | None = None
-        shape, tries = record.step(attempt.step).shape, Tries(self._ports, attempt)
+        shape, start = record.step(attempt.step).shape, attempt.start_id
+        note, clock = self._ports.store.note, self._ports.clock
+        tries = Tries(note, clock, task=self._task, epoch=attempt.epoch, step=attempt.step, start_id=start)
         with step_span(record, shape, attempt.epoch) as span:
             outcome = Outcome.EXPIRED
             try:

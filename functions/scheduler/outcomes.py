@@ -13,7 +13,6 @@ from functions.pattern.events import (
     StepCompleted,
     StepFailed,
     StepOutcome,
-    StepTried,
     StepUnrecorded,
 )
 from functions.pattern.identity import Epoch, SchedulerId, StartId, StepName, TaskId, scheduler_id
@@ -104,10 +103,6 @@ class StepAttempt:
     def broken(self, defect: Exception, start_by: datetime) -> StepBroken:
         """Make the event of a step whose definition has a defect."""
         return StepBroken(**self.author, error=cause_of(defect), start_by=start_by)
-
-    def tried(self, attempts: int, fault: Exception) -> StepTried:
-        """Make the event of calls that have failed."""
-        return StepTried(**self.author, start_id=self.start_id, attempts=attempts, fault=cause_of(fault))
 
     def _of_start(self, start_by: datetime) -> _OfStart:
         return _OfStart(**self.author, start_id=self.start_id, token=self.token, start_by=start_by)

@@ -7,22 +7,24 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from functions.messages.reading import MessageReader, NotAMessageError, read_message
+from functions.messages.reading import MessageReader, NotAMessageError, read_message, shown_id
 from functions.pattern.agent_messages import AgentReply
 from functions.pattern.errors import PermanentError, UnreadableError
 from functions.pattern.messages import AGENT_REPLIES_QUEUE
 from functions.pattern.ports import Ports
+from functions.pattern.records import StepRecord
 from functions.pattern.rejected import About
 from functions.pattern.requests import result_bytes
 from functions.pattern.shared_rows import Occasion
 from functions.pattern.states import Outcome
 from functions.pattern.strict_json import FaultAt
 from functions.pattern.texts import bounded
+from functions.scheduler.signs_of_life import SignsOfLife
 
 #: An Agent's fault of one kind is alerted once in this time.
 _EVERY = timedelta(hours=1)
 _MOST_REASON_BYTES = 900
-_RESULT = "result"
+_RESULT, _TOKEN = "result", "token"
 
 #: Alerts operators of a refused reply: whom it was about, and why it was refused.
 type AlertRefused = Callable[[About, str], Awaitable[None]]
@@ -57,35 +59,43 @@ def known_done(refused: NotAMessageError) -> AgentReply | None:
 class RefusedReplies:
     """What becomes of them; `alert` hears of an Agent's fault of one kind once an hour."""
 
-    def __init__(self, ports: Ports, alert: AlertRefused) -> None:
+    def __init__(self, ports: Ports, alert: AlertRefused, signs: SignsOfLife) -> None:
         self._reader = MessageReader(AgentReply, AGENT_REPLIES_QUEUE, ports.rejected)
         self._store = ports.store
         self._times = ports.times
         self._clock = ports.clock
         self._alert = alert
+        self._signs = signs
         #: What need not be asked for again: another alert is not due before that time.
         self._quiet_until: dict[str, datetime] = {}
 
     async def refuse(self, message_id: str, body: bytes, error: NotAMessageError) -> None:
-        """Keep a message, and say why in the log and in an alert. Raises `TransientError`."""
-        about, reason = await self._about(error.about), str(error)
-        await self._reader.reject(message_id, body, reason, about)
+        """Keep a message, and say why in the log and in an alert. Raises `TransientError`.
+
+        An Agent whose replies are refused is not silent; of an Agent that no task knows, nothing is believed.
+        """
+        about, reason, said = error.about, str(error), error.content.get(_TOKEN)
+        step = await self._step(about)
+        token = None if step is None else step.token
+        if step is not None:
+            about = replace(about, agent=step.shape.agent)
+        await self._reader.reject(shown_id(message_id, said, token), body, reason, about)
+        if step is not None and (said == token or not isinstance(said, str)):
+            await self._signs.heard_of(step.shape.agent)
         now, subject = self._clock.now(), f"{about.agent or ''}|{error.faults[0].kind}"
         if now < self._quiet_until.get(subject, now):
             return
-        is_due = await self._times.note(Occasion.REFUSED, subject, now, _EVERY)
-        self._quiet_until[subject] = now + _EVERY
-        if is_due:
+        if await self._times.note(Occasion.REFUSED, subject, now, _EVERY):
+            self._quiet_until[subject] = now + _EVERY
             await self._alert(about, reason)
 
-    async def _about(self, named: About) -> About:
-        """Find out whose Agent it is; of an Agent that no task knows, nothing is believed."""
+    async def _step(self, named: About) -> StepRecord | None:
+        """Give the step that a message names, if there is one that can be read; as it is, with its token."""
         if named.task is None:
-            return named
+            return None
         try:
-            record = await self._store.known(named.task)
+            stored = await self._store.load(named.task)
         except UnreadableError:
-            return named
-        shapes = {} if record is None else {step.name: step.shape for step in record.steps}
-        shape = None if named.step is None else shapes.get(named.step)
-        return named if shape is None else replace(named, agent=shape.agent)
+            return None
+        steps = () if stored is None else stored.record.steps
+        return next((step for step in steps if step.name == named.step), None)

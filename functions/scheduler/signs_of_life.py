@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import logging
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from functions.pattern.errors import TransientError
 from functions.pattern.ports import Ports
 from functions.pattern.shared_rows import Occasion
-
-#: How often the time is written: a busy Agent's replies must not all write one row.
-_EVERY = timedelta(seconds=10)
+from functions.pattern.silent_agents import NOTED_EVERY
 
 _log = logging.getLogger(__name__)
 
@@ -26,11 +24,11 @@ class SignsOfLife:
     async def heard_of(self, agent: str) -> None:
         """Note that an Agent replied; a reply that is recorded is not put in question by a failure here."""
         now, noted = self._clock.now(), self._noted.get(agent)
-        if noted is not None and now < noted + _EVERY:
+        if noted is not None and now < noted + NOTED_EVERY:
             return
         self._noted[agent] = now
         try:
-            await self._times.note(Occasion.REPLIED, agent, now, _EVERY)
+            await self._times.note(Occasion.REPLIED, agent, now, NOTED_EVERY)
         except TransientError as fault:
             del self._noted[agent]
             _log.warning("the time of Agent %s's reply is not noted: %s", agent, fault)

@@ -58,8 +58,8 @@ class ReplyTaker:
     def __init__(self, ports: Ports, limits: RunLimits, alert: AlertRefused) -> None:
         self._ports = ports
         self._limits = limits
-        self._refused = RefusedReplies(ports, alert)
         self._signs = SignsOfLife(ports)
+        self._refused = RefusedReplies(ports, alert, self._signs)
 
     async def take(self, message_id: str, body: bytes, schedulers: Schedulers) -> None:
         """Take one message; one that can't be understood is recorded as rejected. Raises `TransientError`."""
@@ -96,9 +96,13 @@ class ReplyTaker:
         return progress_of(recorded, reply.epoch, ready=ready, at_once=self._limits.at_once)
 
     async def _record_of(self, reply: AgentReply) -> TaskRecord | Ignored:
-        """Give the record of the task, which must have the reply's step and epoch."""
+        """Give the record of the task, which must have the reply's step and epoch.
+
+        Whoever has sent the request that is replied to has recorded its token before.
+        """
         record = await self._ports.store.known(reply.task_id)
-        if record is not None and record.task.epoch < reply.epoch:
+        tokens = () if record is None else {step.token for step in record.steps if step.name == reply.step}
+        if record is not None and reply.token not in tokens:
             stored = await self._ports.store.load(reply.task_id)
             record = None if stored is None else stored.record
         if record is None:

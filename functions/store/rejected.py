@@ -10,7 +10,7 @@ from typing import Any
 
 from azure.core import MatchConditions
 from azure.core.exceptions import ResourceExistsError, ResourceModifiedError, ResourceNotFoundError
-from azure.data.tables import UpdateMode
+from azure.data.tables import TableEntity, UpdateMode
 from azure.data.tables.aio import TableClient
 
 from functions.pattern.errors import TransientError
@@ -113,15 +113,25 @@ class TableRejectedMessages:
         latest = sorted(found, key=lambda each: each.rejected_at, reverse=True)
         return RejectedPage(tuple(latest[:most]), more=after is not None or len(latest) > most)
 
+    async def body(self, message: str) -> tuple[RejectedMessage, bytes] | None:
+        """Read a message, and what is kept of its body."""
+        row = await self._row(message)
+        return None if row is None else (_message(row), _body(row))
+
+    async def _row(self, message: str) -> TableEntity | None:
+        with table_faults():
+            try:
+                return await self._table.get_entity(_PARTITION, message)
+            except ResourceNotFoundError:
+                return None
+
     async def resending(
         self, message: str, who: str, why: str
     ) -> tuple[RejectedMessage, Content | None] | None:
         """Record that a message is sent again, then give it: what is sent stands on the record before."""
-        with table_faults():
-            try:
-                row = await self._table.get_entity(_PARTITION, message)
-            except ResourceNotFoundError:
-                return None
+        row = await self._row(message)
+        if row is None:
+            return None
         known = _message(row)
         if not known.whole:
             return known, None

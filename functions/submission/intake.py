@@ -13,6 +13,7 @@ from functions.messages.reading import NotAMessageError, faults_of, read_message
 from functions.pattern.definition import Registry, Workflow
 from functions.pattern.errors import PayloadTooLargeError, UnwritableError
 from functions.pattern.identity import FIRST_EPOCH, new_birth
+from functions.pattern.message_ids import MessageId
 from functions.pattern.messages import SUBMISSIONS_QUEUE, SubmissionMessage, order_of, put_back_for
 from functions.pattern.ports import Ports, Schedulers
 from functions.pattern.records import TaskRecord
@@ -53,7 +54,7 @@ class Intake:
             message = self._read(body)
             workflow = self._registry.find(message.workflow, message.version)
             if workflow is None:
-                await self._put_back(message)
+                await self._put_back(MessageId.read(message_id), body, message)
                 return
             stored = await self._record(message, workflow)
         except _RejectedError as rejection:
@@ -65,16 +66,16 @@ class Intake:
             # Later epochs are asked for by their own message.
             await schedulers.start(task.order_id, task.epoch, stored.record.queued)
 
-    async def _put_back(self, message: SubmissionMessage) -> None:
+    async def _put_back(self, known_as: MessageId, body: bytes, message: SubmissionMessage) -> None:
         version = "" if message.version is None else f" of version {message.version}"
-        delay = put_back_for(message.put_back)
+        delay = put_back_for(known_as.put_back)
         if delay is None:
             raise _RejectedError(f"workflow: no '{message.workflow}'{version} was deployed for a day")
         _log.warning("task %s waits: no '%s'%s is deployed here", message.task_id, message.workflow, version)
-        returned = message.model_copy(update={"put_back": message.put_back + 1})
         labels = Labels(subject=message.workflow, correlation_id=message.correlation_id)
-        content, not_before = Content(returned.written, labels), self._ports.clock.now() + delay
-        await self._ports.postbox.put(SUBMISSIONS_QUEUE, returned.message_id, content, not_before=not_before)
+        content, not_before = Content(body, labels), self._ports.clock.now() + delay
+        returns_as = str(known_as.once_put_back())
+        await self._ports.postbox.put(SUBMISSIONS_QUEUE, returns_as, content, not_before=not_before)
 
     async def _record(self, message: SubmissionMessage, workflow: Workflow) -> Stored:
         record = self._task_record(message, workflow)

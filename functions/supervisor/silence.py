@@ -19,6 +19,7 @@ class Silence:
     def __init__(self, ports: Ports, alert: AlertSilence) -> None:
         self._heartbeats = ports.heartbeats
         self._times = ports.times
+        self._clock = ports.clock
         self._alert = alert
 
     async def report(self, report: SweepReport) -> None:
@@ -27,10 +28,11 @@ class Silence:
             known = read_silences(await self._heartbeats.latest(Chore.SILENCE))
             if not known and not report.asked:
                 return
-            now = heard(known, report.asked, await self._times.latest(Occasion.REPLIED))
-            for each in now.begun:
+            replied = await self._times.latest(Occasion.REPLIED)
+            silences = heard(known, report.asked, replied, self._clock.now())
+            for each in silences.begun:
                 await self._alert(each, False)
-            for each in now.ended:
+            for each in silences.ended:
                 await self._alert(each, True)
-            if now.known != known:
-                await self._heartbeats.beat(Chore.SILENCE, written_silences(now.known))
+            if silences.known != known:
+                await self._heartbeats.beat(Chore.SILENCE, written_silences(silences.known))

@@ -167,10 +167,10 @@ class Sweep:
         """Park what nobody here could go on with: that neither counts as its failure nor ends it."""
         if not isinstance(event, Recovered | GivenUp) or in_question(record) is not None:
             return None
-        reason, task = what_is_missing(self._registry, record), record.task
-        if reason is None:
+        missing, task = what_is_missing(self._registry, record), record.task
+        if missing is None:
             return None
-        return Parked(epoch=task.epoch, scheduler=task.locked_by, reason=reason)
+        return Parked(epoch=task.epoch, scheduler=task.locked_by, reason=missing.reason)
 
     async def _act(self, report: SweepReport, stored: Stored, event: Judgement | Parked) -> None:
         if not isinstance(event, Postponed):

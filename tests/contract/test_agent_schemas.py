@@ -30,6 +30,11 @@ _OF_ANOTHER_TYPE: dict[str, list[Any]] = {
     "object": [["text"], "text", 1],
     "boolean": ["true", 1, None],
 }
+#: Times that are written in other ways, or of years that no row can hold.
+_WRONG_TIMES = [
+    *("today", "2026-11-21T12:01:00", "1700000000", "2026-11-21 12:01:00Z", "2026-11-21T12:01Z"),
+    *("2026-11-21T12:01:00+0100", "2026-11-21T12:01:00,5Z", "2026-11-21t12:01:00z", "0001-11-21T12:01:00Z"),
+]
 #: Keywords that are tried below, and those that only describe.
 _TRIED = {
     *("required", "additionalProperties", "type", "enum", "pattern", "format", "anyOf"),
@@ -58,7 +63,7 @@ def _wrong_values(rules: Mapping[str, Any]) -> Iterator[Any]:
     if "pattern" in rules:
         yield from ("", "two words", "x" * 65, "ends\n")
     if "format" in rules:
-        yield from ("today", "2026-11-21T12:01:00")
+        yield from _WRONG_TIMES
     if "minLength" in rules:
         yield "x" * (rules["minLength"] - 1)
     if "maxLength" in rules:

@@ -28,7 +28,7 @@ async def test_orders_are_paid_by_an_agent_elsewhere(tmp_path: Path) -> None:
             order = await caller.until_state("refused", "Error")
             assert order["last_error"] == "the operators know the reason"
             async with caller.session.get("/api/ops/tasks/refused") as answer:
-                assert (await answer.json())["last_error"] == "payment: we take euros only"
+                assert (await answer.json())["last_error"] == "payment: we take an amount in euros"
             undo, own = {"reason": "the customer pays in cash"}, {"X-Requested-With": "test"}
             async with caller.session.post("/api/ops/tasks/refused/undo", json=undo, headers=own) as answer:
                 assert answer.ok, await answer.text()

@@ -9,7 +9,6 @@ from typing import Any, cast
 
 import azure.functions as func
 
-from functions.agents.locks import Lock
 from functions.pattern.errors import TransientError
 from functions.pattern.rejected import Content
 
@@ -21,7 +20,6 @@ def received(
     properties: Mapping[str, Any] | None = None,
     subject: str | None = None,
     correlation_id: str | None = None,
-    lock: Lock | None = None,
 ) -> func.ServiceBusMessage:
     """Make a message that was taken off a queue."""
     message = SimpleNamespace(
@@ -31,8 +29,6 @@ def received(
         subject=subject,
         label=subject,
         correlation_id=correlation_id,
-        enqueued_time_utc=None if lock is None else lock.enqueued_at.replace(tzinfo=None),
-        locked_until=None if lock is None else lock.until,
     )
     return cast("func.ServiceBusMessage", message)
 

@@ -57,6 +57,13 @@ class MemoryRejected:
         latest = sorted(found, key=lambda each: each.rejected_at, reverse=True)
         return RejectedPage(tuple(latest[:most]), more=len(latest) > most)
 
+    async def body(self, message: str) -> tuple[RejectedMessage, bytes] | None:
+        """Give what is kept."""
+        if message not in self._kept:
+            return None
+        kept, content = self._kept[message]
+        return kept, content.body[: self._most]
+
     async def resending(
         self, message: str, who: str, why: str
     ) -> tuple[RejectedMessage, Content | None] | None:

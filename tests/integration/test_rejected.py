@@ -46,6 +46,7 @@ async def test_message_is_kept_whole(rejected: TableRejectedMessages, size: int)
     kept, content = found
     assert content == Content(body, LABELS)
     assert (kept.queue, kept.size, kept.whole) == ("submissions/$DeadLetterQueue", size, True)
+    assert await rejected.body(kept.id) == (kept, body)
 
 
 async def test_what_no_row_can_hold_is_kept_in_part(rejected: TableRejectedMessages) -> None:
@@ -55,6 +56,7 @@ async def test_what_no_row_can_hold_is_kept_in_part(rejected: TableRejectedMessa
     assert found is not None
     kept, content = found
     assert (kept.size, kept.whole, content, kept.resends) == (700 * 1024, False, None, 0)
+    assert await rejected.body(kept.id) == (kept, b"x" * 600 * 1024)
     assert (len(kept.message_id), len(kept.reason.encode()) <= 4096) == (128, True)
 
 
@@ -76,6 +78,7 @@ async def test_who_sends_again_and_when_is_recorded_each_time(
 async def test_unknown_message_is_none(rejected: TableRejectedMessages) -> None:
     """Housekeeping deleted it."""
     assert await rejected.resending("0" * 64, "olga", "fixed") is None
+    assert await rejected.body("0" * 64) is None
 
 
 async def test_list_has_the_latest_of_one_queue_or_of_all(

@@ -47,9 +47,10 @@ async def make_remote(service: RemoteServiceFake, clock: FakeClock) -> AsyncIter
             address: str = "",
             credential: Credential | None = None,
             once: aiohttp.ClientSession = once_session,
+            rows: MemoryBreakerRows | None = None,
         ) -> RemoteService:
             policy = BreakerPolicy(failures=threshold, open_for=timedelta(seconds=open_seconds))
-            ports = fake_ports(clock=clock, breakers=MemoryBreakerRows())
+            ports = fake_ports(clock=clock, breakers=rows or MemoryBreakerRows())
             return RemoteService(
                 "payment",
                 address or f"{service.address}/payments/",

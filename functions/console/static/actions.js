@@ -15,9 +15,9 @@ const ACTIONS = {
 
 // `acted()` is called when a task may have changed.
 export function actions(task, acted) {
-  if (task.prospects === null) return null;
+  const { resubmit, undo, cancel, question } = task.prospects ?? {};
+  if (!resubmit && !undo && !cancel) return null;
   const button = (action, look) => el("button", { ...look, click: () => open(task, action, acted) }, `${ACTIONS[action].verb}…`);
-  const { resubmit, undo, cancel, question } = task.prospects;
   return el(
     "div",
     { class: "actions" },

@@ -12,6 +12,10 @@ export function addressOfRejected(query) {
   return withQuery("#/rejected", query);
 }
 
+export function addressOfMessage(id) {
+  return `#/rejected/${encodeURIComponent(id)}`;
+}
+
 function withQuery(address, query) {
   const given = Object.entries(query).filter(([, value]) => value);
   return given.length ? `${address}?${new URLSearchParams(given)}` : address;

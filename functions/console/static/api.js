@@ -49,6 +49,10 @@ export function rejected(query, signal) {
   return ask(`rejected?${new URLSearchParams(query)}`, { signal });
 }
 
+export function rejectedMessage(id, signal) {
+  return ask(`rejected/${encodeURIComponent(id)}`, { signal });
+}
+
 export function resend(id, reason) {
   return post(`rejected/${encodeURIComponent(id)}/resend`, { reason });
 }

@@ -105,6 +105,7 @@ function supervisor(data) {
       ["Overdue", count(beat.overdue)],
       ["Recovered", count(beat.recovered)],
       ["Given up", count(beat.given_up)],
+      ["Parked", count(beat.parked)],
       ["Failures", flagged(beat.failures, "bad")],
       ["Oldest overdue", beat.oldest_overdue ? seconds(beat.oldest_overdue) : NOTHING],
       ["Finished its work", beat.unfinished ? el("strong", { class: "late" }, "no") : "yes"],

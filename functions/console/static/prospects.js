@@ -37,10 +37,17 @@ function toldOfRun(task, { runs }) {
   ];
 }
 
-function toldOfUndo(task, { undoes, waits_until: until }) {
+function toldOfUndo(task, prospect) {
+  return [
+    prospect.waits_until ? el("p", {}, `Nothing more is started. What ${awaited(task)} does is awaited first, until `, clock(prospect.waits_until), " at the latest.") : begins(task),
+    ...toldOfUndone(task, prospect),
+  ];
+}
+
+// What an undo that was asked for, or is decided, still undoes.
+export function toldOfUndone(task, { undoes, waits_until: until }) {
   const stays = task.steps.filter((step) => !step.undo && !NEVER_DONE.includes(step.state)).map((step) => step.name);
   return [
-    until ? el("p", {}, `Nothing more is started. What ${awaited(task)} does is awaited first, until `, clock(until), " at the latest.") : begins(task),
     ...(undoes.length
       ? [el("p", {}, "These steps are undone, one after another, in this order:"), names(undoes)]
       : [el("p", {}, "Nothing is left to undo: the task becomes Compensated", until ? " then." : " at once.")]),

@@ -1,8 +1,8 @@
-// Messages that were not processed, the latest first, and how one is sent to its queue again.
+// Messages that were not processed, the latest first, what each holds, and how one is sent to its queue again.
 
-import { addressOfRejected, addressOfTask } from "./addresses.js";
+import { addressOfMessage, addressOfRejected, addressOfTask } from "./addresses.js";
 import * as api from "./api.js";
-import { ask } from "./dialog.js";
+import { ask, closeDialog } from "./dialog.js";
 import { el, replace } from "./elements.js";
 import { announce } from "./freshness.js";
 import { ago, count } from "./format.js";
@@ -22,12 +22,42 @@ export function rejectedView(query) {
       again = look;
       return [el("h1", {}, "Rejected messages"), answer, place];
     },
+    close: closeDialog,
     read: (signal) => api.rejected(asked, signal),
     show(list) {
       replace(place, ...content(list, asked, again));
       return PAUSE;
     },
   };
+}
+
+export function messageView(id) {
+  const place = el("ol", { class: "lines" });
+  const answer = el("p", { id: "answer", class: "answer" });
+  const body = el("pre", { class: "body", tabindex: 0, "aria-label": "Body" });
+  let again;
+  return {
+    title: "Rejected message",
+    page: "rejected",
+    open(look) {
+      again = look;
+      const note = "The token of a request or a reply is left out; it is sent again with the rest.";
+      return [el("h1", {}, "Rejected message"), answer, place, section("Body", body, el("p", { class: "note" }, note))];
+    },
+    close: closeDialog,
+    read: (signal) => api.rejectedMessage(id, signal),
+    show(message) {
+      replace(place, line(message, again));
+      const text = told(message);
+      if (body.textContent !== text) body.textContent = text; // what is selected in it stays selected
+      return PAUSE;
+    },
+  };
+}
+
+function told({ body, more }) {
+  if (body === null) return "It is no text.";
+  return more ? `${body}… (only its beginning is shown)` : body || "It is empty.";
 }
 
 function content({ messages, more }, { queue }, again) {
@@ -49,7 +79,7 @@ function line(message, again) {
   return el(
     "li",
     { class: "message" },
-    el("strong", {}, name),
+    el("strong", {}, el("a", { href: addressOfMessage(message.id) }, name)),
     whole ? button : el("span", { class: "note" }, "Only its beginning is kept"),
     el("p", { class: "text" }, reason),
     about(message),

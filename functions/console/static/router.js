@@ -2,7 +2,7 @@
 
 import { overviewView } from "./overview.js";
 import { listView } from "./list.js";
-import { rejectedView } from "./rejected.js";
+import { messageView, rejectedView } from "./rejected.js";
 import { taskView } from "./task.js";
 
 export function viewAt(hash) {
@@ -10,6 +10,7 @@ export function viewAt(hash) {
   const [page, id] = path.split("/");
   if (page === "tasks" && id) return taskView(decoded(id));
   if (page === "tasks") return listView(new URLSearchParams(query));
+  if (page === "rejected" && id) return messageView(decoded(id));
   if (page === "rejected") return rejectedView(new URLSearchParams(query));
   return overviewView();
 }

@@ -1,12 +1,12 @@
-// What a task waits for that is none of its steps: a deployment, or an outcome before what was decided can happen.
+// What happens to a task by itself: it waits for a deployment, or for an outcome before what was decided, or it is undone.
 
 import { el } from "./elements.js";
 import { ago, clock } from "./format.js";
-import { awaited } from "./prospects.js";
+import { awaited, toldOfUndone } from "./prospects.js";
 import { icon } from "./states.js";
 
 export function waiting(task) {
-  return [task.parked ? parked(task) : null, task.decision === null ? null : decided(task)];
+  return [task.parked ? parked(task) : null, task.decision === null ? null : decided(task), isBeingUndone(task) ? beingUndone(task) : null];
 }
 
 function parked(task) {
@@ -24,15 +24,25 @@ function decided(task) {
     "Decided, and waits",
     [`${what}, by ${who}: ${reason}`],
     ["Nothing more is started. It happens when the outcome of ", awaited(task), " is known, ", until ? [clock(until), " at the latest (", ago(until), ")."] : "soon."],
+    end === null ? [] : toldOfUndone(task, task.prospects.by_itself),
   );
 }
 
-function box(title, content, note) {
+function isBeingUndone({ direction, finished_at: ended }) {
+  return direction === "undo" && ended === null;
+}
+
+function beingUndone(task) {
+  return box("Being undone", null, "It takes no other action until it has ended; if a service refuses an undo for good, it is held in Error.", toldOfUndone(task, task.prospects.by_itself));
+}
+
+function box(title, content, note, follows = []) {
   return el(
     "section",
     { class: "waiting", "aria-label": title },
     el("p", {}, el("strong", { class: "badge late" }, icon("Parked"), title)),
-    el("p", { class: "text" }, content),
+    content && el("p", { class: "text" }, content),
     el("p", { class: "note" }, note),
+    follows,
   );
 }

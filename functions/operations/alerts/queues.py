@@ -12,7 +12,7 @@ import azure.functions as func
 from pydantic import AliasChoices, BaseModel, Field, ValidationError
 
 from functions.messages.queues import dead_letter_queue
-from functions.messages.reading import DEAD_LETTER_DESCRIPTION, DEAD_LETTER_REASON, content_of
+from functions.messages.reading import DEAD_LETTER_DESCRIPTION, DEAD_LETTER_REASON, content_of, shown_id
 from functions.operations.alerts.alerts import Alerts, lost_alert
 from functions.pattern.errors import IllegalTransitionError, UnreadableError, UnwritableError
 from functions.pattern.events import MessageLost, Refused
@@ -29,9 +29,10 @@ _log = logging.getLogger(__name__)
 
 
 class _NamesTask(BaseModel):
-    """What messages have in common: they name the task that they are about."""
+    """What messages have in common: they name the task that they are about. Some have a token."""
 
     task: Annotated[TaskIdField, Field(validation_alias=AliasChoices("task_id", "id"))]
+    token: Any = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +57,8 @@ class DeadLetters:
         message can't be recorded, so that it stays where it is.
         """
         reason = bounded(reason, _MOST_REASON_BYTES)
-        task = _task(content.body)
+        task, token = _named(content.body)
+        message_id = shown_id(message_id, token)
         lost = MessageLost(queue=queue, message_id=message_id, reason=reason)
         if task is not None and not await self._note_on(task, lost):
             task = None  # there is no such task
@@ -90,12 +92,13 @@ async def log_ages(ports: Ports) -> None:
             _log.info("messages wait %s", json.dumps(facts))
 
 
-def _task(body: bytes) -> TaskId | None:
-    """Read the id of the task that a message was about, when it names one."""
+def _named(body: bytes) -> tuple[TaskId | None, object]:
+    """Read the id of the task that a message was about, when it names one, and its token."""
     try:
-        return _NamesTask.model_validate_json(body).task
+        named = _NamesTask.model_validate_json(body)
     except ValidationError:
-        return None
+        return None, None
+    return named.task, named.token
 
 
 def _reason(properties: Mapping[str, Any]) -> str:

@@ -16,6 +16,7 @@ from functions.pattern.events import (
     FoundNotDone,
     OperatorAction,
     OperatorAnswer,
+    RefusalReason,
     Refused,
     Resubmitted,
     UndoRequested,
@@ -27,7 +28,7 @@ from functions.pattern.readiness import Definitions
 from functions.pattern.records import TaskRecord
 from functions.pattern.requests import result_bytes
 from functions.pattern.states import ProcessState
-from functions.pattern.store_ports import Stored
+from functions.pattern.store_ports import Changed, Stored
 from functions.pattern.transitions import apply
 from functions.telemetry.spans import current_traceparent
 from functions.telemetry.tasks import decision_span
@@ -35,6 +36,17 @@ from functions.web.problems import FieldFault, ProblemError
 
 #: What an action is called in traces.
 _NAMES = {Resubmitted: "resubmit", UndoRequested: "undo"}
+
+#: Why a task does not take an action, as operators are told.
+_REFUSED = {
+    RefusalReason.STALE_EPOCH: "The task has gone on meanwhile: see how it stands now.",
+    RefusalReason.NOT_IN_ERROR: "The task is not in Error, and takes this only there.",
+    RefusalReason.OUTCOME_AWAITED: "A step that must not be repeated is running: its outcome comes first.",
+    RefusalReason.OUTCOME_UNKNOWN: "The outcome of a step is unknown: first say whether it was done.",
+    RefusalReason.KNOWN_DONE: "A step is known to be done: give its result, or have the task undone.",
+    RefusalReason.NOT_IN_QUESTION: "Whether this step was done is not in question.",
+    RefusalReason.FINISHED: "The task is Compensated already: nothing is left to cancel.",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,10 +82,7 @@ class Actions:
                 traceparent=current_traceparent(),
             )
             outcome = await self._store.change(task, event, read=stored)
-        if isinstance(outcome, Refused):
-            text = f"The task is not in Error, or does not take this now ({outcome.reason})."
-            raise ProblemError(HTTPStatus.CONFLICT, text)
-        return outcome.record
+        return _changed(outcome)
 
     async def cancel(self, task: TaskId, asked: Asked) -> TaskRecord:
         """Have a task undone, whatever it does now. Raises `ProblemError` 404 and 409."""
@@ -87,10 +96,7 @@ class Actions:
                 traceparent=current_traceparent(),
             )
             outcome = await self._store.change(task, event, read=stored)
-        if isinstance(outcome, Refused):
-            text = f"The task is Compensated already, or can't be cancelled now ({outcome.reason})."
-            raise ProblemError(HTTPStatus.CONFLICT, text)
-        return outcome.record
+        return _changed(outcome)
 
 
 class Answers:
@@ -111,7 +117,7 @@ class Answers:
 
     async def done(self, task: TaskId, step: StepName, result: Json, asked: Asked) -> TaskRecord:
         """Complete a step that was done, with its result. Raises `ProblemError` 404, 409 and 422."""
-        stored = await _seen(self._tasks, task, asked)
+        stored = await self._seen(task, step, asked)
         event = FoundDone(
             epoch=stored.record.task.epoch,
             step=step,
@@ -126,7 +132,7 @@ class Answers:
 
     async def not_done(self, task: TaskId, step: StepName, asked: Asked) -> TaskRecord:
         """Have a step run that was not done. Raises `ProblemError` 404 and 409."""
-        stored = await _seen(self._tasks, task, asked)
+        stored = await self._seen(task, step, asked)
         event = FoundNotDone(
             epoch=stored.record.task.epoch,
             step=step,
@@ -137,9 +143,18 @@ class Answers:
         )
         return await self._tell(stored, event)
 
+    async def _seen(self, task: TaskId, step: StepName, asked: Asked) -> Stored:
+        """Find a task that is as it was seen, and has the step. Raises `ProblemError` 404 and 409."""
+        stored = await _seen(self._tasks, task, asked)
+        steps = [each.name for each in stored.record.steps]
+        if step not in steps:
+            text = f"There is no step '{step}' in this task; its steps are {', '.join(steps)}."
+            raise ProblemError(HTTPStatus.NOT_FOUND, text)
+        return stored
+
     def _written(self, record: TaskRecord, step: StepName, result: Json) -> bytes:
         """Write a result as the step's Agent would have given it, if that Agent is known here."""
-        agent = next((self._agents.get(each.shape.agent) for each in record.steps if each.name == step), None)
+        agent = self._agents.get(record.step(step).shape.agent)
         try:
             return result_bytes(agent.read(result) if isinstance(agent, ReadingAgent) else result)
         except PermanentError as unusable:
@@ -158,16 +173,14 @@ class Answers:
             if isinstance(look, CannotStart) and not look.parks:
                 raise _unusable(f"what follows can't be made of it: {look.reason}")
             if isinstance(look, CannotStart):
-                lack = lack or look.reason
+                lack = lack or look
         if lack is not None:
-            raise ProblemError(HTTPStatus.CONFLICT, f"{lack}: answer where it is.")
+            raise ProblemError(HTTPStatus.CONFLICT, f"{lack.reason}: answer where it is.")
 
     async def _tell(self, stored: Stored, event: OperatorAnswer) -> TaskRecord:
         with decision_span(stored.record, "answer"):
             outcome = await self._store.change(stored.record.order.task, event, read=stored)
-        if isinstance(outcome, Refused):
-            raise ProblemError(HTTPStatus.CONFLICT, f"This answer is not awaited ({outcome.reason}).")
-        return outcome.record
+        return _changed(outcome)
 
 
 async def _seen(tasks: Tasks, task: TaskId, asked: Asked) -> Stored:
@@ -178,6 +191,14 @@ async def _seen(tasks: Tasks, task: TaskId, asked: Asked) -> Stored:
         text = f"The task is in epoch {epoch} now, and not in epoch {asked.epoch}."
         raise ProblemError(HTTPStatus.CONFLICT, text)
     return stored
+
+
+def _changed(outcome: Changed | Refused) -> TaskRecord:
+    """Give the record as it was changed. Raises `ProblemError` 409, which says why it was not."""
+    if isinstance(outcome, Refused):
+        text = _REFUSED.get(outcome.reason, f"The task does not take this now ({outcome.reason}).")
+        raise ProblemError(HTTPStatus.CONFLICT, text)
+    return outcome.record
 
 
 def _unusable(reason: str) -> ProblemError:

@@ -1,4 +1,4 @@
-"""What would follow each action of an operator: tried on the record alone."""
+"""What would follow each action of an operator, or none: tried on the record alone."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from functions.pattern.transitions import apply
 
 
 class Prospect(BaseModel):
-    """What follows an action: steps that are run, or undone, in this order.
+    """What follows: steps that are run, or undone, in this order. Without either, the task ends.
 
     `waits_until` is the latest time by which it happens, while the outcome of a step is awaited first.
     """
@@ -44,11 +44,13 @@ class InQuestion(BaseModel):
 
 
 class Prospects(BaseModel):
-    """What follows each action, null for one that is refused now.
+    """What follows each action, null for one that is refused now, or changes nothing.
 
-    While a `question` is open there is no `resubmit`; each step that is in question has its `answers`.
+    `by_itself` is what follows without any, while the task is under way. While a `question` is open there is
+    no `resubmit`; each step that is in question has its `answers`.
     """
 
+    by_itself: Prospect | None
     resubmit: Prospect | None
     undo: Prospect | None
     cancel: Prospect | None
@@ -64,7 +66,7 @@ class _Trial(TypedDict):
 
 
 def prospects(record: TaskRecord, now: datetime) -> Prospects | None:
-    """Try each action on the record alone; None when the task takes none."""
+    """Try each action on the record alone; None when the task takes none, and has come to its end."""
     trial = _Trial(epoch=record.task.epoch, who="", reason="", start_by=now)
     cancelling = Cancelled(who="", reason="", by_operator=True, start_by=now)
     resubmit = _prospect(record, Resubmitted(**trial), now)
@@ -72,9 +74,12 @@ def prospects(record: TaskRecord, now: datetime) -> Prospects | None:
     cancel = _prospect(record, cancelling, now)
     answers = [found for step in record.steps if (found := _answers(record, step.name, trial, now))]
     question = in_question(record) if answers else None
-    if resubmit is undo is cancel is None:
+    by_itself = _follows(record) if record.task.finished_at is None else None
+    if by_itself is resubmit is undo is cancel is None:
         return None
-    return Prospects(resubmit=resubmit, undo=undo, cancel=cancel, question=question, answers=answers)
+    return Prospects(
+        by_itself=by_itself, resubmit=resubmit, undo=undo, cancel=cancel, question=question, answers=answers
+    )
 
 
 def _answers(record: TaskRecord, step: StepName, trial: _Trial, now: datetime) -> InQuestion | None:
@@ -87,8 +92,15 @@ def _prospect(before: TaskRecord, event: OperatorEvent | Cancelled, now: datetim
     after = apply(before, event, now)
     if isinstance(after, Refused) or after is before:
         return None
-    waits_until = awaited_until(before) if after.task.decision is not None else None
-    if after.task.direction is Direction.UNDO or after.task.decision is not None:
-        return Prospect(runs=[], undoes=list(undo_order(after)), waits_until=waits_until)
-    runs = [step.name for step in after.steps if not step.settled]
+    return _follows(after)
+
+
+def _follows(record: TaskRecord) -> Prospect:
+    decision = record.task.decision
+    waits_until = None if decision is None else awaited_until(record)
+    if decision is not None and decision.ended_by is None:
+        return Prospect(runs=[], undoes=[], waits_until=waits_until)
+    if decision is not None or record.task.direction is Direction.UNDO:
+        return Prospect(runs=[], undoes=list(undo_order(record)), waits_until=waits_until)
+    runs = [step.name for step in record.steps if not step.settled]
     return Prospect(runs=runs, undoes=[], waits_until=None)

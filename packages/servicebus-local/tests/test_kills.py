@@ -85,18 +85,19 @@ class _Load:
         """Take messages without locks through receivers that come and go."""
         ledger = self.ledgers[_DELETED]
         while not self.stopping.is_set():
-            got = 0
+            open_credit = 0
             try:
                 with WireClient(self.port) as wire:
+                    open_credit = _CREDIT
                     wire.send(attach_receiver(_DELETED, deletes=True), credit(_CREDIT))
                     while (seen := wire.next()).code != Performative.DETACH:
                         if seen.code == Performative.TRANSFER:
                             ledger.received.add(_name(seen.payload))
-                            got += 1
-                            if got == _ENOUGH:
+                            open_credit -= 1
+                            if open_credit == _CREDIT - _ENOUGH:
                                 wire.send(detach())
             except (OSError, EOFError):
-                ledger.open_credit += _CREDIT - got
+                ledger.open_credit += open_credit
                 raise
 
 

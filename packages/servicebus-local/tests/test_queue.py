@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
+from servicebus_local.amqp.client_kinds import ANY_CLIENT
+from servicebus_local.amqp.links import LinkChannel
+from servicebus_local.amqp.performatives import Attach, Terminus
+from servicebus_local.amqp.queue_links import QueueReceiverLink
 from servicebus_local.broker.entity import Machinery
 from servicebus_local.broker.faults import FaultBoard
 from servicebus_local.broker.journal import Journal
@@ -17,7 +23,7 @@ from servicebus_local.broker.namespace import Namespace
 from servicebus_local.broker.queue import Queue
 from servicebus_local.broker.settings import AutoCreateRule, QueueSettings
 from servicebus_local.broker.timers import TimerHeap, now_ms
-from servicebus_local.codec.encoding import encode
+from servicebus_local.codec.encoding import NULL, encode
 from servicebus_local.content import Section, parse_content
 from servicebus_local.errors import EntityNotFoundError, MessageNotFoundError
 from servicebus_local.storage.group_commit import GroupCommit
@@ -95,6 +101,25 @@ async def test_receivers_that_have_gone_are_forgotten(log: MessageLog) -> None:
     del gone
     assert kept() is None
     assert here.ready
+
+
+async def test_pause_of_a_receiver_that_has_gone_brings_it_not_back(log: MessageLog) -> None:
+    """It went between two bursts, with credit left, while another waits at the empty queue."""
+    queue = Queue("orders", QueueSettings(), _machinery(log))
+    queue.add_receiver(_Idle())
+    pauses: list[Callable[[], object]] = []
+    channel = SimpleNamespace(client=ANY_CLIENT, call_later=lambda _, end_pause: pauses.append(end_pause))
+    nowhere = Terminus.read(None)
+    attach = Attach("in", 0, True, 0, 1, nowhere, nowhere, NULL, NULL)
+    link = QueueReceiverLink(cast("LinkChannel", channel), attach, queue, queue)
+    link.credit = 2 * ANY_CLIENT.burst
+    for _ in range(ANY_CLIENT.burst):
+        link.use_credit()
+    link.close()
+    pauses.pop()()
+    kept = weakref.ref(link)
+    del link
+    assert kept() is None
 
 
 class _Idle:

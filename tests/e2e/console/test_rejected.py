@@ -59,6 +59,9 @@ async def test_rejected_message_goes_to_its_queue_again(bench: Bench, console: C
     line = page.get_by_role("listitem").filter(has=first)
     await expect(line).to_contain_text("Sent again once, last")
     await expect(line).to_contain_text("by operator: try again")
+    await page.get_by_role("link", name="poison.r1").click()
+    await expect(page.get_by_role("heading", name="Rejected message")).to_be_visible()
+    await expect(page.get_by_label("Body", exact=True)).to_have_text("{")
     await page.get_by_role("link", name="submissions").first.click()
     await expect(page.get_by_role("heading", name="submissions")).to_be_visible()
     await expect(second).to_be_visible()
@@ -120,6 +123,29 @@ async def test_operator_sends_a_rejected_message_again(phone: Console) -> None:
     line = page.get_by_role("listitem").filter(has_text="order-2")
     await expect(line).to_contain_text("by ann: it is mended")
     assert sent == [(f"rejected/{2:064x}/resend", {"reason": "it is mended"})]
+    assert await page.evaluate("window.broken") is None
+
+
+@pytest.mark.parametrize(
+    ("body", "more", "text"),
+    [
+        (EVIL, False, EVIL),
+        ("", False, "It is empty."),
+        (None, False, "It is no text."),
+        ("{", True, "{… (only its beginning is shown)"),
+    ],
+    ids=["text", "empty", "no text", "more"],
+)
+async def test_body_of_a_message_is_shown(phone: Console, body: str | None, text: str, *, more: bool) -> None:
+    """As text, on a phone too; from there it can be sent again."""
+    await phone.answer("rejected?*", _list(_message(1)))
+    await phone.answer(f"rejected/{1:064x}", _message(1, body=body, more=more))
+    await phone.open("#/rejected")
+    page = phone.page
+    await page.get_by_role("link", name="order-1").click()
+    await expect(page.get_by_label("Body", exact=True)).to_have_text(text)
+    await expect(page.get_by_role("button", name="Resend order-1…")).to_be_visible()
+    assert await phone.overflow() <= 0
     assert await page.evaluate("window.broken") is None
 
 

@@ -82,6 +82,7 @@ async def test_what_a_task_waits_for_is_shown_as_text(bench: Bench, console: Con
     content |= {"parked": True, "last_error": EVIL, "workflow": EVIL}
     content["decision"] = {"ended_by": EVIL, "who": EVIL, "reason": EVIL, "until": None}
     content["prospects"] |= {
+        "by_itself": prospect | {"undoes": [EVIL]},
         "question": EVIL,
         "answers": [{"step": EVIL, "done": prospect, "not_done": None}],
     }

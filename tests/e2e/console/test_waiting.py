@@ -148,12 +148,33 @@ async def test_cancelling_waits_for_what_must_not_be_repeated(bench: Bench, cons
     box = page.get_by_role("region", name="Decided, and waits")
     await expect(box).to_contain_text("It will be undone (cancelled), by operator: the trip is off")
     await expect(box).to_contain_text("when the outcome of account is known")
+    await expect(box.get_by_role("listitem")).to_have_text(["drone"])
     await expect(page.get_by_role("button", name="Cancel task…")).to_have_count(0)
     bench.remote.release("charged/account/do", 0)
     await expect(page.get_by_role("definition").filter(has_text="Compensated")).to_be_visible()
     await expect(box).to_have_count(0)
     await expect(page.locator(".history")).to_contain_text("cancelled by operator")
     assert bench.remote.effects("charged") == ["drone/do", "account/do", "drone/undo"]
+
+
+async def test_task_that_is_being_undone_says_what_is_left(bench: Bench, console: Console) -> None:
+    """Nobody can do anything about it meanwhile."""
+    bench.remote.script("off/drone/do", Behaviour.REFUSES)
+    bench.remote.script("off/package/undo", Behaviour.WAITS)
+    await submit(bench, "off")
+    await bench.until_state("off", "Error")
+    await console.open("#/tasks/off")
+    page = console.page
+    await page.get_by_role("button", name="Undo…").click()
+    await page.get_by_role("dialog").get_by_label("Reason").fill("the customer cancelled")
+    await page.get_by_role("dialog").get_by_role("button", name="Undo").click()
+    await bench.until_called("off/package/undo")
+    box = page.get_by_role("region", name="Being undone")
+    await expect(box.get_by_role("listitem")).to_have_text(["package"])
+    await expect(page.locator(".actions")).to_have_count(0)
+    bench.remote.release("off/package/undo", 0)
+    await expect(page.get_by_role("definition").filter(has_text="Compensated")).to_be_visible()
+    await expect(box).to_have_count(0)
 
 
 async def test_rows_that_cannot_be_read_are_named(bench: Bench, console: Console) -> None:
@@ -188,6 +209,17 @@ async def test_agent_that_does_not_reply_is_shown(bench: Bench, phone: Console) 
     await phone.open()
     await expect(cells).to_have_text(["60 min ago", "40", "never", "1"])
     assert await phone.overflow() <= 0
+
+
+async def test_last_sweep_tells_how_many_tasks_it_parked(bench: Bench, console: Console) -> None:
+    """Beside those that it recovered, or gave up."""
+    async with bench.session.get("/api/ops/overview") as answer:
+        overview = await answer.json()
+    overview["supervisor"]["parked"] = 7
+    await console.answer("overview", overview)
+    await console.open()
+    facts = console.page.locator("section").filter(has=console.page.get_by_role("heading", name="Supervisor"))
+    await expect(facts.locator("dt:text-is('Parked') + dd")).to_have_text("7")
 
 
 async def test_failed_calls_of_a_running_step_are_shown(bench: Bench, console: Console) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
 import pytest_asyncio
@@ -37,13 +38,14 @@ async def _submit(bench: Bench, name: str, *behaviours: Behaviour) -> str:
     return task
 
 
-async def _held(bench: Bench, task: str, name: str) -> None:
+async def _held(bench: Bench, task: str, name: str) -> dict[str, Any]:
     """See that the task is held with its reason, and takes no resubmission."""
     found = await bench.until_state(task, "Error")
     assert found["last_error"].startswith(f"{name}: its outcome is unknown, and it must not run twice")
     assert (step(found, name)["state"], found["prospects"]["resubmit"]) == ("Running", None)
     assert await bench.act(task, "resubmit") == 409
     assert bench.remote.called(f"{task}/{name}/do") == 1
+    return found
 
 
 async def _said_done(bench: Bench, task: str, name: str) -> None:
@@ -58,10 +60,12 @@ async def _said_done(bench: Bench, task: str, name: str) -> None:
 @each_way
 async def test_service_that_does_it_and_fails_to_say_so_gets_one_call(bench: Bench, name: str) -> None:
     """It answers 504, or hangs up; who finds that it was done says so, and the task goes on after it."""
-    faults = (Behaviour.TIMES_OUT, Behaviour.BREAKS_OFF)
-    tasks = [await _submit(bench, name, fault) for fault in faults]
-    for task in tasks:
-        await _held(bench, task, name)
+    faults = {Behaviour.TIMES_OUT: f"({name} answered 504)", Behaviour.BREAKS_OFF: "Error)"}
+    tasks = {await _submit(bench, name, fault): fault for fault in faults}
+    for task, fault in tasks.items():
+        found = await _held(bench, task, name)
+        assert found["last_error"].endswith(faults[fault])
+        assert step(found, name)["attempts"] == 1
         await _said_done(bench, task, name)
 
 

@@ -105,7 +105,8 @@ async def test_rows_that_cannot_be_read_are_found(caplog: pytest.LogCaptureFixtu
 
 async def test_refused_replies_and_silent_agents_are_found(caplog: pytest.LogCaptureFixture) -> None:
     """By their Agents; that an Agent replies again is no alert."""
-    alerts, silent = Alerts(None), SilentAgent(agent="payment", since=START, tasks=40)
+    alerts = Alerts(None)
+    silent = SilentAgent(agent="payment", since=START, tasks=40, found_at=START)
     await alerts.alert_refused(About(agent="payment"), "epoch: Input should be a valid integer")
     await alerts.alert_silence(silent, ended=False)
     await alerts.alert_silence(silent, ended=True)

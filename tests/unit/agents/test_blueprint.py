@@ -10,10 +10,8 @@ import azure.durable_functions as df
 import pytest
 
 from functions.agents.blueprint import queued_agents_blueprint
-from functions.agents.locks import Lock
 from functions.pattern.errors import TransientError
 from tests.fakes.messages import received
-from tests.fakes.tasks import after
 
 
 class Agent:
@@ -23,13 +21,11 @@ class Agent:
 
     def __init__(self, *, patience: float = 285, failures: int = 0, hangs: bool = False) -> None:
         self.patience = patience
-        self.locks: list[Lock | None] = []
         self.calls, self._failures, self._hangs = 0, failures, hangs
 
-    async def take(self, message_id: str, body: bytes, lock: Lock | None) -> None:  # noqa: ARG002 - the Agent's
+    async def take(self, message_id: str, body: bytes) -> None:  # noqa: ARG002 - the Agent's
         """Take a request."""
         self.calls += 1
-        self.locks.append(lock)
         if self._hangs:
             await asyncio.sleep(60)
         if self.calls <= self._failures:
@@ -57,14 +53,6 @@ async def test_request_is_given_back_before_the_host_ends_the_function() -> None
     agent = Agent(patience=0.1, hangs=True)
     with pytest.raises(TransientError, match=r"not done within 0\.1 s"):
         await _function(agent)(received())
-
-
-async def test_agent_hears_of_its_requests_lock() -> None:
-    """Where the host tells it; times are UTC, also those without a zone."""
-    agent, lock = Agent(), Lock(after(0), after(15))
-    for message in (received(lock=lock), received()):
-        await _function(agent)(message)
-    assert agent.locks == [lock, None]
 
 
 @pytest.mark.parametrize(("agents", "named"), [([Agent()], "payment"), ([], "none")])

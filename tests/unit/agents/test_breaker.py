@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import nullcontext
 from datetime import timedelta
 
 import pytest
 
+from functions.agents import breaker
 from functions.agents.breaker import CircuitOpenError
 from functions.agents.remote import RemoteService
+from functions.pattern.breaker import BreakerRecord, BreakerState
 from functions.pattern.errors import PermanentError, TransientError
+from functions.pattern.shared_rows import Swap
 from tests.fakes.agent_requests import agent_call
+from tests.fakes.breaker_rows import MemoryBreakerRows
 from tests.fakes.clock import FakeClock
 from tests.fakes.remote_service import Answer, RemoteServiceFake
 from tests.fakes.tasks import after
 from tests.unit.conftest import MakeRemote
+
+#: Seconds that the call of a probe may take.
+_PROBE_SECONDS = 1.5
 
 
 async def _put(remote: RemoteService, clock: FakeClock, *, within: float = 60) -> None:
@@ -101,3 +109,32 @@ async def test_what_is_too_late_to_be_called_is_not_held_against_the_service(
             await remote.put("task-1", {}, agent_call(after(0)))
     await _put(remote, clock)
     assert len(service.received) == 2
+
+
+class _SilentAfterTheAnswer(MemoryBreakerRows):
+    """Rows that can't be told that the service is back, until its call is over."""
+
+    async def swap(self, record: BreakerRecord, version: str | None) -> Swap:
+        """Take longer than the call may."""
+        if record.state is BreakerState.CLOSED:
+            await asyncio.sleep(_PROBE_SECONDS)
+        return await super().swap(record, version)
+
+
+@pytest.mark.parametrize("status", [200, 422])
+async def test_answer_to_a_probe_is_not_lost_while_its_row_is_written(
+    status: int,
+    service: RemoteServiceFake,
+    make_remote: MakeRemote,
+    clock: FakeClock,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It came in time: the outcome of what must not be repeated is known."""
+    monkeypatch.setattr(breaker, "_STORE_SECONDS", 60)
+    remote = make_remote(threshold=1, rows=_SilentAfterTheAnswer())
+    service.answers = [Answer(503), Answer(status)]
+    await _fails_fast(remote, clock)
+    clock.advance(60)
+    call = agent_call(clock.now() + timedelta(seconds=_PROBE_SECONDS), idempotent=False)
+    with nullcontext() if status == 200 else pytest.raises(PermanentError, match="422"):
+        assert await remote.put("task-1", {}, call) == {"paid": True}

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from functions.agents.locks import Lock, lock_warnings
+from functions.agents.locks import lock_warnings
 from functions.agents.steps import check_agents
 from functions.pattern.states import Way
-from tests.fakes.tasks import after
 from tests.fakes.workflows import step, workflow
-from tests.unit.agents.test_queued import REQUEST, Bench, _json
 
 FLY = step("fly", via=Way.QUEUE, complete_within=29)
 TRIPS = workflow(FLY, step("stay", complete_within=1), name="trips")
@@ -32,18 +30,3 @@ def test_application_warns_at_start(caplog: pytest.LogCaptureFixture) -> None:
     """It starts all the same: the Supervisor recovers what comes too late."""
     check_agents([workflow(FLY, name="trips")], {}, queues={QUEUE: 15}, function_timeout=300)
     assert [TOO_LATE in each for each in caplog.messages] == [True]
-
-
-@pytest.mark.parametrize(("until", "warned"), [(5, False), (5.5, True)])
-async def test_agent_warns_once_of_a_long_lock(
-    caplog: pytest.LogCaptureFixture, until: float, *, warned: bool
-) -> None:
-    """By its first request that tells it; later ones may be second deliveries, with less time left."""
-    bench = Bench()
-    await bench.take()
-    for lock in (Lock(after(0), after(until)), Lock(after(0), after(60))):
-        await bench.agent.take("m-1", _json(REQUEST), lock)
-    warnings = [each for each in caplog.messages if TOO_LATE in each]
-    assert [each.partition(",")[0] for each in warnings] == [
-        "agent-payment-requests: a request has 10 seconds"
-    ] * warned

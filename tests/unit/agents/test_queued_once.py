@@ -87,15 +87,16 @@ async def test_late_request_is_not_begun(bench: Bench) -> None:
     assert (bench.script.calls, bench.replies.sent, bench.requests.begun) == ([], [], {})
 
 
-async def test_what_was_done_without_a_result_is_said(bench: Bench) -> None:
-    """Not `failed`, for it was done; the Scheduler has the task held."""
-    bench.script.behaviour = raising(UnusableAnswerError("no JSON"))
+@pytest.mark.parametrize(
+    ("reason", "said"), [("no JSON", "no JSON"), ("", "no reason is known")], ids=["reason", "none"]
+)
+async def test_what_was_done_without_a_result_is_said(bench: Bench, reason: str, said: str) -> None:
+    """Not `failed`, for it was done; the Scheduler has the task held, also where nothing is said of it."""
+    bench.script.behaviour = raising(UnusableAnswerError(reason))
     for _ in range(2):
         await _deliver(bench)
     assert len(bench.script.calls) == 1
-    assert [(reply.outcome, reply.no_result) for reply in bench.replies.sent] == [
-        ("completed", "no JSON")
-    ] * 2
+    assert [(reply.outcome, reply.no_result) for reply in bench.replies.sent] == [("completed", said)] * 2
 
 
 async def test_unknown_outcome_stays_unknown(bench: Bench) -> None:
@@ -215,10 +216,10 @@ class _HangingAgent:
 
 @pytest.mark.parametrize(
     "result",
-    [{"at": object()}, {"text": "x" * 300_000}, {"x": float("nan")}],
-    ids=["no JSON", "large", "NaN"],
+    [{"at": object()}, {"text": "x" * 300_000}, {"x": float("nan")}, None, 7, "paid"],
+    ids=["no JSON", "large", "NaN", "none", "number", "text"],
 )
-async def test_result_that_no_reply_can_carry_is_told_as_done_without_one(bench: Bench, result: Json) -> None:
+async def test_result_that_no_reply_can_carry_is_told_as_done_without_one(bench: Bench, result: Any) -> None:
     """The operator gives the result; nobody takes the step for not done, or for unknown."""
     bench.script.behaviour = lambda: result
     await _deliver(bench)

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from functions.pattern.identity import TaskId
-from functions.pattern.states import Direction, EpochEnd, ProcessState, StepState
-from tests.fakes.interventions import refused, resubmission
-from tests.fakes.tasks import SECOND, after, claimed, pending, told
-from tests.fakes.workflows import LINE, TASK
+from functions.pattern.states import Direction, EpochEnd, ProcessState, Remedy, StepState
+from tests.fakes.interventions import done, refused, resubmission
+from tests.fakes.tasks import SECOND, after, claimed, failed, pending, started, told, unrecorded
+from tests.fakes.workflows import LINE, TASK, trip
 from tests.unit.api.samples import problem, wrong_fields
 from tests.unit.operations.conftest import Desk, in_error, processed
 
@@ -62,8 +62,27 @@ async def test_task_that_is_not_in_error_is_left_alone(desk: Desk, action: str) 
     """Nobody asked for an operator."""
     desk.holds(processed("d-1"), pending(LINE))
     for task in ("d-1", TASK):
-        problem(await desk.act(action, task), 409)
+        answer = await desk.act(action, task)
+        problem(answer, 409)
+        assert answer.json["detail"] == "The task is not in Error, and takes this only there."
     assert desk.store.writes == 2
+
+
+async def test_refusal_names_the_case(desk: Desk) -> None:
+    """An outcome is awaited, or a step is known to be done."""
+    workflow = trip(remedy=Remedy.HOLD, hotel_idempotent=False)
+    refused_beside = told(pending(workflow), claimed(), started("flight"), started("hotel"), failed("flight"))
+    without_result = told(
+        pending(workflow), claimed(), *done("flight"), started("hotel"), unrecorded("hotel")
+    )
+    for record, reason in (
+        (refused_beside, "A step that must not be repeated is running: its outcome comes first."),
+        (without_result, "A step is known to be done: give its result, or have the task undone."),
+    ):
+        desk.holds(record)
+        answer = await desk.act("resubmit")
+        problem(answer, 409)
+        assert answer.json["detail"] == reason
 
 
 async def test_operator_cancels_in_any_state(desk: Desk) -> None:
@@ -76,7 +95,9 @@ async def test_operator_cancels_in_any_state(desk: Desk) -> None:
         [closed] = desk.store.record(task).history
         assert (closed.ended_by, closed.who) == (EpochEnd.CANCELLED, "operator")
         assert closed.reason == "the customer called"
-        problem(await desk.act("cancel", task), 409)
+        answer = await desk.act("cancel", task)
+        problem(answer, 409)
+        assert answer.json["detail"] == "The task is Compensated already: nothing is left to cancel."
 
 
 @pytest.mark.parametrize("action", ["resubmit", "undo", "cancel"])

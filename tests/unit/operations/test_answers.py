@@ -82,16 +82,23 @@ async def test_resubmission_is_refused_with_the_reason(held: Desk) -> None:
     """An answer comes first."""
     refused = await held.act("resubmit")
     problem(refused, 409)
-    assert "an outcome is unknown" in refused.json["detail"]
+    assert refused.json["detail"] == "The outcome of a step is unknown: first say whether it was done."
 
 
-@pytest.mark.parametrize("step", ["mail", "unknown"])
-async def test_what_is_not_in_question_is_not_answered(held: Desk, step: str) -> None:
+async def test_what_is_not_in_question_is_not_answered(held: Desk) -> None:
     """409, also for a task whose step was refused."""
-    problem(await held.act(f"steps/{step}/done", body=DONE), 409)
-    problem(await held.act(f"steps/{step}/not-done"), 409)
+    answers = [await held.act("steps/mail/done", body=DONE), await held.act("steps/mail/not-done")]
     held.holds(in_error())
-    problem(await held.act("steps/send/not-done"), 409)
+    for answer in (*answers, await held.act("steps/send/not-done")):
+        problem(answer, 409)
+        assert answer.json["detail"] == "Whether this step was done is not in question."
+
+
+async def test_answer_for_a_step_that_the_task_does_not_have_names_those_that_it_has(held: Desk) -> None:
+    """404: it is misspelt."""
+    for answer in (await held.act("steps/pya/done", body=DONE), await held.act("steps/pya/not-done")):
+        problem(answer, 404)
+        assert answer.json["detail"] == "There is no step 'pya' in this task; its steps are pay, mail."
 
 
 async def test_answer_for_an_epoch_that_is_over_is_refused(held: Desk) -> None:

@@ -82,6 +82,15 @@ async def test_loss_stands_on_the_task_once(bench: Bench) -> None:
     assert replace(stored.record, lost=()) == pending()
 
 
+async def test_token_of_a_lost_reply_is_told_nowhere(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
+    """An Agent called its reply by it."""
+    bench.store.put(pending())
+    reply = json.dumps({"task_id": TASK, "token": "token-of-this-request"}).encode()
+    await bench.reader.take("agent-replies", received(reply, "token-of-this-request", properties=PROPERTIES))
+    [kept], [lost] = bench.rejections.all, bench.store.record(TASK).lost
+    assert (kept.message_id, lost.message_id, _logged(caplog)["message_id"]) == ("…", "…", "…")
+
+
 @pytest.mark.parametrize(
     "body", [REQUEST, b'{"id":"task-1"}', b'{"task_id":"a|b"}', b"[]", b"{", b"\xff", b""]
 )

@@ -202,6 +202,6 @@ def _line(workflow: str, **counts: int) -> dict[str, str | int]:
 
 async def test_agents_that_do_not_reply_are_shown(desk: Desk) -> None:
     """Since when, and how many tasks wait for them."""
-    desk.silence = written_silences((SilentAgent(agent="payment", since=START, tasks=40),))
+    desk.silence = written_silences((SilentAgent(agent="payment", since=START, tasks=40, found_at=START),))
     [silent] = (await desk.get("/overview")).json["silent_agents"]
     assert (silent["agent"], silent["tasks"]) == ("payment", 40)

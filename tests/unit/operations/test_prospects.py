@@ -32,6 +32,11 @@ def _undoes(*steps: str, waits_until: datetime | None = None) -> dict[str, Any]:
     return {"runs": [], "undoes": [*steps], "waits_until": waits_until and _written(waits_until)}
 
 
+def _only(by_itself: dict[str, Any]) -> dict[str, Any]:
+    none = dict.fromkeys(("resubmit", "undo", "cancel", "question"))
+    return {"by_itself": by_itself, **none, "answers": []}
+
+
 def _written(at: datetime) -> str:
     return at.isoformat().replace("+00:00", "Z")
 
@@ -84,10 +89,17 @@ async def test_nothing_is_resubmitted_while_an_outcome_is_unknown(desk: Desk) ->
     assert shown["answers"] == [{"step": "hotel", "done": _runs("car"), "not_done": _runs("hotel", "car")}]
 
 
-@pytest.mark.parametrize("record", [pending(LINE), processed()], ids=["under way", "processed"])
-async def test_task_that_is_not_in_error_can_only_be_cancelled(desk: Desk, record: TaskRecord) -> None:
+@pytest.mark.parametrize(
+    ("record", "by_itself"),
+    [(pending(LINE), _runs("pick", "send")), (processed(), None)],
+    ids=["under way", "processed"],
+)
+async def test_task_that_is_not_in_error_can_only_be_cancelled(
+    desk: Desk, record: TaskRecord, by_itself: Any
+) -> None:
     """Here, nothing has to be undone for that."""
     assert await _prospects(desk, record) == {
+        "by_itself": by_itself,
         "resubmit": None,
         "undo": None,
         "cancel": _undoes(),
@@ -97,7 +109,7 @@ async def test_task_that_is_not_in_error_can_only_be_cancelled(desk: Desk, recor
 
 
 async def test_cancelling_waits_for_what_must_not_be_repeated(desk: Desk) -> None:
-    """Once that is decided, it is shown with who and why; to decide it again is not offered."""
+    """Once that is decided, it is shown with who and why, and what follows; it is not offered again."""
     workflow = trip(hotel_idempotent=False)
     record = told(pending(workflow), claimed(), started("flight"), completed("flight"), started("hotel"))
     shown = await _prospects(desk, record)
@@ -106,7 +118,8 @@ async def test_cancelling_waits_for_what_must_not_be_repeated(desk: Desk) -> Non
     cancelled = told(record, Cancelled(who="ann", reason="no trip", by_operator=True, start_by=after(30)))
     desk.holds(cancelled)
     shown = (await desk.get(f"/tasks/{TASK}")).json
-    assert (shown["prospects"], shown["state"]) == (None, "Processing")
+    assert shown["prospects"] == _only(_undoes("flight", waits_until=after(20)))
+    assert shown["state"] == "Processing"
     assert shown["decision"] == {
         "ended_by": "cancelled",
         "who": "ann",
@@ -115,9 +128,25 @@ async def test_cancelling_waits_for_what_must_not_be_repeated(desk: Desk) -> Non
     }
 
 
+async def test_hold_waits_for_what_must_not_be_repeated(desk: Desk) -> None:
+    """Then nothing is run or undone by itself; to cancel is still possible."""
+    workflow = trip(remedy=Remedy.HOLD, hotel_idempotent=False)
+    record = told(pending(workflow), claimed(), started("flight"), started("hotel"), failed("flight"))
+    assert record.task.decision is not None
+    shown = await _prospects(desk, record)
+    assert shown["by_itself"] == _undoes(waits_until=after(20))
+    assert shown["cancel"] == _undoes("flight", waits_until=after(20))
+
+
 async def test_task_that_is_being_undone_takes_no_action(desk: Desk) -> None:
-    """It can't be undone twice, and not be done again."""
-    assert await _prospects(desk, _refused(trip())) is None
+    """It can't be undone twice, and not be done again; what is still to be undone is told."""
+    assert await _prospects(desk, _refused(trip())) == _only(_undoes("car", "flight"))
+
+
+async def test_nothing_follows_when_all_is_undone(desk: Desk) -> None:
+    """An undo is final."""
+    record = told(pending(LINE), Cancelled(who="ann", reason="no", by_operator=True, start_by=after(30)))
+    assert await _prospects(desk, record) is None
 
 
 async def test_looking_changes_nothing(desk: Desk) -> None:

@@ -82,8 +82,59 @@ async def test_message_of_which_only_the_beginning_is_kept_is_not_sent(desk: Des
     assert desk.postbox.sent == []
 
 
+async def _shown(desk: Desk, body: bytes) -> dict[str, Any]:
+    await desk.rejected.reject("submissions", "m-1", body, "why")
+    [line] = await _listed(desk)
+    shown: dict[str, Any] = (await desk.get(f"/rejected/{line['id']}")).json
+    assert shown == line | {"body": shown["body"], "more": shown["more"]}
+    return shown
+
+
+TOKEN = "0f8fad5bd9cb469fa16570867728950e"
+
+
+@pytest.mark.parametrize(
+    ("body", "text"),
+    [
+        (b"", ""),
+        (b'{"id": "order-1",\n\t"amount": 4.90', '{"id": "order-1",\n\t"amount": 4.90'),
+        ("grün \u202egnp \x1b[2J".encode(), "grün �gnp �[2J"),
+        (b"caf\xe9", "caf�"),
+        (f'{{"token":"{TOKEN}","outcome":"done"}}'.encode(), '{"token":"…","outcome":"done"}'),
+        (b'{"Token" : "short", "n": 1}', '{"Token" : "…", "n": 1}'),
+        (rb'{"reply": "{\"token\": \"short\", \"n\": 1}"}', r'{"reply": "{\"token\": \"…\", \"n\": 1}"}'),
+        (f'{{"tokn":"{TOKEN.upper()}"}}'.encode(), '{"tokn":"…"}'),
+        (b"0f8fad5b-d9cb-469f-a165-70867728950e, 0f8fad5b", "…, 0f8fad5b"),
+        ('{"token": "x"}'.encode("utf-16"), None),
+    ],
+)
+async def test_body_is_shown_without_its_token(desk: Desk, body: bytes, text: str | None) -> None:
+    """However it is called or written; what was sent stays as it is, to be sent again."""
+    shown = await _shown(desk, body)
+    assert (shown["body"], shown["more"]) == (text, False)
+    assert (await desk.post(f"/rejected/{shown['id']}/resend", REASON)).status == 202
+    assert desk.postbox.sent[0][2].body == body
+
+
+@pytest.mark.parametrize(
+    ("length", "kept", "shown"), [(65_536, 99_999, 65_536), (65_537, 99_999, 65_536), (30, 10, 10)]
+)
+async def test_body_is_shown_up_to_a_bound(desk: Desk, length: int, kept: int, shown: int) -> None:
+    """Also where only the beginning is kept."""
+    desk.rejected._most = kept
+    found = await _shown(desk, length * b"x")
+    assert (found["body"], found["more"]) == (shown * "x", shown < length)
+
+
+async def test_token_at_the_bound_is_not_cut_in_two(desk: Desk) -> None:
+    """Its first half would be shown."""
+    found = await _shown(desk, 65_520 * b"x" + TOKEN.encode())
+    assert found["body"] == 65_520 * "x" + "…"
+
+
 async def test_unknown_message_is_not_found(desk: Desk) -> None:
     """Housekeeping has deleted it, or it never was."""
+    assert (await desk.get(f"/rejected/{'0' * 64}")).status == 404
     assert (await desk.post(f"/rejected/{'0' * 64}/resend", REASON)).status == 404
 
 

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from functions.pattern.announcements import announcements, starts_scheduler
-from functions.pattern.answering import NO_ANSWER
 from functions.pattern.completion import complete
 from functions.pattern.definition import AnswerMaker, Registry, Results
 from functions.pattern.events import StepSkipped
@@ -23,6 +22,7 @@ from tests.fakes.interventions import done
 from tests.fakes.tasks import claimed, completed, pending, skipped, started, told
 from tests.fakes.workflows import LINE, Parcel
 from tests.unit.pattern.test_parking import release
+from tests.unit.pattern.test_requests import nested
 
 NONE_DEPLOYED = Registry((), {})
 
@@ -86,6 +86,7 @@ def _raise(_: object, __: object) -> dict[str, Any]:
         (lambda _, __: {"text": "x" * MAX_ANSWER_BYTES}, f"its answer has {MAX_ANSWER_BYTES + 12} bytes"),
         (lambda _, __: {"price": float("nan")}, "answer.price is nan"),
         (lambda _, __: [1], "its answer is of type list, not a dict"),
+        (lambda _, __: nested(300), "its answer is nested deeper than 99 levels"),
     ],
 )
 def test_task_is_processed_without_its_answer(answer: AnswerMaker, reason: str) -> None:
@@ -97,7 +98,7 @@ def test_task_is_processed_without_its_answer(answer: AnswerMaker, reason: str) 
     notice, alert = announcements(before, after)
     assert alert.kind is AnnouncementKind.ALERT
     assert reason in (alert.reason or "")
-    assert notice.reason == NO_ANSWER
+    assert notice.reason == "its answer can't be given"
     assert announcements(after, replace(after, lost=())) == ()
 
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
+from functions.pattern.announcements import announcements
 from functions.pattern.events import DecisionDue, Event, GivenUp, Postponed, Recovered, RefusalReason, Refused
-from functions.pattern.identity import StepName
+from functions.pattern.identity import StartId, StepName
 from functions.pattern.planning import ready_steps
 from functions.pattern.records import TaskRecord
 from functions.pattern.states import Direction, EpochEnd, ProcessState, Remedy, StepState
@@ -133,3 +136,24 @@ def test_nothing_is_due_without_a_decision() -> None:
     """Only what was decided is carried out."""
     due = DecisionDue(epoch=FIRST, start_by=after(300))
     assert apply(_paying(), due, after(65)) == Refused(RefusalReason.NOT_OVERDUE)
+
+
+def test_unknown_outcome_that_no_undo_covers_is_noted_and_alerted() -> None:
+    """The task ends as `Compensated`: somebody has to find out whether the payment stands."""
+    of = workflow(step("seat"), step("pay", idempotent=False), remedy=Remedy.COMPENSATE)
+    paying = told(pending(of), claimed(), started("seat"), started("pay", complete_by=20, start_id="one"))
+    waiting = told(paying, failed("seat"), now=after(2))
+    due = judge(waiting, after(30), POLICY)
+    assert isinstance(due, DecisionDue)
+    ended = told(waiting, due, now=after(30))
+    assert ended.task.process_state is ProcessState.COMPENSATED
+    [alert] = announcements(waiting, ended)
+    assert alert.reason == "pay: its outcome is unknown, and it has no undo: if it was done, it stands"
+    paid, refused = (
+        told(ended, replace(event, start_id=StartId("one")), now=after(40))
+        for event in (completed("pay"), failed("pay"))
+    )
+    [known] = announcements(ended, paid)
+    assert known.reason == "pay: it was done, as is known by now, and stands: it has no undo"
+    assert (refused.step(PAY).state, refused.step(PAY).noted) == (StepState.FAILED, None)
+    assert announcements(ended, refused) == ()

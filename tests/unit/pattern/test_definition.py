@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any, cast
 
 import pytest
-from pydantic import BaseModel
+from pydantic import BaseModel, Field, create_model
 
 from functions.pattern.definition import Step, Workflow
 from functions.pattern.errors import DefinitionError
@@ -117,6 +117,22 @@ def test_steps_may_be_a_list() -> None:
     assert replace(DIAMOND, steps=steps).steps == (step("fly"),)
 
 
+@pytest.mark.parametrize(
+    ("written", "found"),
+    [
+        (step("fly"), "Step"),
+        (None, "NoneType"),
+        ({step("fly")}, "set"),
+        ([step("fly"), "pay"], "one with a str in it"),
+    ],
+)
+def test_steps_are_a_list_of_steps(written: Any, found: str) -> None:
+    """A lone one in its place is an easy slip."""
+    with pytest.raises(DefinitionError) as refusal:
+        replace(DIAMOND, steps=written)
+    assert str(refusal.value) == f"workflow 'diamond': steps must be a list of Step(…), not {found}"
+
+
 @pytest.mark.parametrize("field", ["on_failure", "on_exhausted"])
 def test_remedy_may_be_written_as_its_text(field: str) -> None:
     """Rules compare it with the enum's members, so it becomes one."""
@@ -208,4 +224,11 @@ def test_payload_may_not_use_the_envelopes_fields(field: str) -> None:
     """The submission itself has fields of these names."""
     payload = type("Taken", (BaseModel,), {"__annotations__": {field: str}})
     with pytest.raises(DefinitionError, match=f"workflow 'trips': payload field '{field}' is taken"):
+        Workflow(name="trips", resource="trips", payload=payload, steps=(step("fly"),))
+
+
+def test_payload_may_not_be_called_by_the_envelopes_fields() -> None:
+    """Callers know a field by its alias."""
+    payload = create_model("Called", number=(str, Field(alias="id")))
+    with pytest.raises(DefinitionError, match="workflow 'trips': payload field 'id' is taken"):
         Workflow(name="trips", resource="trips", payload=payload, steps=(step("fly"),))

@@ -129,3 +129,14 @@ def test_answer_and_late_outcome_agree() -> None:
     given = told(HELD, found_done("pay", result=b'{"by":"hand"}'), now=LATER)
     assert apply(given, PAID, LATER) is given
     assert (given.task.epoch, FIRST) == (Epoch(2), Epoch(1))
+
+
+def test_refusal_that_is_known_after_the_answer_done_is_noted_and_alerted() -> None:
+    """The order goes on unpaid."""
+    given = told(HELD, found_done("pay"), now=LATER)
+    noted = _told(given, REFUSED)
+    assert noted.step(PAY).state is StepState.COMPLETED
+    [alert] = announcements(given, noted)
+    assert alert.reason == "pay: taken for done, but refused, as is known by now: no money"
+    assert _told(noted, REFUSED) is noted, "told again"
+    assert isinstance(apply(given, DONE_BUT, LATER), Refused)

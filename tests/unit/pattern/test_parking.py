@@ -16,7 +16,15 @@ from functions.pattern.supervision import judge
 from functions.pattern.transitions import apply
 from functions.store.keys import index_row
 from tests.fakes.clock import START
-from tests.fakes.interventions import done, giving_up, recovered, recovery, refused, undo_request
+from tests.fakes.interventions import (
+    cancellation,
+    done,
+    giving_up,
+    recovered,
+    recovery,
+    refused,
+    undo_request,
+)
 from tests.fakes.supervision import POLICY
 from tests.fakes.tasks import FIRST, SECOND, after, claimed, completed, failed, pending, started, told
 from tests.fakes.workflows import LINE, TASK, step, workflow
@@ -55,7 +63,10 @@ def test_supervisor_changes_the_reason_of_a_parked_task() -> None:
     [first] = announcements(HELD, PARKED)
     changed = told(PARKED, now_lacks, now=after(90))
     [second] = announcements(PARKED, changed)
-    assert changed.task == replace(PARKED.task, last_error=now_lacks.reason, updated_at=after(90))
+    reasons = changed.task.parked_reasons
+    assert changed.task == replace(
+        PARKED.task, last_error=now_lacks.reason, parked_reasons=reasons, updated_at=after(90)
+    )
     assert (first.reason, second.reason) == (REASON, now_lacks.reason)
     assert first.message_id != second.message_id
     assert apply(changed, now_lacks, after(99)) is changed
@@ -170,3 +181,17 @@ def test_parking_is_alerted_once() -> None:
     assert announcements(again, told(again, parking(again))) == ()
     assert len(announcements(again, told(again, parking(again, "another reason")))) == 1
     assert announcements(PARKED, told(PARKED, release(PARKED))) == ()
+
+
+def test_each_reason_is_alerted_once_while_hosts_that_lack_this_and_that_take_turns() -> None:
+    """Which of them sweeps is chance; after something else than a deployment, it is news again."""
+    record, alerts = HELD, list[str | None]()
+    for turn in range(40):
+        reason = f"lacks {turn % 2}" if turn < 20 else f"lacks {turn}"
+        parked = told(record, Parked(epoch=FIRST, scheduler=record.task.locked_by, reason=reason))
+        alerts += [alert.reason for alert in announcements(record, parked)]
+        record = parked
+    assert alerts == ["lacks 0", "lacks 1", *(f"lacks {turn}" for turn in range(20, 40))]
+    assert len(record.task.parked_reasons) == 10
+    assert told(record, release(record)).task.parked_reasons == record.task.parked_reasons
+    assert told(record, cancellation()).task.parked_reasons == ()

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, Self
 
 import pytest
-from pydantic import BaseModel
+from pydantic import BaseModel, model_validator
 
 from functions.pattern.definition import Registry, Step, Workflow
 from functions.pattern.identity import StepName
@@ -21,7 +21,7 @@ from tests.fakes.workflows import LINE, TRIP, step, workflow
 
 PICK, SEND = LINE.steps
 NEWER = replace(LINE, version=2)
-GONE = "version 1 of 'line' is not deployed here"
+GONE = CannotStart("version 1 of 'line' is not deployed here", parks=True)
 
 
 class Heavier(BaseModel):
@@ -39,6 +39,10 @@ def _broken(*_: object) -> Any:
     raise ZeroDivisionError("division by zero")
 
 
+def _failing(*_: object) -> Any:
+    raise OSError("a")
+
+
 def _look(*deployed: Workflow) -> bool | CannotStart:
     return Definitions(Registry(deployed, {}), told(pending(LINE), claimed())).look_at(StepName("pick"))
 
@@ -46,8 +50,8 @@ def _look(*deployed: Workflow) -> bool | CannotStart:
 @pytest.mark.parametrize(
     ("deployed", "reason"),
     [
-        ([], GONE),
-        ([NEWER], GONE),
+        ([], GONE.reason),
+        ([NEWER], GONE.reason),
         ([_line(step("take"))], "step 'pick' of version 1 of 'line' is not deployed here"),
         (
             [_line(replace(PICK, agent="robot"))],
@@ -65,8 +69,8 @@ def _look(*deployed: Workflow) -> bool | CannotStart:
 )
 def test_what_is_not_deployed_parks(deployed: list[Workflow], reason: str) -> None:
     """The reason names it: workflow and version, step, Agent, field."""
-    assert _look(*deployed) == CannotStart(reason, parks=True)
-    assert what_is_missing(Registry(tuple(deployed), {}), pending(LINE)) == reason
+    missing = CannotStart(reason, parks=True)
+    assert _look(*deployed) == what_is_missing(Registry(tuple(deployed), {}), pending(LINE)) == missing
 
 
 @pytest.mark.parametrize(
@@ -100,6 +104,20 @@ def test_defect_is_the_definitions_own_if_its_shape_is_the_recorded_one(field: s
 
 
 @pytest.mark.parametrize(
+    ("limits", "settings"),
+    [({}, {"line.pick": 99}), ({"cancel_within": 60}, {})],
+    ids=["setting", "cancelling"],
+)
+def test_other_limit_makes_no_request_fail(limits: Any, settings: dict[str, float]) -> None:
+    """A request that raises under it is a defect: the task is held, and does not wait for a deployment."""
+    recorded, broken = replace(PICK, undo=True), replace(PICK, undo=True, request=_broken)
+    deployed = Registry((_line(broken, SEND, **limits),), settings)
+    look = Definitions(deployed, told(pending(_line(recorded, SEND)), claimed())).look_at(StepName("pick"))
+    assert isinstance(look, CannotStart)
+    assert (look.reason, look.parks) == ("step 'pick': ZeroDivisionError: division by zero", False)
+
+
+@pytest.mark.parametrize(
     ("recorded", "is_other"),
     [
         (
@@ -111,16 +129,24 @@ def test_defect_is_the_definitions_own_if_its_shape_is_the_recorded_one(field: s
             "version 1 of 'line' as it is deployed here is not the recorded one; step 'pick': KeyError: a",
             True,
         ),
-        (GONE, True),
+        (GONE.reason, True),
         (None, True),
     ],
 )
 def test_what_an_exception_says_makes_no_new_reason(recorded: str | None, *, is_other: bool) -> None:
     """It may name a moment, or an object's address: the task would be written in every sweep."""
-    now = "version 1 of 'line' as it is deployed here is not the recorded one; step 'pick': OSError: a"
-    assert is_new(now, recorded) is is_other
-    assert not is_new(GONE, GONE)
-    assert not is_new(10_000 * "x", bounded(10_000 * "x", MAX_ERROR_BYTES))
+    look = _look(_line(replace(PICK, request=_failing)))
+    assert isinstance(look, CannotStart)
+    assert is_new(look, recorded) is is_other
+    assert not is_new(look, look.reason)
+
+
+def test_reason_that_was_cut_when_it_was_recorded_is_the_same() -> None:
+    """Of whichever kind."""
+    for fault in (None, OSError("x")):
+        long = CannotStart(10_000 * "x", parks=True, fault=fault)
+        assert not is_new(long, bounded(long.reason, MAX_ERROR_BYTES))
+    assert not is_new(GONE, GONE.reason)
 
 
 def test_step_whose_condition_is_false_is_not_needed() -> None:
@@ -159,3 +185,48 @@ def test_request_of_what_is_not_deployed_is_refused() -> None:
     """Also where nobody looked before."""
     with pytest.raises(NotDeployedError, match="version 1 of 'line'"):
         Definitions(Registry((), {}), pending(LINE)).request(StepName("pick"))
+
+
+class _Divides(BaseModel):
+    """A model that forgets that a weight can be 3, and says something else each time."""
+
+    weight: int
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.weight == 3:
+            raise _NoSeatError(object())
+        return self
+
+
+class _NoSeatError(Exception):
+    """Names an object, or can't even do that."""
+
+    def __str__(self) -> str:
+        return f"no seat in {self.args[0]}"
+
+
+def test_payload_model_that_raises_parks() -> None:
+    """Whatever it raises, it is the deployment's defect: also where only the answer is left to be given."""
+    deployed = Registry((_line(payload=_Divides, answer=lambda *_: {}),), {})
+    unfit = "the payload does not fit version 1 of 'line' as it is deployed here: _NoSeatError: no seat in"
+    ended = told(pending(LINE), claimed(), skipped("pick"), skipped("send"))
+    for record in (pending(LINE), ended):
+        missing, again = (what_is_missing(deployed, record) for _ in range(2))
+        assert missing is not None
+        assert again is not None
+        assert (missing.parks, missing.reason.startswith(unfit)) == (True, True)
+        assert missing.reason != again.reason
+        assert not is_new(again, missing.reason)
+
+
+def test_defect_that_has_no_text_is_a_defect_all_the_same() -> None:
+    """The task is held, and not recovered in vain."""
+
+    def request(*_: object) -> Any:
+        raise _NoSeatError
+
+    look = _look(_line(replace(PICK, request=request), SEND))
+    assert isinstance(look, CannotStart)
+    assert look.reason == "step 'pick': _NoSeatError: (its text raises IndexError)"
+    assert not is_new(look, look.reason)

@@ -10,6 +10,7 @@ import pytest
 
 from functions.pattern.errors import PermanentError
 from functions.pattern.requests import request_bytes
+from functions.pattern.strict_json import FIELD_DEPTH, NotJsonError, parse_json
 
 MOST = 64 * 1024
 
@@ -37,7 +38,7 @@ def test_request_is_json() -> None:
             {"half": "\ud800"},
             "'utf-8' codec can't encode character '\\ud800' in position 10: surrogates not allowed",
         ),
-        ({("a", "b"): 1}, "keys must be str, int, float, bool or None, not tuple"),
+        ({"seats": {("a", "b"): 1}}, "keys must be str, int, float, bool or None, not tuple"),
     ],
 )
 def test_what_json_does_not_have_is_named_with_its_place(request_: Any, reason: str) -> None:
@@ -49,6 +50,13 @@ def test_what_json_does_not_have_is_named_with_its_place(request_: Any, reason: 
 def test_request_is_a_dict(made: Any, kind: str) -> None:
     """An Agent's message has no room for anything else."""
     assert _refusal(made) == f"its request is of type {kind}, not a dict"
+
+
+@pytest.mark.parametrize(("field", "kind"), [(1, "int"), (None, "NoneType"), (("a", "b"), "tuple")])
+def test_field_of_a_request_has_a_text_for_its_name(field: object, kind: str) -> None:
+    """Over HTTP it would become one unseen, and a message to an Agent would not take it."""
+    reason = f"a field's name is of type {kind}, not str"
+    assert _refusal({"a": 1, field: 2}) == f"its request can't be written as JSON: {reason}"
 
 
 def test_request_without_an_end_is_refused() -> None:
@@ -76,3 +84,21 @@ def test_fault_behind_a_list_without_any_is_found() -> None:
     """The whole request is looked through."""
     with pytest.raises(PermanentError, match=r"request\.weight is inf"):
         request_bytes({"items": [1, "a", None], "weight": float("inf")})
+
+
+def nested(levels: int) -> dict[str, Any]:
+    """Nest lists, as JSON and as Python have them, in an object."""
+    made: Any = []
+    for number in range(levels - 2):
+        made = [made] if number % 2 else (made,)
+    return {"a": made}
+
+
+def test_what_is_written_as_a_field_can_be_read_again() -> None:
+    """Its reader takes no more levels than this; one that rejects it would never reply."""
+    deepest = nested(FIELD_DEPTH)
+    message = json.dumps({"request": json.loads(request_bytes(deepest))}).encode()
+    assert parse_json(message)
+    assert _refusal({"a": deepest}) == f"its request is nested deeper than {FIELD_DEPTH} levels"
+    with pytest.raises(NotJsonError, match="nested deeper"):
+        parse_json(json.dumps({"request": {"a": deepest}}).encode())

@@ -24,13 +24,36 @@ def test_every_fault_is_told() -> None:
     ]
 
 
-def test_what_could_be_read_is_kept() -> None:
-    """Around the fault."""
+@pytest.mark.parametrize(
+    ("value", "fault"),
+    [
+        (b"1e400", "result: a number that is too large"),
+        (b"-1" + b"0" * 400, "result: a number that is too large"),
+        (b"9" * 5_000, "result: a number that is too large"),
+        (b"[" * 11_000 + b"]" * 11_000, "nested deeper than 100 levels"),
+        (b'{"a":[' * 11_000 + b'"]]\\""' + b"]}" * 11_000, "nested deeper than 100 levels"),
+    ],
+    ids=["power", "digits", "more than Python reads", "lists", "texts like lists"],
+)
+def test_what_could_be_read_is_kept(value: bytes, fault: str) -> None:
+    """Around the fault, which is in the result."""
     with pytest.raises(NotJsonError) as refusal:
-        parse_json(b'{"task_id": "task-1", "result": {"amount": 1e400}}')
-    content = refusal.value.content
+        parse_json(b'{"task_id": "[", "result": ' + value + b', "epoch": 1}')
+    [told], content = refusal.value.faults, refusal.value.content
+    assert (told.place[0], str(told).endswith(fault)) == ("result", True)
     assert isinstance(content, dict)
-    assert content["task_id"] == "task-1"
+    assert (content["task_id"], content["epoch"]) == ("[", 1)
+
+
+def test_largest_number_is_taken_however_it_is_written() -> None:
+    """An int stays one."""
+    assert parse_json(b"[" + str(10**308).encode() + b", 1e308, -7]") == [10**308, 1e308, -7]
+
+
+def test_name_given_twice_among_many_costs_no_more_than_reading_them() -> None:
+    """Time that grew with the square of their number would be a quarter of an hour, and end this test."""
+    names = b",".join(b'"%x":0' % number for number in range(200_000))
+    assert [str(each) for each in _faults(b'{"0":0,' + names + b"}")] == ["0: given twice"]
 
 
 @pytest.mark.parametrize(
@@ -38,10 +61,9 @@ def test_what_could_be_read_is_kept() -> None:
     [
         (b"{", "not JSON (at character 1)"),
         (b"\xff", "not JSON"),
-        (b"9" * 5_000, "not JSON"),
         (b"[" * 100_000, "nested deeper than 100 levels"),
     ],
-    ids=["no end", "no UTF-8", "digits", "depth"],
+    ids=["no end", "no UTF-8", "depth"],
 )
 def test_what_cannot_be_read_at_all_has_no_place(body: bytes, fault: str) -> None:
     """Nor has it any content."""

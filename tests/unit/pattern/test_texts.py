@@ -7,7 +7,8 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from functions.pattern.texts import bounded
+from functions.pattern.errors import PatternError
+from functions.pattern.texts import bounded, cause_of
 
 
 @given(st.text(max_size=80), st.integers(8, 64))
@@ -33,3 +34,17 @@ def test_cut_is_marked() -> None:
 def test_what_cannot_be_shown_becomes_a_space() -> None:
     """Line breaks, control characters, halves of surrogate pairs."""
     assert bounded("no\nmoney\x00\ud800!", 100) == "no money  !"
+
+
+class _NoSeatError(Exception):
+    """Its text is made of what it was not given."""
+
+    def __str__(self) -> str:
+        return f"no seat in row {self.args[0]}"
+
+
+def test_defect_whose_text_has_a_defect_is_told_all_the_same() -> None:
+    """Of our own errors, the text alone says it."""
+    assert cause_of(_NoSeatError("7")) == "_NoSeatError: no seat in row 7"
+    assert cause_of(_NoSeatError()) == "_NoSeatError: (its text raises IndexError)"
+    assert cause_of(PatternError("known")) == "known"

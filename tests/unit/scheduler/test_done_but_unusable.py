@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any, cast
 
 import pytest
 
-from functions.pattern.definition import Json
+from functions.agents.rest import RestAgent
+from functions.pattern.definition import Json, Registry
 from functions.pattern.errors import UnusableAnswerError
 from functions.pattern.events import RefusalReason, Refused
+from functions.pattern.identity import Epoch, StepName
+from functions.pattern.ports import Agent
 from functions.pattern.states import ProcessState, Remedy, StepState
 from functions.pattern.transitions import apply
 from tests.fakes.agents import raising
 from tests.fakes.interventions import found_done, found_not_done, resubmission, undo_request
+from tests.fakes.remote_service import Answer, RemoteServiceFake
+from tests.fakes.runners import make_runs
 from tests.fakes.tasks import told
 from tests.fakes.workflows import TASK, step, workflow
+from tests.unit.conftest import MakeRemote
 from tests.unit.scheduler.bench import Bench, over, refuse_results
 
 PAYING = workflow(
@@ -30,6 +38,8 @@ DONE_BUT: dict[str, tuple[Callable[[], Json], str]] = {
         lambda: {"sum": [1, float("nan")]},
         "its result can't be written as JSON: result.sum[1] is nan",
     ),
+    "nothing": (cast("Any", lambda: None), "its result is of type NoneType, not a dict"),
+    "a text": (cast("Any", lambda: "paid"), "its result is of type str, not a dict"),
 }
 
 
@@ -62,3 +72,30 @@ async def test_only_its_result_or_an_undo_leads_on() -> None:
     assert told(held, found_done("pay"), now=now).task.process_state is ProcessState.PROCESSED
     assert told(held, undo_request(), now=now).task.process_state is ProcessState.PENDING
     assert bench.agents.steps == ["pick", "pay"]
+
+
+def _receipt(_: object, results: Mapping[StepName, Any]) -> Json:
+    return {"about": results[StepName("pay")]["receipt"]}
+
+
+@pytest.mark.parametrize("status", [200, 204])
+async def test_answer_without_a_body_is_found_out_by_the_request_that_needs_it(
+    service: RemoteServiceFake, make_remote: MakeRemote, status: int
+) -> None:
+    """It is a success without a result: the task is held at once for that request, and nothing repeated."""
+    mail = replace(step("mail", "pay"), request=_receipt)
+    of = workflow(step("pay", idempotent=False, undo=True), mail, remedy=Remedy.COMPENSATE)
+    bench = Bench(of)
+    agents: dict[str, Agent] = {"pay": RestAgent(make_remote()), "mail": bench.agents}
+    bench.runs = make_runs(bench.store, agents, Registry((of,), {}), bench.clock)
+    service.answers = [Answer(status, pieces=())]
+    for epoch in (1, 2):
+        assert await bench.run(epoch=epoch) == over("Error")
+        assert bench.step("pay").result == b"{}"
+        assert bench.store.record(TASK).task.last_error == "mail: KeyError: 'receipt'"
+        assert (bench.step("mail").state, bench.step("mail").error) == (
+            StepState.FAILED,
+            "KeyError: 'receipt'",
+        )
+        bench.store.put(told(bench.store.record(TASK), resubmission(Epoch(epoch)), now=bench.clock.now()))
+    assert (len(service.received), bench.agents.calls) == (1, [])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from typing import Any
+from unittest.mock import AsyncMock
 
 import pytest
 
@@ -12,10 +13,11 @@ from functions.pattern.errors import TransientError, UnreadableError
 from functions.pattern.events import RefusalReason, Refused
 from functions.pattern.identity import StepName, TaskId
 from functions.pattern.rejected import About
+from functions.pattern.shared_rows import Occasion
 from functions.pattern.states import ProcessState, Remedy, StepState, Way
 from functions.pattern.transitions import apply
 from tests.fakes.interventions import found_done, found_not_done, resubmission
-from tests.fakes.tasks import FIRST, told
+from tests.fakes.tasks import FIRST, SECOND, claimed, failed, started, told
 from tests.fakes.workflows import LINE, TASK, step, workflow
 from tests.unit.scheduler.bench import over
 from tests.unit.scheduler.test_replies import PICK, TOKEN, Bench
@@ -49,7 +51,11 @@ WRONG = {
 #: Only the result is wrong.
 UNUSABLE = {
     "NaN": (NAN, "result.amount: not a JSON number"),
-    "number": (NAN.replace("NaN", "1e400"), "result.amount: a number that is too large"),
+    "number": (NAN.replace("NaN", "1" + "0" * 5_000), "result.amount: a number that is too large"),
+    "deep": (
+        NAN.replace("NaN", "[" * 11_000 + "]" * 11_000),
+        f"result.amount{'[0]' * 80}…: nested deeper than 100 levels",
+    ),
     "twice": (NAN.replace("NaN", '1, "amount": 2'), "result.amount: given twice"),
     "no object": (json.dumps(RIGHT | {"result": [1]}), "result: Input should be an object"),
     "large": (
@@ -82,11 +88,11 @@ async def test_refused_reply_is_told_with_the_reason(
 
 
 async def test_a_fault_of_one_kind_is_alerted_once_an_hour() -> None:
-    """Of each Agent; whatever is wrong in which field."""
+    """Of each Agent; whatever is wrong in which field. Its sign of life is the other time that is kept."""
     bench = Bench()
     for number in range(50):
         await _take(bench, RIGHT | {f"field-{number}": 1}, f"m-{number}")
-    assert (len(bench.rejections.all), len(bench.refusals.alerts), bench.times.asked) == (50, 1, 1)
+    assert (len(bench.rejections.all), len(bench.refusals.alerts), bench.times.asked) == (50, 1, 2)
     await _take(bench, RIGHT | {"epoch": "1"})
     await _take(bench, RIGHT | {"task_id": "elsewhere", "more": 1})
     assert [about.agent for about, _ in bench.refusals.alerts] == [PICKED_BY, PICKED_BY, None]
@@ -95,13 +101,59 @@ async def test_a_fault_of_one_kind_is_alerted_once_an_hour() -> None:
     assert len(bench.refusals.alerts) == 4
 
 
-async def test_another_instance_that_has_alerted_is_enough() -> None:
-    """They share the time."""
+async def test_another_instance_that_has_alerted_is_enough_for_its_hour() -> None:
+    """They share the time; the one that was late in it alerts in the next."""
     bench, other = Bench(), Bench()
     other.times.kept = bench.times.kept
-    for each in (bench, other):
-        await _take(each, "{")
-    assert (len(bench.refusals.alerts), len(other.refusals.alerts)) == (1, 0)
+    await _take(bench, "{")
+    for minutes in (59, 2, 58):
+        other.clock.advance(minutes * 60)
+        await _take(other, "{")
+    assert (len(bench.refusals.alerts), len(other.refusals.alerts)) == (1, 1)
+
+
+@pytest.mark.parametrize(
+    ("changes", "is_heard"),
+    [
+        ({}, True),
+        ({"token": 7}, True),
+        ({"token": "a-token-that-was-guessed"}, False),
+        ({"step": "fly"}, False),
+    ],
+    ids=["right", "no token", "forged", "no such step"],
+)
+async def test_agent_whose_replies_are_refused_is_not_silent(
+    changes: dict[str, Any], monkeypatch: pytest.MonkeyPatch, *, is_heard: bool
+) -> None:
+    """A misspelt field is no silence, whatever this process remembers of the task."""
+    bench = Bench()
+    monkeypatch.setattr(bench.store, "known", AsyncMock(return_value=None))
+    await _take(bench, RIGHT | {"reslut": {}} | changes)
+    assert (PICKED_BY in await bench.times.latest(Occasion.REPLIED)) is is_heard
+
+
+@pytest.mark.parametrize(
+    ("changes", "message_id"),
+    [
+        ({TOKEN: 1}, "m-1"),
+        ({"token": None, TOKEN: 1}, "m-1"),
+        ({"token": None, "result": {TOKEN: float("nan")}}, "m-1"),
+        ({"task_id": "gone", "token": "\t" + TOKEN, "\t" + TOKEN: 1}, "m-1"),
+        ({"more": 1}, f"reply-{TOKEN}"),
+        ({"token": None}, TOKEN),
+        ({"task_id": "gone", "more": 1}, TOKEN),
+    ],
+    ids=["name", "misplaced", "deep", "unprintable", "id", "id without a token", "id of no task"],
+)
+async def test_token_is_told_nowhere(
+    caplog: pytest.LogCaptureFixture, changes: dict[str, Any], message_id: str
+) -> None:
+    """Wherever else in a refused reply it stands."""
+    bench = Bench()
+    await _take(bench, RIGHT | changes, message_id)
+    [kept] = bench.rejections.all
+    assert TOKEN not in "".join((caplog.text, kept.message_id, kept.reason, str(bench.refusals.alerts)))
+    assert len(bench.refusals.alerts) == 1
 
 
 async def test_alert_that_could_not_be_noted_comes_with_the_next_delivery() -> None:
@@ -129,9 +181,10 @@ async def test_task_that_cannot_be_read_keeps_no_refusal_from_being_told() -> No
         ({"step": "fly"}, About(task=TASK, step=StepName("fly"))),
         ({"step": 7}, About(task=TASK)),
         ({"task_id": "not a task", "step": "pick"}, About(step=PICK)),
+        ({"task_id": f"{TASK}\n", "step": "pick\n"}, About()),
         ({"task_id": TaskId("gone")}, About(task=TaskId("gone"), step=PICK)),
     ],
-    ids=["no such step", "no name", "no id", "no such task"],
+    ids=["no such step", "no name", "no id", "line ends", "no such task"],
 )
 async def test_what_a_refused_reply_names_is_kept_as_far_as_it_is_known(
     named: dict[str, Any], about: About
@@ -176,3 +229,18 @@ async def test_result_that_cannot_be_recorded_does_not_excuse_what_else_is_wrong
     bench = Bench()
     await _take(bench, json.dumps(RIGHT | changes | {"result": {"amount": 0}}).replace(": 0}", ": NaN}"))
     assert (bench.state, len(bench.rejections.all)) == (StepState.RUNNING, 1)
+
+
+@pytest.mark.parametrize(
+    "body", [NAN, json.dumps(RIGHT | {"no_result": "cut off"})], ids=["NaN", "no result"]
+)
+async def test_undo_that_another_process_began_needs_no_result(
+    body: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """This one remembers the task from before; by the token it sees that there is news."""
+    bench, undo_token = Bench(UNDONE_IF_REFUSED), "token-of-the-undo"
+    before = told(bench.store.record(TASK), failed("pick", token=TOKEN), claimed(SECOND))
+    bench.store.put(told(before, started("pick", SECOND, token=undo_token)))
+    monkeypatch.setattr(bench.store, "known", AsyncMock(return_value=before))
+    await _take(bench, body.replace(TOKEN, undo_token).replace('"epoch": 1', '"epoch": 2'))
+    assert bench.state is StepState.UNDONE

@@ -25,6 +25,7 @@ UNSENDABLE = [
     ({"amount": float("nan")}, "its request can't be written as JSON: request.amount is nan"),
     ({"tags": {"a"}}, "its request can't be written as JSON: request.tags is of type set"),
     ({"amount": Decimal(5)}, "its request can't be written as JSON: request.amount is of type Decimal"),
+    ({1: "a"}, "its request can't be written as JSON: a field's name is of type int, not str"),
     (TOO_LONG, "its request has 65548 bytes; at most 65536 can be sent"),
     (None, "its request is of type NoneType, not a dict"),
     ([1], "its request is of type list, not a dict"),

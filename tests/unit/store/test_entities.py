@@ -46,7 +46,7 @@ _COLUMNS = {
     Order: "Birth CorrelationID Digest Payload ReplyTo Shape SubmittedAt Submitter TraceParent Workflow"
     " WorkflowVersion",
     Task: "Answer CompleteBy Decision Direction DueAt Epoch FailureCount FinishedAt LastError LockedBy"
-    " NotBefore OrderID ParkedFor ProcessState Sent UpdatedAt",
+    " NotBefore OrderID ParkedFor ParkedReasons ProcessState Sent UpdatedAt",
     StepRecord: "Activity Attempts CompleteBy Epoch Error FinishedAt Name Noted Result StartId StartedAt"
     " State Token",
     EpochRecord: "Direction EndedAt EndedBy Epoch LastError LockedBy ProcessState Reason Steps TraceParent"
@@ -127,9 +127,12 @@ def _full(kind: Any) -> st.SearchStrategy[Any]:
         if type(None) in get_args(hint)
         else hint
         for name, hint in get_type_hints(kind).items()
-        if name not in {"steps", "sent"}
+        if name not in {"steps", "sent", "parked_reasons"}
     }
-    of_tuples = {EpochRecord: {"steps": _STEP_OF_EPOCH}, Task: {"sent": _records(SentAnnouncement)}}
+    of_tuples: dict[Any, dict[str, st.SearchStrategy[Any]]] = {
+        EpochRecord: {"steps": _STEP_OF_EPOCH},
+        Task: {"sent": _records(SentAnnouncement), "parked_reasons": st.text(min_size=1)},
+    }
     tuples = {name: st.tuples(each) for name, each in of_tuples.get(kind, {}).items()}
     shapes = {Order: _SHAPES, StepRecord: st.just(LINE.shape.steps[0])}
     values = {name: shapes[kind] if name == "shape" else _values(hint) for name, hint in hints.items()}

@@ -44,7 +44,7 @@ async def test_one_alert_for_two_hundred_waiting_tasks_ends_with_the_first_reply
     bench = _bench(200)
     await _replied(bench, -60)
     await bench.sweep()
-    silent = SilentAgent(agent=AGENT, since=after(-60), tasks=200)
+    silent = SilentAgent(agent=AGENT, since=after(-60), tasks=200, found_at=bench.clock.now())
     assert (bench.silences.begun, _known(bench)) == ([silent], (silent,))
     for number in range(3):
         bench.clock.advance(40)
@@ -53,7 +53,7 @@ async def test_one_alert_for_two_hundred_waiting_tasks_ends_with_the_first_reply
     await _replied(bench, 200)
     for _ in range(2):
         await bench.sweep()
-    assert (bench.silences.ended, _known(bench)) == ([silent], ())
+    assert (*map(str, bench.silences.ended), _known(bench)) == (str(silent), ())
 
 
 async def test_agent_that_never_replied_is_silent_too() -> None:
@@ -62,10 +62,12 @@ async def test_agent_that_never_replied_is_silent_too() -> None:
     await bench.sweep()
     [silent] = bench.silences.begun
     assert str(silent) == f"no reply of Agent {AGENT}; 2 tasks wait"
-    assert str(SilentAgent(agent="payment", since=after(0), tasks=40)) == (
+    assert str(SilentAgent(agent="payment", since=after(0), tasks=40, found_at=after(9))) == (
         "no reply of Agent payment since 2026-11-21 10:00 UTC; 40 tasks wait"
     )
-    assert str(SilentAgent(agent="payment", since=None, tasks=1)).endswith("; 1 task waits")
+    assert str(SilentAgent(agent="payment", since=None, tasks=1, found_at=after(9))).endswith(
+        "; 1 task waits"
+    )
 
 
 async def test_agent_that_replied_since_is_not_silent() -> None:
@@ -74,6 +76,28 @@ async def test_agent_that_replied_since_is_not_silent() -> None:
     await _replied(bench, 1)
     report = await bench.sweep()
     assert (report.overdue, bench.silences.begun) == (1, [])
+
+
+@pytest.mark.parametrize(("asked_after", "is_silent"), [(9.9, False), (10, True)])
+async def test_reply_that_was_not_kept_is_allowed_for(asked_after: float, *, is_silent: bool) -> None:
+    """Of the replies of ten seconds, the first one's time is kept."""
+    bench = _bench()
+    await _replied(bench, -asked_after)
+    await bench.sweep()
+    assert bool(bench.silences.begun) is is_silent
+
+
+async def test_silence_that_nobody_waits_for_is_forgotten() -> None:
+    """Half a day after a task was last found to wait: its tasks are over, and no other asks its Agent."""
+    bench, shown = _bench(), list[int]()
+    await bench.sweep()
+    for hours in (11, 11, 2):
+        if len(shown) == 1:
+            bench.store.remove(TaskId("task-0"))
+        bench.clock.advance(hours * 3_600)
+        await bench.sweep()
+        shown.append(len(_known(bench)))
+    assert (shown, bench.silences.ended) == ([1, 1, 0], [])
 
 
 async def test_undo_is_waited_for_as_well() -> None:

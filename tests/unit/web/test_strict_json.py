@@ -50,7 +50,6 @@ def test_json_is_taken(body: bytes) -> None:
         '{"a": 1}'.encode("utf-16"),
         '{"a": "é"}'.encode("latin-1"),
         "\ufeff{}".encode(),
-        b"9" * 5_000,
     ],
     ids=lambda body: repr(body)[:20],
 )
@@ -63,6 +62,7 @@ def test_anything_else_is_not(body: bytes) -> None:
     ("body", "fault"),
     [
         (b"NaN", "not a JSON number"),
+        (b"9" * 5_000, "a number that is too large"),
         (b'{"a": Infinity}', "a: not a JSON number"),
         (b'{"a": {"b": [1, -Infinity]}}', "a.b[1]: not a JSON number"),
         (b'{"a": 1e999}', "a: a number that is too large"),

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Coroutine, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Protocol
+from typing import Any, Protocol
 
 from functions_local.app import Function, OrchestrationTrigger
 from functions_local.in_flight import InFlight
@@ -80,7 +80,8 @@ class Invocations:
     ) -> Outcome:
         """Run a function once and send its outputs; an exception is logged and returned as FunctionFailed.
 
-        So is the end of an invocation at functionTimeout, whatever its function makes of the cancellation.
+        So is the end of an invocation at functionTimeout. Whatever its function makes of that, `run` ends at
+        once, as it does when it is cancelled itself.
         """
         invocation_id = self._begin(function)
         call = Call(
@@ -127,7 +128,7 @@ class Invocations:
         return await self._in_flight.drain(seconds)
 
     async def _outcome(self, function: Function, call: Call) -> Outcome:
-        outcome = await self._worker.invoke(call)
+        outcome = await _leaving_behind(self._worker.invoke(call))
         if isinstance(outcome, Succeeded) and function.outputs:
             given = {output.name: outcome.given(output.name) for output in function.outputs}
             try:
@@ -152,6 +153,16 @@ class Invocations:
         else:
             self.counters[function.name].succeeded += 1
         return outcome
+
+
+async def _leaving_behind(running: Coroutine[Any, Any, Outcome]) -> Outcome:
+    """Wait for what runs; if that is cancelled, cancel what runs, and wait no longer: it may not obey."""
+    task = asyncio.Task(running, loop=asyncio.get_running_loop(), eager_start=True)
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        task.cancel()
+        raise
 
 
 def _report(function: Function, invocation_id: str, failure: FunctionFailed) -> None:

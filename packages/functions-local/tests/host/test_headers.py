@@ -2,31 +2,33 @@
 
 from __future__ import annotations
 
+import aiohttp
 import pytest
-from aiohttp import web
-from aiohttp.test_utils import TestClient, TestServer
 
 from functions_local.configuration import Cors
 from functions_local.http.headers import ResponseHeaders
+from functions_local.http.routes import RouteTable
+from functions_local.http.server import HttpFunctions, HttpServer, Keys
+from tests.host.doubles import FakeWorker, invocations
 
 _ASKS = {"Access-Control-Request-Method": "PUT", "Access-Control-Request-Headers": "x-a"}
 
 
 async def answered(method: str, cors: Cors, **headers: str) -> dict[str, str]:
     """Return the CORS headers of a response, without their common prefix."""
-    added = ResponseHeaders({}, cors)
-
-    async def answer(request: web.Request) -> web.Response:
-        return web.Response(status=204 if added.is_preflight(request) else 200)
-
-    application = web.Application()
-    application.router.add_route("*", "/", answer)
-    added.serve(application)
-    async with TestClient(TestServer(application)) as client:
-        response = await client.request(method, "/", headers=headers)
-        prefix = "Access-Control-Allow-"
-        found = {k.removeprefix(prefix): v for k, v in response.headers.items() if k.startswith(prefix)}
-        return {"status": str(response.status), **found}
+    server = HttpServer(0, ResponseHeaders({}, cors))
+    functions = HttpFunctions(RouteTable([], "api"), invocations(FakeWorker()), Keys(None))
+    await server.serve([], functions)
+    try:
+        async with (
+            aiohttp.ClientSession(server.url) as client,
+            client.request(method, "/", headers=headers) as response,
+        ):
+            prefix = "Access-Control-Allow-"
+            found = {k.removeprefix(prefix): v for k, v in response.headers.items() if k.startswith(prefix)}
+            return {"status": str(response.status), **found}
+    finally:
+        await server.close()
 
 
 @pytest.mark.parametrize("origins", [{"*"}, {"http://a"}])

@@ -206,7 +206,22 @@ async def test_admin_lists_and_counts_functions(http: aiohttp.ClientSession) -> 
     assert echo["href"] == f"{url}/admin/functions/echo"
     assert echo["invoke_url_template"] == f"{url}/api/echo/{{name}}"
     assert [binding["type"] for binding in echo["config"]["bindings"]] == ["httpTrigger", "http"]
-    assert (echo["language"], echo["isDisabled"], echo["test_data"]) == ("python", False, None)
+    assert echo["config"].keys() == {"name", "language", "bindings"}
+    assert {
+        name: value for name, value in echo.items() if name not in {"href", "invoke_url_template", "config"}
+    } == {
+        "name": "echo",
+        "language": "python",
+        "script_root_path_href": None,
+        "script_href": None,
+        "config_href": None,
+        "test_data_href": None,
+        "files": None,
+        "test_data": None,
+        "isDisabled": False,
+        "isDirect": True,
+        "isProxy": False,
+    }
     assert "switched_off" not in listed
     async with http.get("/admin/host/status") as response:
         status = await response.json()

@@ -5,14 +5,16 @@ from __future__ import annotations
 import asyncio
 import logging
 import uuid
+from collections.abc import Mapping
+from contextlib import suppress
 from datetime import timedelta
 
 import pytest
 
-from functions_local.app import ActivityTrigger, OrchestrationTrigger
+from functions_local.app import ActivityTrigger, Function, OrchestrationTrigger
 from functions_local.invocations import Counters, Invocations
 from functions_local.protos import TypedData
-from functions_local.worker import FunctionFailed, Outcome, Succeeded
+from functions_local.worker import Call, FunctionFailed, Outcome, Succeeded
 from tests.host.doubles import FakeOutputs, FakeWorker, function, invocations
 
 ACTIVITY = function(ActivityTrigger("x", "f"), clients=("client",))
@@ -86,45 +88,68 @@ async def test_drain_waits_for_what_runs() -> None:
     await task
 
 
-async def _swallowing() -> Outcome:
-    """Run for ever, but for one cancellation, after which it succeeds."""
-    try:
-        await asyncio.Event().wait()
-    except asyncio.CancelledError:
-        return Succeeded(None, {})
-    raise AssertionError
+class _Disobeys(FakeWorker):
+    """Its functions swallow a cancellation, go on until `hold` is set, and succeed then, with an output."""
+
+    async def invoke(self, call: Call) -> Outcome:
+        """Run for ever, but for one cancellation."""
+        assert self.hold is not None
+        with suppress(asyncio.CancelledError):
+            await asyncio.Event().wait()
+        await self.hold.wait()
+        return self.behave(call)
 
 
-@pytest.mark.parametrize("swallows", [False, True])
+@pytest.mark.parametrize("kind", [FakeWorker, _Disobeys])
 async def test_run_beyond_the_function_timeout_is_ended_and_fails(
-    caplog: pytest.LogCaptureFixture,
-    swallows: bool,  # noqa: FBT001 - a table's column
+    caplog: pytest.LogCaptureFixture, kind: type[FakeWorker]
 ) -> None:
-    """Each in its turn, whatever the function makes of it."""
-    worker = FakeWorker(hold=asyncio.Event())
-    if swallows:
-        worker.invoke = lambda _call: _swallowing()  # type: ignore[method-assign, assignment]
-    runs = Invocations(worker, FakeOutputs(), timeout=timedelta(milliseconds=50))
+    """Each in its turn, whatever the function makes of it; what that returns later is sent to nobody."""
+    go_on, outputs = asyncio.Event(), FakeOutputs()
+    worker = kind(lambda _call: Succeeded(None, {"out": TypedData(string="late")}), hold=go_on)
+    runs = Invocations(worker, outputs, timeout=timedelta(milliseconds=50))
+    sending = function(ActivityTrigger("x", "f"), output="out")
     for expected in (1, 2):
-        outcome = await runs.run(ACTIVITY, {})
+        outcome = await runs.run(sending, {})
         assert outcome == FunctionFailed("it was ended at functionTimeout (0.05 s)", "")
         assert runs.counters["f"].failed == expected
     current = asyncio.current_task()
     assert current is not None
     assert current.cancelling() == 0
     assert caplog.text.count("functionTimeout") == 2
-    assert not await runs.drain(1), "a thread may still run"
+    assert not await runs.drain(1), "something may still run"
+    left = asyncio.all_tasks() - {current}
+    go_on.set()
+    await asyncio.gather(*left, return_exceptions=True)
+    assert outputs.sent == []
 
 
-async def test_cancelled_run_is_cancelled() -> None:
-    """A stop of the host is no timeout."""
-    runs = Invocations(FakeWorker(hold=asyncio.Event()), FakeOutputs(), timeout=timedelta(hours=1))
+async def test_output_that_takes_too_long_fails_the_invocation() -> None:
+    """Even if the sender swallows the cancellation."""
+
+    class Slow(FakeOutputs):
+        async def send(self, _function: Function, _outputs: Mapping[str, TypedData]) -> None:
+            with suppress(asyncio.CancelledError):
+                await asyncio.Event().wait()
+
+    answer = Succeeded(None, {"out": TypedData(string="v")})
+    runs = Invocations(FakeWorker(lambda _call: answer), Slow(), timeout=timedelta(milliseconds=50))
+    outcome = await runs.run(function(ActivityTrigger("x", "f"), output="out"), {})
+    assert outcome == FunctionFailed("it was ended at functionTimeout (0.05 s)", "")
+
+
+@pytest.mark.parametrize("kind", [FakeWorker, _Disobeys])
+async def test_cancelled_run_is_cancelled(kind: type[FakeWorker]) -> None:
+    """A stop of the host is no timeout, and does not wait for a function that does not obey."""
+    go_on = asyncio.Event()
+    runs = Invocations(kind(hold=go_on), FakeOutputs(), timeout=timedelta(hours=1))
     task = asyncio.create_task(runs.run(ACTIVITY, {}))
     await asyncio.sleep(0)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
     assert runs.running == 0
+    go_on.set()
 
 
 async def test_orchestrators_failure_is_one_line(caplog: pytest.LogCaptureFixture) -> None:

@@ -86,7 +86,7 @@ class QueueReceiverLink(OutgoingLink):
     def _end_pause(self) -> None:
         self._allowance = self.channel.client.burst
         self._next_burst_at = monotonic() + _PAUSE_SECONDS
-        if self.credit > 0:
+        if self.credit > 0 and not self.closed:
             self.on_credit()
 
     def on_credit(self) -> None:

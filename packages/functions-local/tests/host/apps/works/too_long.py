@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from contextlib import suppress
 
 import azure.functions as func
 
@@ -22,3 +23,11 @@ def too_long_on_a_thread(req: func.HttpRequest) -> str:
     """Wait on a thread."""
     time.sleep(60)
     return req.url
+
+
+@app.route("too_long/disobeys")
+async def too_long_and_disobeys(req: func.HttpRequest) -> str:  # noqa: ARG001 - the binding asks for it
+    """Wait on the loop, whatever happens."""
+    while True:
+        with suppress(asyncio.CancelledError):
+            await asyncio.sleep(60)

@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
+import json
+from contextlib import suppress
+
+import pytest
+
+from functions.agents.queued import QueuedAgent
+from functions.agents.tries import Tries
+from functions.pattern.decisions import in_question
 from functions.pattern.errors import TransientError
 from functions.pattern.events import Event
-from functions.pattern.identity import TaskId
+from functions.pattern.identity import StartId, StepName, TaskId, start_of
 from functions.pattern.ports import AgentCall
-from functions.pattern.states import StepState
-from functions.scheduler.outcomes import StepAttempt
-from functions.scheduler.tries import Tries
-from tests.fakes.agents import raising
+from functions.pattern.states import StepState, Way
+from functions.pattern.texts import cause_of
+from tests.fakes.agent_requests import MemoryAgentRequests
+from tests.fakes.agents import ScriptedAgent, raising
 from tests.fakes.clock import FakeClock
+from tests.fakes.interventions import giving_up
 from tests.fakes.ports import fake_ports
 from tests.fakes.store import MemoryStateStore
-from tests.fakes.tasks import after, claimed, pending, started, told
+from tests.fakes.tasks import FIRST, after, claimed, pending, started, told
 from tests.fakes.workflows import LINE, TASK, step, workflow
+from tests.unit.agents.test_queued import REQUEST
 from tests.unit.scheduler.bench import Bench
 
 
@@ -29,13 +39,18 @@ class _Notes(MemoryStateStore):
         await super().note(task, event)
 
 
+def _tries(store: MemoryStateStore, clock: FakeClock, start_id: StartId | None) -> Tries:
+    pick = StepName("pick")
+    return Tries(store.note, clock, task=TASK, epoch=FIRST, step=pick, start_id=start_id)
+
+
 async def test_attempts_are_noted_from_the_third_on() -> None:
     """And then every ten seconds at most, as long as the step runs; the task stays as it is."""
     clock = FakeClock()
     store = _Notes(clock)
     running = store.put(told(pending(LINE), claimed(), started("pick", complete_by=60))).record
     pick = running.steps[0].name
-    tries = Tries(fake_ports(clock=clock, store=store), StepAttempt.of(running, pick))
+    tries = _tries(store, clock, running.step(pick).start_id)
     for _ in range(14):
         await tries.failed(TransientError("pick answered 503"))
         clock.advance(1)
@@ -62,9 +77,28 @@ async def test_fault_of_an_older_start_is_not_taken_for_the_latest_ones() -> Non
     store = MemoryStateStore(clock)
     running = store.put(told(pending(LINE), claimed(), started("pick", start_id="new"))).record
     pick = running.steps[0].name
-    older = StepAttempt(task=TASK, epoch=running.task.epoch, step=pick, start_id=None, is_repeatable=True)
-    await Tries(fake_ports(clock=clock, store=store), older).ended(TransientError("old"))
+    await _tries(store, clock, None).ended(TransientError("old"))
     assert store.record(TASK).step(pick).error is None
+
+
+@pytest.mark.parametrize("fault", [TransientError("pick answered 504"), KeyError("url")], ids=repr)
+async def test_unknown_outcome_over_a_queue_names_its_last_fault(fault: Exception) -> None:
+    """The Agent knows the start by its request's token; when the task is held, it stands in the reason."""
+    clock, script = FakeClock(), ScriptedAgent()
+    store = MemoryStateStore(clock)
+    token, of = "token-of-this-request", workflow(step("pick", idempotent=False, via=Way.QUEUE), name="one")
+    begun = started("pick", complete_by=60, token=token, start_id=start_of(token))
+    store.put(told(pending(of), claimed(), begun))
+    ports = fake_ports(clock=clock, agent_requests=MemoryAgentRequests())
+    agent = QueuedAgent("pick", script, ports, function_timeout=300, note=store.note)
+    script.behaviour = raising(fault)
+    request = REQUEST | {"task_id": TASK, "step": "pick", "epoch": 1, "token": token, "idempotent": False}
+    with suppress(KeyError):
+        await agent.take("m-1", json.dumps(request).encode())
+    found = store.record(TASK).step(StepName("pick"))
+    assert (found.attempts, found.error) == (1, cause_of(fault))
+    held = told(store.record(TASK), giving_up(hold=True), now=after(70))
+    assert (in_question(held) or "").endswith(f"it must not run twice ({cause_of(fault)})")
 
 
 def test_call_is_the_same_whoever_hears_of_its_faults() -> None:

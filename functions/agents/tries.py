@@ -1,0 +1,63 @@
+"""How often a step was tried in vain, for operators, while it goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+from functions.pattern.events import StepTried
+from functions.pattern.identity import Epoch, StartId, StepName, TaskId, scheduler_id
+from functions.pattern.ports import Clock
+from functions.pattern.texts import cause_of
+
+#: From the third attempt on it is worth a look, and a write at most every ten seconds.
+_WORTH_A_NOTE = 3
+_NOTE_EVERY = timedelta(seconds=10)
+
+#: Has a task take what is noted of it.
+Note = Callable[[TaskId, StepTried], Awaitable[None]]
+
+
+async def note_nowhere(task: TaskId, event: StepTried) -> None:
+    """Note nothing: the tasks are kept elsewhere."""
+
+
+class Tries:
+    """Counts the calls of one start of a step that have failed, and has them noted on its record."""
+
+    def __init__(
+        self,
+        note: Note,
+        clock: Clock,
+        *,
+        task: TaskId,
+        epoch: Epoch,
+        step: StepName,
+        start_id: StartId | None,
+    ) -> None:
+        self._note = note
+        self._clock = clock
+        self._task = task
+        author = scheduler_id(task, epoch)
+        self._tried = StepTried(
+            epoch=epoch, scheduler=author, step=step, start_id=start_id, attempts=0, fault=""
+        )
+        self._noted_at: datetime | None = None
+
+    async def failed(self, fault: Exception) -> None:
+        """Count a call that failed, and that is tried again."""
+        self._count(fault)
+        now = self._clock.now()
+        is_due = self._noted_at is None or now >= self._noted_at + _NOTE_EVERY
+        if self._tried.attempts >= _WORTH_A_NOTE and is_due:
+            self._noted_at = now
+            await self._note(self._task, self._tried)
+
+    async def ended(self, fault: Exception) -> None:
+        """Note the fault by which the attempt ended, without an outcome."""
+        self._count(fault)
+        await self._note(self._task, self._tried)
+
+    def _count(self, fault: Exception) -> None:
+        self._tried = replace(self._tried, attempts=self._tried.attempts + 1, fault=cause_of(fault))

@@ -1,1 +1,0 @@
-"""What a hostile reviewer found."""
