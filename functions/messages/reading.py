@@ -62,6 +62,8 @@ def read_message[MessageT: BaseModel](expected: type[MessageT], body: bytes) -> 
         content = parse_json(body)
     except NotJsonError as error:
         raise NotAMessageError(error.faults, error.content) from None
+    if isinstance(content, str):  # some clients encode what is JSON already
+        raise NotAMessageError((FaultAt((), "json_text", "a JSON text, not an object"),), content)
     try:
         return expected.model_validate_json(body, strict=True)
     except ValidationError as error:

@@ -87,6 +87,13 @@ async def test_refused_reply_is_told_with_the_reason(
     assert (bench.store.writes, bench.state, bench.schedulers.woken) == (writes, StepState.RUNNING, [])
 
 
+async def test_reply_that_is_encoded_twice_is_told_so() -> None:
+    """As a client does it that is given JSON as a text."""
+    bench = Bench()
+    await _take(bench, json.dumps(json.dumps(RIGHT)))
+    assert [each.reason for each in bench.rejections.all] == ["a JSON text, not an object"]
+
+
 async def test_a_fault_of_one_kind_is_alerted_once_an_hour() -> None:
     """Of each Agent; whatever is wrong in which field. Its sign of life is the other time that is kept."""
     bench = Bench()
