@@ -12,7 +12,7 @@ from functions.pattern.identity import Epoch, SchedulerId, StartId, StepName, st
 from functions.pattern.records import StepRecord, TaskRecord
 from functions.pattern.states import Direction, ProcessState, StepState, Way
 from functions.pattern.steps import UNDER_WAY, undo_order
-from functions.pattern.texts import cause_of
+from functions.pattern.texts import cause_of, said_by
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +25,11 @@ class CannotStart:
     reason: str
     parks: bool
     fault: Exception | None = None
+
+    @property
+    def lasting(self) -> str:
+        """Give the reason without what an exception says, which may be other words each time."""
+        return self.reason if self.fault is None else self.reason.removesuffix(said_by(self.fault))
 
 
 #: Tells whether the order needs a step that is ready, or why that step can't be started.
@@ -78,13 +83,13 @@ def plan(
     skipped: list[StepSkipped | StepStarted] = []
     fitting: list[StepName] = []
     left: list[StepName] = []
-    missing: list[str] = []
+    missing: list[CannotStart] = []
     for name in ready_steps(record):
         needed = look_at(name)
         if isinstance(needed, CannotStart) and not needed.parks:
             return StepPlan((_broken(name, needed, runner, now),))
         if isinstance(needed, CannotStart):
-            missing.append(needed.reason)
+            missing.append(needed)
         elif not needed:
             skipped.append(
                 StepSkipped(
@@ -99,7 +104,11 @@ def plan(
         else:
             fitting.append(name)
     if missing and not (skipped or fitting or left or is_busy(record)):
-        return StepPlan((Parked(epoch=runner.epoch, scheduler=runner.scheduler, reason=missing[0]),))
+        first = missing[0]
+        parked = Parked(
+            epoch=runner.epoch, scheduler=runner.scheduler, reason=first.reason, lasting=first.lasting
+        )
+        return StepPlan((parked,))
     if may_share and not under_way and len(fitting) > room:
         return StepPlan(tuple(skipped), tuple(left + fitting))
     started = [_started(record.step(name), runner, now) for name in fitting[: max(0, room)]]
