@@ -31,7 +31,7 @@ from functions.pattern.identity import TASK_ID_PATTERN, TaskId
 from functions.pattern.messages import MAX_PAYLOAD_BYTES
 from functions.web.access import GUARDED, Access, caller_of
 from functions.web.application import bare_application
-from functions.web.bodies import MOST_DEPTH, BodyLimit, BodyLimits
+from functions.web.bodies import MOST_DEPTH, BodyLimit, BodyLimits, as_sent
 from functions.web.callers import Role
 from functions.web.caps import allowance_of
 from functions.web.entrance import Guard
@@ -128,7 +128,7 @@ def _add_orders(app: FastAPI, workflow: Workflow, acceptance: Acceptance) -> Non
         description=f"Submit a new {noun}, which is given an id",
     )
     async def submit(_: Annotated[submission, Body()], request: Request, response: Response) -> Accepted:
-        sent = await request.json()
+        sent = await as_sent(request)
         return accepted(await acceptance.submit(workflow, None, sent, caller_of(request)), response)
 
     @app.put(
@@ -141,7 +141,7 @@ def _add_orders(app: FastAPI, workflow: Workflow, acceptance: Acceptance) -> Non
     async def submit_as(
         task: ItsId, _: Annotated[submission, Body()], request: Request, response: Response
     ) -> Accepted:
-        sent = await request.json()
+        sent = await as_sent(request)
         return accepted(await acceptance.submit(workflow, TaskId(task), sent, caller_of(request)), response)
 
     @app.get(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Mapping, Sequence
+from copy import deepcopy
 from http import HTTPStatus
 from typing import Any
 
@@ -64,7 +65,7 @@ class BatchAcceptance:
     def _draft(self, order: Any, caller: Caller) -> Draft | Problem:
         try:
             _check_size(order)
-            body = self._item.model_validate(order)
+            body = self._item.model_validate(deepcopy(order))  # a model may change what it validates
             task = None if body.id is None else TaskId(body.id)
             return self._acceptance.draft(self._workflow, task, order, caller)
         except ValidationError as error:

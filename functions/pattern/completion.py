@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from functions.pattern.definition import Registry
 from functions.pattern.parking import as_parked
-from functions.pattern.readiness import Definitions, NotDeployedError
+from functions.pattern.readiness import Definitions, NotDeployedError, lack_of
 from functions.pattern.records import MAX_ANSWER_BYTES, TaskRecord
 from functions.pattern.requests import json_bytes
 from functions.pattern.texts import MAX_ERROR_BYTES, bounded, cause_of
@@ -20,7 +20,7 @@ def complete(registry: Registry, record: TaskRecord) -> TaskRecord:
     try:
         answer, error = _answer(Definitions(registry, record)), None
     except NotDeployedError as lack:
-        return as_parked(record, str(lack), record.task.updated_at)
+        return as_parked(record, str(lack), record.task.updated_at, lack_of(lack).lasting)
     except Exception as defect:  # noqa: BLE001 - whatever a definition's function raises
         answer, error = None, cause_of(defect)
     if error is not None:

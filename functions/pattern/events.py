@@ -166,12 +166,14 @@ class Parked:
     """What the task needs of its workflow is not deployed where its Scheduler runs, or the Supervisor.
 
     `scheduler` held the task until then; None if the Supervisor found one that nobody had claimed, or that
-    is parked for another reason by now.
+    is parked for another reason by now. What of the reason stays as it is, however often it is told, is
+    `lasting`: all of it, unless given.
     """
 
     epoch: Epoch
     scheduler: SchedulerId | None
     reason: str
+    lasting: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

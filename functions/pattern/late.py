@@ -26,7 +26,7 @@ def late_outcome(record: TaskRecord, event: StepOutcome, now: datetime) -> TaskR
     if step is None or step.shape.idempotent or event.start_id is None:
         return None
     if step.start_id == event.start_id:
-        known = _of_latest_start(step, event, now) or _contradicted(record, step, event)
+        known = _of_latest_start(record, step, event, now) or _contradicted(record, step, event)
     elif _is_older_start(record, event):
         known = _of_older_start(step, event)
     else:
@@ -43,13 +43,17 @@ def _is_older_start(record: TaskRecord, event: StepOutcome) -> bool:
     )
 
 
-def _of_latest_start(step: StepRecord, event: StepOutcome, now: datetime) -> StepRecord | None:
+def _of_latest_start(
+    record: TaskRecord, step: StepRecord, event: StepOutcome, now: datetime
+) -> StepRecord | None:
     """Complete or fail the step; one that an operator took for not done is not run once more."""
     is_open = step.state in {StepState.RUNNING, StepState.NOT_STARTED, StepState.FAILED}
     error = None if isinstance(event, StepCompleted) else bounded(event.error, MAX_ERROR_BYTES)
     ended = replace(step, finished_at=now, error=error)
-    if step.noted == UNKNOWN_AND_STAYS:
-        ended = replace(ended, noted=None if isinstance(event, StepFailed) else _STANDS)
+    if record.task.direction is Direction.UNDO and not step.shape.undo and not isinstance(event, StepFailed):
+        ended = replace(ended, noted=_STANDS)
+    elif step.noted == UNKNOWN_AND_STAYS:
+        ended = replace(ended, noted=None)
     match event:
         case StepCompleted() if is_open:
             return replace(ended, state=StepState.COMPLETED, result=event.result)

@@ -61,6 +61,8 @@ class SubmissionMessage(Message):
     submitted_at: UtcTime
     reply_to: str | None = None
     correlation_id: CorrelationId | None = None
+    #: Told by applications of before, whose messages may still wait: the message's id counts now.
+    put_back: int = Field(0, exclude=True)
 
     @cached_property
     def content(self) -> bytes:

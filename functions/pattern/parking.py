@@ -28,7 +28,7 @@ def parked(record: TaskRecord, event: Parked, now: datetime) -> TaskRecord | Ref
     Of one that is parked, the Supervisor can change the reason.
     """
     if record.task.is_parked:
-        reworded = as_parked(record, event.reason, now)
+        reworded = as_parked(record, event.reason, now, event.lasting)
         is_known = event.scheduler is not None or reworded.task.last_error == record.task.last_error
         return record if is_known else reworded
     if record.task.locked_by != event.scheduler:
@@ -37,13 +37,13 @@ def parked(record: TaskRecord, event: Parked, now: datetime) -> TaskRecord | Ref
         return Refused(RefusalReason.DECIDED)
     if is_busy(record) and (now < due_by(record, now) or in_question(record) is not None):
         return Refused(RefusalReason.BUSY)
-    return as_parked(record, event.reason, now)
+    return as_parked(record, event.reason, now, event.lasting)
 
 
-def as_parked(record: TaskRecord, reason: str, now: datetime) -> TaskRecord:
-    """Have a task wait, held by nobody, for the version of its workflow."""
+def as_parked(record: TaskRecord, reason: str, now: datetime, lasting: str | None = None) -> TaskRecord:
+    """Have a task wait, held by nobody, for the version of its workflow; its reason is known by `lasting`."""
     order, error = record.order, bounded(reason, MAX_ERROR_BYTES)
-    known, mark = record.task.parked_reasons, mark_of(error)
+    known, mark = record.task.parked_reasons, mark_of(bounded(lasting or reason, MAX_ERROR_BYTES))
     task = replace(
         record.task,
         process_state=ProcessState.PENDING,

@@ -17,7 +17,7 @@ from functions.pattern.identity import Epoch, SchedulerId, StartId, StepName, st
 from functions.pattern.records import StepRecord, TaskRecord
 from functions.pattern.states import Direction, ProcessState, StepState, Way
 from functions.pattern.steps import UNDER_WAY, undo_order
-from functions.pattern.texts import cause_of
+from functions.pattern.texts import cause_of, said_by
 from functions.pattern.wait_events import HandedBack, WaitsEnded
 from functions.pattern.waits import LONGEST_WAIT, over, waits_end
 
@@ -32,6 +32,11 @@ class CannotStart:
     reason: str
     parks: bool
     fault: Exception | None = None
+
+    @property
+    def lasting(self) -> str:
+        """Give the reason without what an exception says, which may be other words each time."""
+        return self.reason if self.fault is None else self.reason.removesuffix(said_by(self.fault))
 
 
 #: Tells whether the order needs a step that is ready (of a timer: until when), or why it can't be started.
@@ -104,7 +109,7 @@ class _Ready:
     begun: list[StepSkipped | StepStarted] = field(default_factory=list)
     fitting: list[StepName] = field(default_factory=list)
     left: list[StepName] = field(default_factory=list)
-    missing: list[str] = field(default_factory=list)
+    missing: list[CannotStart] = field(default_factory=list)
 
 
 def _ready(
@@ -117,7 +122,7 @@ def _ready(
         if isinstance(needed, CannotStart):
             if not needed.parks:
                 return _broken(name, needed, runner, now)
-            ready.missing.append(needed.reason)
+            ready.missing.append(needed)
         elif not needed:
             ready.begun.append(_skipped(name, runner, now))
         elif step.shape.via.waits:
@@ -139,13 +144,15 @@ def _within_a_year(
 
 
 def _idle(
-    record: TaskRecord, runner: Runner, now: datetime, missing: list[str]
+    record: TaskRecord, runner: Runner, now: datetime, missing: list[CannotStart]
 ) -> tuple[Parked | HandedBack, ...]:
     """Let go of a task with which there is nothing to do now, unless a step is under way."""
     if is_busy(record) or not _is_open(record):
         return ()
     if missing:
-        return (Parked(epoch=runner.epoch, scheduler=runner.scheduler, reason=missing[0]),)
+        first = missing[0]
+        reason, lasting = first.reason, first.lasting
+        return (Parked(epoch=runner.epoch, scheduler=runner.scheduler, reason=reason, lasting=lasting),)
     until = waits_end(record)
     if until is None or until <= now + HAND_BACK_AFTER:
         return ()

@@ -21,7 +21,7 @@ from functions.pattern.planning import CannotStart, ready_steps
 from functions.pattern.records import TaskRecord
 from functions.pattern.requests import request_bytes
 from functions.pattern.states import Direction, ProcessState, Way
-from functions.pattern.texts import MAX_ERROR_BYTES, bounded, cause_of, said_by
+from functions.pattern.texts import MAX_ERROR_BYTES, bounded, cause_of
 
 #: Payloads that were read and are kept: each step of a task looks at the same one.
 _MOST_KEPT = 128
@@ -60,7 +60,7 @@ class Definitions:
             if via is not Way.EVENT:
                 self.request(step)
         except NotDeployedError as lack:
-            return _parked_for(lack)
+            return lack_of(lack)
         except Exception as fault:  # noqa: BLE001 - whatever a definition's function raises
             reason = f"step '{step}': {cause_of(fault)}"
             if self._workflow().shape.without_limits == self.record.order.shape.without_limits:
@@ -116,7 +116,7 @@ class Definitions:
         try:
             self.answer()
         except NotDeployedError as lack:
-            return _parked_for(lack)
+            return lack_of(lack)
         return None
 
     def _step(self, step: StepName) -> Step:
@@ -146,7 +146,8 @@ class Definitions:
         except ValidationError as error:
             fault = error.errors(include_url=False, include_input=False, include_context=False)[0]
             field = ".".join(map(str, fault["loc"])) or "payload"
-            raise NotDeployedError(f"{unfit} ({field}: {fault['msg']})") from None
+            said = fault["msg"]  # by pydantic, or by a validator of the model's own
+            raise NotDeployedError(f"{unfit}: {field}: {said}", ValueError(said)) from None
         except Exception as error:
             raise NotDeployedError(f"{unfit}: {cause_of(error)}", error) from error
 
@@ -155,7 +156,8 @@ class Definitions:
         return f"version {self.record.order.workflow_version} of '{self.record.order.workflow}'"
 
 
-def _parked_for(lack: NotDeployedError) -> CannotStart:
+def lack_of(lack: NotDeployedError) -> CannotStart:
+    """Say what a task is parked for."""
     return CannotStart(str(lack), parks=True, fault=lack.fault)
 
 
@@ -178,5 +180,4 @@ def what_is_missing(registry: Registry, record: TaskRecord) -> CannotStart | Non
 
 def is_new(missing: CannotStart, recorded: str | None) -> bool:
     """Tell whether a task is parked for another reason by now; what an exception says may vary each time."""
-    lasting = missing.reason.removesuffix(said_by(missing.fault)) if missing.fault else missing.reason
-    return not (recorded or "").startswith(bounded(lasting, MAX_ERROR_BYTES))
+    return not (recorded or "").startswith(bounded(missing.lasting, MAX_ERROR_BYTES))

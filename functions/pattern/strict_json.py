@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
+from itertools import islice
 from math import isfinite
 from typing import Any, NoReturn
 
@@ -21,6 +22,8 @@ NOT_JSON = "not JSON"
 TOO_DEEP = "nested too deeply"
 HALF_A_CHARACTER = "half a character"
 
+#: Places that are told at most: a body can have a fault at each of its bytes.
+_MOST_FAULTS = 100
 _MOST_NAME_BYTES = 64
 _MOST_PLACE_BYTES = 256
 
@@ -102,7 +105,7 @@ def parse_json(body: bytes, most_depth: int = MESSAGE_DEPTH) -> object:
         _refuse(error)
     # Half a character is always escaped, and what opens fewer objects and lists can't be deeper.
     if flaws or b"\\u" in body or body.count(b"{") + body.count(b"[") > most_depth:
-        faults = tuple(_faults((), content, most_depth))
+        faults = _first_faults(content, most_depth)
         if faults:
             raise NotJsonError(faults, content)
     return content
@@ -138,6 +141,14 @@ def _refuse(error: ValueError) -> NoReturn:
 
 def _too_deep(place: Place, most_depth: int) -> FaultAt:
     return FaultAt(place, TOO_DEEP, f"nested deeper than {most_depth} levels")
+
+
+def _first_faults(content: object, most_depth: int) -> tuple[FaultAt, ...]:
+    """Find the first faults; another kind may hide behind many halves of characters."""
+    faults = tuple(islice(_faults((), content, most_depth), _MOST_FAULTS))
+    if len(faults) == _MOST_FAULTS and all(each.kind == HALF_A_CHARACTER for each in faults):
+        return (*faults, FaultAt((), "too many faults", f"wrong in {_MOST_FAULTS} places or more"))
+    return faults
 
 
 def _faults(place: Place, value: object, most_depth: int) -> Iterator[FaultAt]:

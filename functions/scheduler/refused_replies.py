@@ -52,7 +52,7 @@ def known_done(refused: NotAMessageError) -> AgentReply | None:
     rest = {name: value for name, value in said.items() if name != _RESULT} | {"no_result": reason}
     try:
         return read_message(AgentReply, json.dumps(rest).encode())
-    except NotAMessageError:  # what is wrong besides, shows only now
+    except (NotAMessageError, TypeError):  # what is wrong besides, shows only now
         return None
 
 

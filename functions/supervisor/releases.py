@@ -74,7 +74,8 @@ class Releases:
         rests = until is not None and now < until
         missing = what_is_missing(self._registry, stored.record)
         if missing is not None and is_new(missing, stored.record.task.last_error):
-            event = Parked(epoch=stored.record.task.epoch, scheduler=None, reason=missing.reason)
+            epoch = stored.record.task.epoch
+            event = Parked(epoch=epoch, scheduler=None, reason=missing.reason, lasting=missing.lasting)
             await self._ports.store.change(entry.task, event, read=stored)
         if rests or missing is not None:
             return

@@ -171,7 +171,9 @@ class Sweep:
         missing, task = what_is_missing(self._registry, record), record.task
         if missing is None:
             return None
-        return Parked(epoch=task.epoch, scheduler=task.locked_by, reason=missing.reason)
+        return Parked(
+            epoch=task.epoch, scheduler=task.locked_by, reason=missing.reason, lasting=missing.lasting
+        )
 
     async def _act(self, report: SweepReport, stored: Stored, event: Judgement | Parked) -> None:
         if not isinstance(event, Postponed | WaitsEnded):

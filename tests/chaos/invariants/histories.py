@@ -18,7 +18,7 @@ _ENDS = {
     "Pending": {_RECOVERED, "exhausted", CANCELLED},
     "Processing": {_RECOVERED, "exhausted", "refused", CANCELLED},
     "Processed": {CANCELLED},
-    "Error": {"resubmitted", "undo requested"},
+    "Error": {"resubmitted", "undo requested", "found done"},
 }
 
 

@@ -11,6 +11,7 @@ import pytest
 from azure.data.tables.aio import TableServiceClient
 
 from functions.pattern.agent_messages import done
+from functions.pattern.silent_agents import NOTED_EVERY
 from functions.store.tables import TASKS_TABLE
 from tests.e2e.agents.stand_in import ELSEWHERE, StandIn
 from tests.e2e.caller import ORDER
@@ -31,7 +32,7 @@ _SETTINGS = {
     "SUPERVISOR_SCHEDULE": "0 0 0 1 1 *",
     "SUPERVISOR_THRESHOLD": "3",
 }
-_AHEAD = ("70", "140")
+_AHEAD = ("85", "155")
 
 
 async def test_one_alert_for_two_hundred_waiting_tasks_ends_with_the_first_reply(tmp_path: Path) -> None:
@@ -58,13 +59,13 @@ async def test_one_alert_for_two_hundred_waiting_tasks_ends_with_the_first_reply
 
 
 async def _let_tasks_wait(bench: Bench) -> None:
-    """Write tasks whose payment was asked for just now."""
+    """Write tasks whose payment is asked for when any reply after the first would have been kept."""
     gate = asyncio.Semaphore(_AT_ONCE)
     async with TableServiceClient.from_connection_string(bench.settings["StateStore"]) as service:
         table = service.get_table_client(TASKS_TABLE)
 
         async def wait(number: int) -> None:
-            story = Story.begin(ORDERS, f"waiting-{number}", datetime.now(UTC))
+            story = Story.begin(ORDERS, f"waiting-{number}", datetime.now(UTC) + NOTED_EVERY)
             await story.claimed(0.1)
             await story.begun("payment", 0.2, within=ORDERS.steps[0].complete_within)
             async with gate:

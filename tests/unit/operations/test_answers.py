@@ -162,7 +162,7 @@ async def test_result_of_no_use_for_what_follows_is_refused(held: Desk) -> None:
         ),
         (
             (replace(PAYING, payload=Receipt),),
-            "the payload does not fit version 1 of 'paying' as it is deployed here (receipt: Field required)",
+            "the payload does not fit version 1 of 'paying' as it is deployed here: receipt: Field required",
         ),
     ],
     ids=["nothing", "newer", "shorter", "stricter"],

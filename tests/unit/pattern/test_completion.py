@@ -124,7 +124,7 @@ class _Stricter(Parcel):
         (NONE_DEPLOYED, "version 1 of 'line' is not deployed here"),
         (
             Registry((replace(LINE, answer=_sum_up, payload=_Stricter),), {}),
-            "the payload does not fit version 1 of 'line' as it is deployed here (colour: Field required)",
+            "the payload does not fit version 1 of 'line' as it is deployed here: colour: Field required",
         ),
     ],
     ids=["version", "payload"],

@@ -58,7 +58,7 @@ from tests.fakes.workflows import LINE
             "step 'car' of version 2 of 'trips': its Agent 'car' is not deployed here",
         ),
         (
-            "the payload does not fit version 2 of 'trips' as it is deployed here (iban: Field required)",
+            "the payload does not fit version 2 of 'trips' as it is deployed here: iban: Field required",
             "the payload does not fit version 2 of 'trips' as it is deployed here",
         ),
         (

@@ -50,6 +50,16 @@ def test_largest_number_is_taken_however_it_is_written() -> None:
     assert parse_json(b"[" + str(10**308).encode() + b", 1e308, -7]") == [10**308, 1e308, -7]
 
 
+@pytest.mark.parametrize(
+    ("value", "last"), [(b"NaN", "v[99]: not a JSON number"), (b'"\\ud800"', "wrong in 100 places or more")]
+)
+def test_no_more_faults_are_told_than_can_be_of_use(value: bytes, last: str) -> None:
+    """A body could have a million; behind many halves of characters, others may hide."""
+    with pytest.raises(NotJsonError) as refused:
+        parse_json(b'{"v": [' + b",".join([value] * 1_000) + b"]}")
+    assert str(refused.value.faults[-1]) == last
+
+
 def test_name_given_twice_among_many_costs_no_more_than_reading_them() -> None:
     """Time that grew with the square of their number would be a quarter of an hour, and end this test."""
     names = b",".join(b'"%x":0' % number for number in range(200_000))

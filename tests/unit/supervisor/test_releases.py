@@ -86,7 +86,7 @@ async def test_parked_task_says_what_it_lacks_by_now() -> None:
             assert (await bench.rival("now", deployed).run()).released == 0
             reasons.append((bench.store.record(TASK).task.last_error, bench.store.writes))
     step = "step 'send' of version 1 of 'line' is not deployed here"
-    payload = "the payload does not fit version 1 of 'line' as it is deployed here (colour: Field required)"
+    payload = "the payload does not fit version 1 of 'line' as it is deployed here: colour: Field required"
     assert reasons == [(step, 2), (step, 2), (payload, 3), (payload, 3)]
     assert (await bench.rival("at last", LINE).run()).released == 1
 
