@@ -12,11 +12,12 @@ from fastapi.exceptions import RequestValidationError
 from pydantic import ValidationError
 
 from functions.pattern.definition import ENVELOPE_FIELDS, Workflow
-from functions.pattern.events import Cancelled, RefusalReason, Refused
+from functions.pattern.events import Cancelled
 from functions.pattern.identity import TaskId
 from functions.pattern.messages import SubmissionMessage, check_payload
 from functions.pattern.ports import Ports
 from functions.pattern.records import TaskRecord
+from functions.pattern.refusals import RefusalReason, Refused
 from functions.pattern.store_ports import Stored
 from functions.telemetry.spans import current_traceparent
 from functions.telemetry.tasks import decision_span

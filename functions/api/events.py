@@ -13,15 +13,12 @@ from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, ValidationError
 
 from functions.pattern.definition import NAME_PATTERN, Registry, Workflow
-from functions.pattern.events import (
-    RefusalReason,
-    Refused,
-)
 from functions.pattern.identity import StepName, TaskId
 from functions.pattern.plain_reasons import plain_reason
 from functions.pattern.ports import Ports
 from functions.pattern.readiness import Definitions, NotDeployedError
 from functions.pattern.records import MAX_RESULT_BYTES, StepRecord, TaskRecord
+from functions.pattern.refusals import RefusalReason, Refused
 from functions.pattern.states import StepState, Way
 from functions.pattern.wait_events import EventReceived
 from functions.telemetry.tasks import decision_span

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from functions.pattern.errors import IllegalTransitionError
-from functions.pattern.events import Event, Refused
+from functions.pattern.events import Event
 from functions.pattern.records import TaskRecord
+from functions.pattern.refusals import Refused
 from functions.pattern.states import ProcessState
 from functions.pattern.transitions import apply
 

@@ -19,12 +19,11 @@ from functions.pattern.events import (
     OperatorEvent,
     Postponed,
     Recovered,
-    RefusalReason,
-    Refused,
     Resubmitted,
     UndoRequested,
 )
 from functions.pattern.records import Decision, StepRecord, TaskRecord
+from functions.pattern.refusals import RefusalReason, Refused
 from functions.pattern.states import Direction, EpochEnd, ProcessState, Remedy, StepState
 
 _SUPERVISOR = "supervisor"

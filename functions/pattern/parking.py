@@ -8,8 +8,9 @@ from itertools import takewhile
 
 from functions.pattern.decisions import due_by, in_question, known_end
 from functions.pattern.epochs import is_busy, next_epoch
-from functions.pattern.events import Parked, RefusalReason, Refused, Released
+from functions.pattern.events import Parked, Released
 from functions.pattern.records import TaskRecord
+from functions.pattern.refusals import RefusalReason, Refused
 from functions.pattern.states import EpochEnd, ProcessState
 from functions.pattern.texts import MAX_ERROR_BYTES, bounded, mark_of
 

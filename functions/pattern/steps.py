@@ -11,8 +11,6 @@ from functions.pattern.decisions import decide, known_end, refusal, stopped_by
 from functions.pattern.epochs import finished, moved
 from functions.pattern.errors import IllegalTransitionError
 from functions.pattern.events import (
-    RefusalReason,
-    Refused,
     StepBroken,
     StepCompleted,
     StepEvent,
@@ -26,6 +24,7 @@ from functions.pattern.events import (
 )
 from functions.pattern.identity import StepName
 from functions.pattern.records import StepRecord, TaskRecord
+from functions.pattern.refusals import RefusalReason, Refused
 from functions.pattern.states import Direction, ProcessState, StepState
 from functions.pattern.texts import MAX_ERROR_BYTES, bounded
 from functions.pattern.waits import begun, unknown

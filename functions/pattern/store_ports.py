@@ -10,10 +10,11 @@ from typing import Protocol
 
 from functions.pattern.announcements import Announcement
 from functions.pattern.errors import UnreadableError
-from functions.pattern.events import Event, Refused
+from functions.pattern.events import Event
 from functions.pattern.folding import Follow
 from functions.pattern.identity import TaskId
 from functions.pattern.records import TaskRecord
+from functions.pattern.refusals import Refused
 from functions.pattern.states import ProcessState
 
 

@@ -22,8 +22,6 @@ from functions.pattern.events import (
     Parked,
     Postponed,
     Recovered,
-    RefusalReason,
-    Refused,
     Released,
     Resubmitted,
     SchedulerEvent,
@@ -45,6 +43,7 @@ from functions.pattern.interventions import cancelled, operated, supervised
 from functions.pattern.late import late_outcome
 from functions.pattern.parking import parked, released
 from functions.pattern.records import Order, StepRecord, Task, TaskRecord
+from functions.pattern.refusals import RefusalReason, Refused
 from functions.pattern.states import Direction, ProcessState, StepState
 from functions.pattern.steps import DONE, illegal, is_forged, step_changed
 from functions.pattern.wait_events import EventReceived, HandedBack, WaitsEnded

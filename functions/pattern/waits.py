@@ -7,12 +7,9 @@ from datetime import datetime, timedelta
 
 from functions.pattern.decisions import known_end
 from functions.pattern.epochs import FINAL, handed_back, is_busy, is_waiting, moved, next_run
-from functions.pattern.events import (
-    RefusalReason,
-    Refused,
-)
 from functions.pattern.identity import StepName
 from functions.pattern.records import OUTCOME_UNKNOWN, StepRecord, TaskRecord
+from functions.pattern.refusals import RefusalReason, Refused
 from functions.pattern.states import Direction, ProcessState, StepState, Way
 from functions.pattern.texts import MAX_ERROR_BYTES, bounded
 from functions.pattern.wait_events import EventReceived, HandedBack, WaitsEnded

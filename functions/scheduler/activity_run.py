@@ -20,8 +20,6 @@ from functions.pattern.errors import PermanentError, TransientError, UnusableAns
 from functions.pattern.events import (
     Claimed,
     Event,
-    RefusalReason,
-    Refused,
     StepBroken,
     StepCompleted,
     StepOutcome,
@@ -34,6 +32,7 @@ from functions.pattern.planning import CannotStart, Runner, StepPlan, plan, star
 from functions.pattern.ports import Agent, Ports
 from functions.pattern.readiness import Definitions, NotDeployedError
 from functions.pattern.records import TaskRecord
+from functions.pattern.refusals import RefusalReason, Refused
 from functions.pattern.states import Outcome, Way
 from functions.pattern.store_ports import Changed
 from functions.pattern.texts import cause_of

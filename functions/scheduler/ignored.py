@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from functions.pattern.agent_messages import AgentReply
-from functions.pattern.events import RefusalReason
 from functions.pattern.records import TaskRecord
+from functions.pattern.refusals import RefusalReason
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,10 +11,10 @@ from functools import partial
 from functions.messages.patience import again_until
 from functions.pattern.definition import Registry
 from functions.pattern.errors import TransientError
-from functions.pattern.events import RefusalReason
 from functions.pattern.identity import Epoch, SchedulerId, TaskId, scheduler_id
 from functions.pattern.planning import Runner
 from functions.pattern.ports import Agent, Ports
+from functions.pattern.refusals import RefusalReason
 from functions.scheduler.activity_run import ActivityRun
 from functions.scheduler.progress import UNKNOWN, Progress, RunInput, ended
 from functions.telemetry.tasks import run_steps_span

@@ -9,12 +9,13 @@ from functools import partial
 from functions.messages.reading import MessageReader, NotAMessageError
 from functions.pattern.agent_messages import AgentReply
 from functions.pattern.errors import UnwritableError
-from functions.pattern.events import Refused, StepOutcome
+from functions.pattern.events import StepOutcome
 from functions.pattern.identity import Epoch, StepName, scheduler_id, start_of
 from functions.pattern.messages import SCHEDULER_REQUESTS_QUEUE, SchedulerRequest
 from functions.pattern.planning import ready_steps
 from functions.pattern.ports import Ports, Schedulers
 from functions.pattern.records import TaskRecord
+from functions.pattern.refusals import Refused
 from functions.pattern.states import Outcome, StepState
 from functions.scheduler.ignored import NO_SUCH_EPOCH, NO_SUCH_STEP, NO_SUCH_TASK, Ignored, ignored
 from functions.scheduler.outcomes import StepAttempt

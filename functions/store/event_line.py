@@ -6,10 +6,11 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from functions.pattern.events import RefusalReason, Refused, StepStarted
+from functions.pattern.events import StepStarted
 from functions.pattern.folding import Answer, Told
 from functions.pattern.identity import TaskId
 from functions.pattern.records import TaskRecord
+from functions.pattern.refusals import RefusalReason, Refused
 from functions.pattern.store_ports import Stored
 
 #: Seconds for which a write may stay on its way when an event's time is over, by the client's own limits.

@@ -5,10 +5,11 @@ from __future__ import annotations
 from datetime import datetime
 
 from functions.pattern.errors import TransientError
-from functions.pattern.events import Event, Refused
+from functions.pattern.events import Event
 from functions.pattern.folding import Follow, Told
 from functions.pattern.identity import TaskId
 from functions.pattern.records import TaskRecord
+from functions.pattern.refusals import Refused
 from functions.pattern.store_ports import Admission, Admitted, ChangeAnnouncer, Changed, KnownOrder, Stored
 from functions.store.task_rows import admission
 from functions.store.task_table import TaskTable

@@ -12,10 +12,11 @@ from random import Random, SystemRandom
 from typing import Protocol
 
 from functions.pattern.errors import IllegalTransitionError, TransientError
-from functions.pattern.events import Event, Refused
+from functions.pattern.events import Event
 from functions.pattern.folding import Answer, Complete, Told, fold
 from functions.pattern.identity import TaskId
 from functions.pattern.ports import Clock
+from functions.pattern.refusals import Refused
 from functions.pattern.store_ports import Stored
 from functions.store.event_line import Attempt, EventLine, Waiting
 from functions.store.remembered import RememberedTasks, newest

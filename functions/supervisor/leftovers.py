@@ -9,8 +9,9 @@ from datetime import timedelta
 
 from functions.pattern.announcements import Announcement
 from functions.pattern.errors import UnreadableError
-from functions.pattern.events import AnnouncementSent, Refused
+from functions.pattern.events import AnnouncementSent
 from functions.pattern.ports import Ports
+from functions.pattern.refusals import Refused
 from functions.pattern.states import AnnouncementKind
 from functions.supervisor.sweeping import SweepReport, for_each
 

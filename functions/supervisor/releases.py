@@ -7,10 +7,11 @@ from datetime import datetime, timedelta
 from functools import partial
 
 from functions.pattern.definition import Registry, Workflow
-from functions.pattern.events import Parked, Refused, Released
+from functions.pattern.events import Parked, Released
 from functions.pattern.parking import rests_until
 from functions.pattern.ports import Ports
 from functions.pattern.readiness import is_new, what_is_missing
+from functions.pattern.refusals import Refused
 from functions.pattern.store_ports import Index, IndexEntry, Stored
 from functions.pattern.waiting import within
 from functions.supervisor.sweeping import SweepReport, for_each

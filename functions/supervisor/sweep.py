@@ -16,18 +16,11 @@ from typing import assert_never
 from functions.pattern.decisions import in_question
 from functions.pattern.definition import Registry
 from functions.pattern.errors import TransientError
-from functions.pattern.events import (
-    DecisionDue,
-    GivenUp,
-    Judgement,
-    Parked,
-    Postponed,
-    Recovered,
-    Refused,
-)
+from functions.pattern.events import DecisionDue, GivenUp, Judgement, Parked, Postponed, Recovered
 from functions.pattern.ports import Ports
 from functions.pattern.readiness import what_is_missing
 from functions.pattern.records import TaskRecord
+from functions.pattern.refusals import Refused
 from functions.pattern.shared_rows import Chore
 from functions.pattern.store_ports import Changed, Index, IndexEntry, IndexPage, Stored
 from functions.pattern.supervision import SupervisionPolicy, judge

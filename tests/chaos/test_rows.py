@@ -6,9 +6,10 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from functions.pattern.announcements import announcements
-from functions.pattern.events import Claimed, Recovered, Refused, StepStarted
+from functions.pattern.events import Claimed, Recovered, StepStarted
 from functions.pattern.identity import Epoch, SchedulerId, StartId, TaskId
 from functions.pattern.records import Order, TaskRecord
+from functions.pattern.refusals import Refused
 from functions.pattern.transitions import admit, apply
 from functions.store.entities import (
     entity,

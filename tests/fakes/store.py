@@ -6,11 +6,12 @@ from contextlib import suppress
 from datetime import datetime
 
 from functions.pattern.errors import TransientError, UnreadableError
-from functions.pattern.events import Event, RefusalReason, Refused
+from functions.pattern.events import Event
 from functions.pattern.folding import Complete, Follow, Told, fold
 from functions.pattern.identity import TaskId
 from functions.pattern.ports import Clock
 from functions.pattern.records import TaskRecord
+from functions.pattern.refusals import RefusalReason, Refused
 from functions.pattern.store_ports import Admission, Admitted, Changed, KnownOrder, Stored
 
 

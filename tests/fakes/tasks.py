@@ -8,7 +8,6 @@ from functions.pattern.definition import Workflow
 from functions.pattern.events import (
     Claimed,
     Event,
-    Refused,
     StepCompleted,
     StepFailed,
     StepSkipped,
@@ -17,6 +16,7 @@ from functions.pattern.events import (
 )
 from functions.pattern.identity import Epoch, StartId, StepName, TaskId, scheduler_id
 from functions.pattern.records import TaskRecord
+from functions.pattern.refusals import Refused
 from functions.pattern.transitions import admit, apply
 from tests.fakes.clock import START
 from tests.fakes.workflows import DIAMOND, TASK, order

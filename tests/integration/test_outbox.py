@@ -12,9 +12,10 @@ from azure.data.tables.aio import TableClient
 from functions.pattern.announcements import announcements
 from functions.pattern.completion import complete
 from functions.pattern.definition import Registry
-from functions.pattern.events import AnnouncementSent, RefusalReason, Refused
+from functions.pattern.events import AnnouncementSent
 from functions.pattern.identity import TaskId
 from functions.pattern.records import MAX_ANSWER_BYTES, SentAnnouncement
+from functions.pattern.refusals import RefusalReason, Refused
 from functions.pattern.request_figures import StoreFigures
 from functions.pattern.states import AnnouncementKind
 from functions.pattern.store_ports import OutboxPage

@@ -8,9 +8,9 @@ from dataclasses import replace
 import pytest
 from azure.data.tables import UpdateMode
 
-from functions.pattern.events import RefusalReason, Refused
 from functions.pattern.identity import SchedulerId
 from functions.pattern.records import TaskRecord
+from functions.pattern.refusals import RefusalReason, Refused
 from functions.pattern.store_ports import Admission, Changed
 from functions.store.entities import task_entity
 from tests.fakes.interventions import recovered

@@ -15,10 +15,11 @@ from functions.messages.queues import dead_letter_queue
 from functions.messages.reading import DEAD_LETTER_DESCRIPTION, DEAD_LETTER_REASON, content_of, shown_id
 from functions.operations.alerts.alerts import Alerts, lost_alert
 from functions.pattern.errors import IllegalTransitionError, UnreadableError, UnwritableError
-from functions.pattern.events import MessageLost, Refused
+from functions.pattern.events import MessageLost
 from functions.pattern.identity import TaskId
 from functions.pattern.messages import OPERATOR_ALERTS_QUEUE, TaskIdField
 from functions.pattern.ports import Ports
+from functions.pattern.refusals import Refused
 from functions.pattern.rejected import About, Content
 from functions.pattern.texts import bounded
 

@@ -16,8 +16,6 @@ from functions.pattern.events import (
     FoundNotDone,
     OperatorAction,
     OperatorAnswer,
-    RefusalReason,
-    Refused,
     Resubmitted,
     UndoRequested,
 )
@@ -26,6 +24,7 @@ from functions.pattern.planning import CannotStart, ready_steps
 from functions.pattern.ports import Agent, Ports, ReadingAgent
 from functions.pattern.readiness import Definitions
 from functions.pattern.records import TaskRecord
+from functions.pattern.refusals import RefusalReason, Refused
 from functions.pattern.requests import result_bytes
 from functions.pattern.states import ProcessState
 from functions.pattern.store_ports import Changed, Stored

@@ -13,12 +13,12 @@ from functions.pattern.events import (
     FoundDone,
     FoundNotDone,
     OperatorEvent,
-    Refused,
     Resubmitted,
     UndoRequested,
 )
 from functions.pattern.identity import Epoch, StepName
 from functions.pattern.records import TaskRecord
+from functions.pattern.refusals import Refused
 from functions.pattern.states import Direction
 from functions.pattern.steps import undo_order
 from functions.pattern.transitions import apply

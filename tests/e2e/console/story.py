@@ -20,7 +20,6 @@ from functions.pattern.events import (
     GivenUp,
     Parked,
     Recovered,
-    Refused,
     Resubmitted,
     StepCompleted,
     StepFailed,
@@ -29,6 +28,7 @@ from functions.pattern.events import (
 )
 from functions.pattern.identity import Epoch, SchedulerId, StartId, StepName, TaskId, new_birth, scheduler_id
 from functions.pattern.records import Order, TaskRecord
+from functions.pattern.refusals import Refused
 from functions.pattern.transitions import admit, apply
 from functions.store.entities import entity, index_entity, outbox_entity, task_entity
 from functions.store.keys import epoch_row, order_row, shard_of, step_row

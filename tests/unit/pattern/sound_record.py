@@ -38,16 +38,20 @@ class SoundRecord(RuleBasedStateMachine):
 
     @invariant()
     def due_is_never_too_late(self) -> None:
-        """Never later than the earliest complete-by of a running step, unless an outcome is awaited then."""
+        """Never later than the earliest complete-by of a running step, unless an outcome is awaited then.
+
+        What is decided waits for that outcome, whatever else is overdue.
+        """
         task, awaited = self.record.task, awaited_until(self.record)
+        if task.process_state is not ProcessState.PROCESSING:
+            return
         for each in self.record.steps:
-            is_of_epoch = each.epoch == task.epoch and not each.shape.via.waits
-            if task.process_state is ProcessState.PROCESSING and is_of_epoch:
-                under_way = each.state in {StepState.RUNNING, StepState.UNDOING}
-                if under_way:
-                    assert each.complete_by is not None
-                    waits = awaited is not None and each.complete_by < self.now
-                    assert task.due_at <= max(each.complete_by, awaited or START if waits else START)
+            under_way = each.state in {StepState.RUNNING, StepState.UNDOING} and each.epoch == task.epoch
+            if under_way and not each.shape.via.waits:
+                assert each.complete_by is not None
+                outcome = awaited if each.complete_by < self.now else None
+                until = task.complete_by if task.decision is not None else outcome
+                assert task.due_at <= max(each.complete_by, until or START)
 
     @invariant()
     def task_is_held_while_it_is_processing(self) -> None:

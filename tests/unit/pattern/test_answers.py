@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from functions.pattern.events import OperatorEvent, RefusalReason, Refused
+from functions.pattern.events import OperatorEvent
 from functions.pattern.identity import StepName
 from functions.pattern.records import TaskRecord
+from functions.pattern.refusals import RefusalReason, Refused
 from functions.pattern.states import Direction, EpochEnd, ProcessState, StepState
 from functions.pattern.transitions import apply
 from tests.fakes.interventions import (

@@ -8,11 +8,12 @@ import pytest
 
 from functions.pattern.announcements import announcements, starts_scheduler
 from functions.pattern.errors import DefinitionError
-from functions.pattern.events import Parked, RefusalReason, Refused
+from functions.pattern.events import Parked
 from functions.pattern.folding import Told, fold
 from functions.pattern.identity import StepName, scheduler_id
 from functions.pattern.planning import ready_steps
 from functions.pattern.records import TaskRecord
+from functions.pattern.refusals import RefusalReason, Refused
 from functions.pattern.shape import read_shape
 from functions.pattern.states import AnnouncementKind, Direction, EpochEnd, ProcessState, Remedy, StepState
 from functions.pattern.steps import undo_order

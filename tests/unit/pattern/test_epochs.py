@@ -8,17 +8,10 @@ import pytest
 
 from functions.pattern.announcements import Announcement
 from functions.pattern.epochs import MOST_SENT
-from functions.pattern.events import (
-    AnnouncementSent,
-    Event,
-    OperatorEvent,
-    Postponed,
-    RefusalReason,
-    Refused,
-    SupervisorEvent,
-)
+from functions.pattern.events import AnnouncementSent, Event, OperatorEvent, Postponed, SupervisorEvent
 from functions.pattern.identity import Epoch, StepName
 from functions.pattern.records import TaskRecord
+from functions.pattern.refusals import RefusalReason, Refused
 from functions.pattern.states import AnnouncementKind, Direction, EpochEnd, ProcessState, Remedy, StepState
 from functions.pattern.transitions import apply
 from tests.fakes.clock import START

@@ -5,9 +5,10 @@ from __future__ import annotations
 from datetime import datetime
 
 from functions.pattern.errors import IllegalTransitionError
-from functions.pattern.events import Event, RefusalReason, Refused, StepCompleted
+from functions.pattern.events import Event, StepCompleted
 from functions.pattern.folding import Told, fold
 from functions.pattern.records import TaskRecord
+from functions.pattern.refusals import RefusalReason, Refused
 from functions.pattern.states import ProcessState, StepState
 from tests.fakes.clock import START
 from tests.fakes.tasks import SECOND, claimed, completed, failed, pending, started, told

@@ -22,7 +22,6 @@ from functions.pattern.events import (
     MessageLost,
     OperatorEvent,
     Parked,
-    Refused,
     Released,
     SchedulerEvent,
     StepCompleted,
@@ -34,6 +33,7 @@ from functions.pattern.events import (
 from functions.pattern.identity import Epoch, SchedulerId, StepName, scheduler_id
 from functions.pattern.planning import ready_steps
 from functions.pattern.records import TaskRecord
+from functions.pattern.refusals import Refused
 from functions.pattern.states import Expiry, ProcessState, Remedy, StepState
 from functions.pattern.supervision import SupervisionPolicy, judge
 from functions.pattern.transitions import apply

@@ -7,9 +7,10 @@ from datetime import timedelta
 
 import pytest
 
-from functions.pattern.events import DecisionDue, GivenUp, RefusalReason, Refused, StepBroken
+from functions.pattern.events import DecisionDue, GivenUp, StepBroken
 from functions.pattern.identity import StartId, StepName, scheduler_id
 from functions.pattern.records import TaskRecord
+from functions.pattern.refusals import RefusalReason, Refused
 from functions.pattern.states import Direction, EpochEnd, ProcessState, Remedy, StepState
 from functions.pattern.supervision import SupervisionPolicy, judge
 from functions.pattern.transitions import apply

@@ -7,9 +7,10 @@ from dataclasses import replace
 import pytest
 
 from functions.pattern.announcements import announcements
-from functions.pattern.events import Refused, StepOutcome
+from functions.pattern.events import StepOutcome
 from functions.pattern.identity import Epoch, StartId, StepName
 from functions.pattern.records import TaskRecord
+from functions.pattern.refusals import Refused
 from functions.pattern.states import AnnouncementKind, ProcessState, StepState
 from functions.pattern.transitions import apply
 from tests.fakes.interventions import done, found_done, found_not_done, giving_up, resubmission, undo_request

@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from functions.pattern.announcements import announcements
-from functions.pattern.events import Refused
 from functions.pattern.identity import StartId, StepName
+from functions.pattern.refusals import Refused
 from functions.pattern.states import ProcessState, StepState
 from functions.pattern.transitions import apply
 from tests.fakes.interventions import cancellation, done, found_not_done, giving_up

@@ -7,10 +7,11 @@ from dataclasses import replace
 import pytest
 
 from functions.pattern.announcements import announcements, starts_scheduler
-from functions.pattern.events import AnnouncementSent, Event, Parked, RefusalReason, Refused, Released
+from functions.pattern.events import AnnouncementSent, Event, Parked, Released
 from functions.pattern.identity import scheduler_id
 from functions.pattern.planning import ready_steps
 from functions.pattern.records import TaskRecord
+from functions.pattern.refusals import RefusalReason, Refused
 from functions.pattern.states import AnnouncementKind, EpochEnd, ProcessState
 from functions.pattern.supervision import judge
 from functions.pattern.transitions import apply

@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from functions.pattern.errors import PatternError, PermanentError, TransientError
-from functions.pattern.events import RefusalReason, Refused
 from functions.pattern.identity import TaskId
+from functions.pattern.refusals import RefusalReason, Refused
 from functions.pattern.request_figures import BusFigures, StoreFigures
 from functions.pattern.store_ports import Admission, Changed, StateStore
 from tests.fakes.clock import FakeClock

@@ -7,9 +7,10 @@ from dataclasses import replace
 import pytest
 
 from functions.pattern.errors import IllegalTransitionError
-from functions.pattern.events import RefusalReason, Refused, SchedulerEvent
+from functions.pattern.events import SchedulerEvent
 from functions.pattern.identity import Epoch, SchedulerId, StartId
 from functions.pattern.records import TaskRecord
+from functions.pattern.refusals import RefusalReason, Refused
 from functions.pattern.transitions import apply
 from tests.fakes.clock import START
 from tests.fakes.interventions import recovered

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from functions.pattern.errors import IllegalTransitionError
-from functions.pattern.events import RefusalReason, Refused
 from functions.pattern.identity import StepName
 from functions.pattern.planning import ready_steps
+from functions.pattern.refusals import RefusalReason, Refused
 from functions.pattern.states import ProcessState, StepState
 from functions.pattern.transitions import apply
 from tests.fakes.interventions import done

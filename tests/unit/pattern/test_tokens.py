@@ -7,8 +7,9 @@ from dataclasses import asdict
 
 import pytest
 
-from functions.pattern.events import RefusalReason, Refused, StepCompleted, StepFailed
+from functions.pattern.events import StepCompleted, StepFailed
 from functions.pattern.identity import StepName
+from functions.pattern.refusals import RefusalReason, Refused
 from functions.pattern.states import ProcessState, StepState
 from functions.pattern.transitions import apply
 from tests.fakes.interventions import recovered

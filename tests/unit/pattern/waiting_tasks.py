@@ -5,13 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from functions.pattern.definition import Step, Workflow
-from functions.pattern.events import (
-    Event,
-    RefusalReason,
-    Refused,
-)
+from functions.pattern.events import Event
 from functions.pattern.identity import StepName
 from functions.pattern.records import TaskRecord
+from functions.pattern.refusals import RefusalReason, Refused
 from functions.pattern.states import Remedy
 from functions.pattern.supervision import judge
 from functions.pattern.transitions import apply

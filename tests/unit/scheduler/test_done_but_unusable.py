@@ -11,9 +11,9 @@ import pytest
 from functions.agents.rest import RestAgent
 from functions.pattern.definition import Json, Registry
 from functions.pattern.errors import UnusableAnswerError
-from functions.pattern.events import RefusalReason, Refused
 from functions.pattern.identity import Epoch, StepName
 from functions.pattern.ports import Agent
+from functions.pattern.refusals import RefusalReason, Refused
 from functions.pattern.states import ProcessState, Remedy, StepState
 from functions.pattern.transitions import apply
 from tests.fakes.agents import raising

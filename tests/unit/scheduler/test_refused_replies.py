@@ -10,8 +10,8 @@ import pytest
 
 from functions.pattern.definition import Workflow
 from functions.pattern.errors import TransientError, UnreadableError
-from functions.pattern.events import RefusalReason, Refused
 from functions.pattern.identity import StepName, TaskId
+from functions.pattern.refusals import RefusalReason, Refused
 from functions.pattern.rejected import About
 from functions.pattern.shared_rows import Occasion
 from functions.pattern.states import ProcessState, Remedy, StepState, Way

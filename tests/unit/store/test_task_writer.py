@@ -9,10 +9,11 @@ from datetime import datetime
 import pytest
 
 from functions.pattern.errors import IllegalTransitionError, TransientError, UnwritableError
-from functions.pattern.events import Event, MessageLost, RefusalReason, Refused
+from functions.pattern.events import Event, MessageLost
 from functions.pattern.folding import Answer
 from functions.pattern.identity import TaskId
 from functions.pattern.records import TaskRecord
+from functions.pattern.refusals import RefusalReason, Refused
 from functions.pattern.states import ProcessState, StepState
 from functions.store import task_writer
 from functions.store.transactions import Transaction

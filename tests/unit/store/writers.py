@@ -7,10 +7,11 @@ import uuid
 from collections.abc import Sequence
 from datetime import datetime
 
-from functions.pattern.events import Event, Refused
+from functions.pattern.events import Event
 from functions.pattern.folding import Answer, Follow, Told
 from functions.pattern.identity import TaskId
 from functions.pattern.records import TaskRecord
+from functions.pattern.refusals import Refused
 from functions.store.task_writer import TaskWriter
 from tests.fakes.chance import Least
 from tests.fakes.clock import FakeClock

@@ -8,9 +8,10 @@ import pytest
 from pydantic import BaseModel
 
 from functions.pattern.definition import Workflow
-from functions.pattern.events import Event, RefusalReason, Refused
+from functions.pattern.events import Event
 from functions.pattern.identity import Epoch
 from functions.pattern.records import TaskRecord
+from functions.pattern.refusals import RefusalReason, Refused
 from functions.pattern.states import Direction, ProcessState, Remedy
 from tests.fakes.interventions import cancellation, done
 from tests.fakes.supervision import POLICY

@@ -11,8 +11,9 @@ from unittest.mock import AsyncMock
 import pytest
 
 from functions.pattern.errors import TransientError
-from functions.pattern.events import Event, Refused
+from functions.pattern.events import Event
 from functions.pattern.identity import TaskId
+from functions.pattern.refusals import Refused
 from functions.pattern.states import ProcessState
 from functions.pattern.store_ports import (
     Changed,
