@@ -19,7 +19,7 @@ _FORGET = '            ledger.execute("DELETE FROM payments WHERE key = ?", (key
 _TAKEN_LATE = "    if is_late(request) and not (once and state_of(ledger, request)[1]):\n"
 _LATE = "    if is_late(request) and not once:\n        return None\n"
 _PARSED = '        request = json.loads(b"".join(message.body))\n'
-_LEDGER = '    ledger = sqlite3.connect("payments.db", timeout=10, isolation_level=None)\n'
+_LEDGER = "    ledger = open_ledger()\n"
 _KINDS = "    for name, kind in KINDS.items():\n"
 _CONNECT = 'from_connection_string(os.environ["ServiceBusConnection"]'
 _TAKEN = "        for message in requests:\n"
@@ -138,7 +138,7 @@ FAULTS = {
             (_TAKEN, _TAKEN + "            if lost:\n                time.sleep(0.4)\n"),
             (_CONNECT, _CONNECT + ", retry_total=0"),
             ("def serve(ledger):", "lost = []\n\n\ndef serve(ledger):"),
-            ("            time.sleep(1)\n", "            time.sleep(1)\n            lost.append(fault)\n"),
+            ("file=sys.stderr)\n", "file=sys.stderr)\n            lost.append(fault)\n"),
         ),
         "the broker killed and back",
     ),
@@ -158,8 +158,8 @@ FAULTS = {
     "refuses for good when its service is slow": Planted(
         (
             (
-                "  # busy for longer than the timeout: a transient fault\n        return None\n",
-                '\n        outcome = {"outcome": "failed", "error": "busy"}\n',
+                "    except Refused as refusal:\n",
+                "    except (Refused, sqlite3.OperationalError) as refusal:\n",
             ),
             ("timeout=10", "timeout=1"),
         ),
@@ -222,8 +222,8 @@ RIGHT = {
     "starts slowly": Planted(
         (
             (
-                "    while True:\n        try:\n            serve",
-                "    time.sleep(35)\n    while True:\n        try:\n            serve",
+                "    while True:\n        try:\n            ledger",
+                "    time.sleep(35)\n    while True:\n        try:\n            ledger",
             ),
         ),
         "a request",
