@@ -22,7 +22,7 @@ from functions.pattern.store_ports import Stored
 from functions.telemetry.spans import current_traceparent
 from functions.telemetry.tasks import decision_span
 from functions.web.callers import Caller
-from functions.web.problems import FieldFault, ProblemError
+from functions.web.problems import FieldFault, ProblemError, faults_in
 
 #: The answer to a submission whose id is another's.
 ID_IS_TAKEN = "Something else is known under this id."
@@ -63,10 +63,7 @@ class Acceptance:
         try:
             draft = self.draft(workflow, task, sent, caller)
         except ValidationError as error:
-            faults = error.errors(include_url=False, include_context=False, include_input=False)
-            raise RequestValidationError(
-                [each | {"loc": ("body", *each["loc"])} for each in faults]
-            ) from None
+            raise RequestValidationError(faults_in("body", error)) from None
         if await self.submit_unless_known(draft) != draft.message.digest:
             raise ProblemError(HTTPStatus.CONFLICT, ID_IS_TAKEN)
         return draft.message.task_id

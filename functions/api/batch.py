@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Mapping, Sequence
-from copy import deepcopy
 from http import HTTPStatus
 from typing import Any
 
@@ -18,7 +17,7 @@ from functions.pattern.errors import PayloadTooLargeError
 from functions.pattern.identity import TaskId
 from functions.pattern.messages import MAX_PAYLOAD_BYTES
 from functions.web.callers import Caller
-from functions.web.problems import Problem, problem, problem_of, wrong_fields
+from functions.web.problems import Problem, faults_in, problem, problem_of, wrong_fields
 
 #: Orders of one batch that are looked up and submitted at one time; the queue's sender joins them.
 _CONCURRENCY = 100
@@ -64,13 +63,11 @@ class BatchAcceptance:
 
     def _draft(self, order: Any, caller: Caller) -> Draft | Problem:
         try:
-            _check_size(order)
-            body = self._item.model_validate(deepcopy(order))  # a model may change what it validates
+            body = self._item.model_validate(_copied(order))  # a model may change what it validates
             task = None if body.id is None else TaskId(body.id)
             return self._acceptance.draft(self._workflow, task, order, caller)
         except ValidationError as error:
-            faults = error.errors(include_url=False, include_context=False, include_input=False)
-            return wrong_fields(faults, self._workflow.noun)
+            return wrong_fields(faults_in(self._workflow.noun, error))
         except Exception as error:  # noqa: BLE001 - whatever is wrong with one order, the others go on
             return problem_of(error, doing=f"checking one of a batch of {self._workflow.resource}")
 
@@ -98,8 +95,9 @@ class BatchAcceptance:
         return BatchedAnswer(index=index, status=HTTPStatus.ACCEPTED, id=task, location=location)
 
 
-def _check_size(order: object) -> None:
-    """Apply the size limit of a single order's body; its JSON is written again here."""
+def _copied(order: object) -> Any:
+    """Copy an order by way of its JSON, and apply the size limit of a single order's body to that."""
     text = json.dumps(order, ensure_ascii=False, separators=(",", ":"))
     if len(text.encode(errors="surrogatepass")) > MAX_PAYLOAD_BYTES:
         raise PayloadTooLargeError(f"In a batch, each holds at most {MAX_PAYLOAD_BYTES} bytes.")
+    return json.loads(text)

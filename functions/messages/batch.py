@@ -14,9 +14,9 @@ import azure.functions as func
 from functions.messages.blueprint import process
 from functions.messages.reading import content_of
 from functions.pattern.errors import TransientError
-from functions.pattern.message_ids import MessageId
 from functions.pattern.ports import Clock
 from functions.pattern.rejected import Content, Postbox
+from functions.pattern.sent_again import Counts
 from functions.pattern.waiting import within
 
 #: How often a message is taken before it is given up: as often as Service Bus delivers one.
@@ -69,15 +69,16 @@ class Batches:
     async def _put_back(self, message: func.ServiceBusMessage, error: Exception) -> None:
         """Send a message again, later each time, under a new id: its own would be taken for a duplicate."""
         content, known_as = content_of(message), message.message_id or ""
-        again = MessageId.read(known_as).once_failed()
-        attempts = again.attempts
+        counts = Counts.of(content).once_failed()
+        attempts = counts.attempts
         reason = f"{type(error).__name__}: {error}"
         if attempts >= _MOST_ATTEMPTS:
             await self.give_up(self.queue, known_as, content, f"failed {attempts} times: {reason}")
             return
         _log.warning("message %s failed, and is put back alone: %s", known_as, reason, exc_info=error)
         delay = timedelta(seconds=min(_LONGEST_DELAY, 2**attempts))
-        await self.postbox.put(self.queue, str(again), content, not_before=self.clock.now() + delay)
+        sent_as, again = counts.sent_with(known_as, content)
+        await self.postbox.put(self.queue, sent_as, again, not_before=self.clock.now() + delay)
 
 
 def _as_error(result: BaseException) -> Exception:

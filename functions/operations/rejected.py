@@ -10,9 +10,9 @@ from pydantic import BaseModel, ConfigDict
 
 from functions.messages.queues import dead_letter_queue, living_queue
 from functions.pattern.identity import TaskId
-from functions.pattern.message_ids import resent_as
 from functions.pattern.ports import Ports
 from functions.pattern.rejected import RejectedMessage
+from functions.pattern.sent_again import resent
 from functions.web.problems import ProblemError
 from functions.web.views import read_from
 
@@ -108,8 +108,8 @@ class Rejected:
         if content is None:
             text = f"Of its {kept.size} bytes only the beginning is kept: it can't be sent again."
             raise ProblemError(HTTPStatus.CONFLICT, text)
-        message_id = resent_as(kept.message_id, kept.resends)
-        await self._postbox.put(living_queue(kept.queue), message_id, content)
+        message_id, again = resent(kept.message_id, content, kept.resends)
+        await self._postbox.put(living_queue(kept.queue), message_id, again)
         return _line(kept)
 
 

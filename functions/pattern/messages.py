@@ -61,7 +61,7 @@ class SubmissionMessage(Message):
     submitted_at: UtcTime
     reply_to: str | None = None
     correlation_id: CorrelationId | None = None
-    #: Told by applications of before, whose messages may still wait: the message's id counts now.
+    #: Told by applications of before, whose messages may still wait: it is counted beside the body now.
     put_back: int = Field(0, exclude=True)
 
     @cached_property

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from functions.pattern.definition import Json
 from functions.pattern.errors import PermanentError
 from functions.pattern.records import MAX_RESULT_BYTES
-from functions.pattern.strict_json import FIELD_DEPTH, is_deeper
+from functions.pattern.strict_json import FIELD_DEPTH, TOO_DEEP, NotJsonError, parse_json
 
 #: A message on Service Bus holds 256 KB (Standard tier); a service should get no more over HTTP.
 MAX_REQUEST_BYTES = 64 * 1024
@@ -41,11 +42,22 @@ def json_bytes(name: str, value: Json, most: int, *, separators: tuple[str, str]
         written = json.dumps(value, allow_nan=False, ensure_ascii=False, separators=separators).encode()
     except (TypeError, ValueError, RecursionError) as fault:
         raise PermanentError(f"its {name} can't be written as JSON: {_reason(name, value, fault)}") from None
-    if is_deeper(value, FIELD_DEPTH):
-        raise PermanentError(f"its {name} is nested deeper than {FIELD_DEPTH} levels")
     if len(written) > most:
         raise PermanentError(f"its {name} has {len(written)} bytes; at most {most} can be sent")
+    _check_reading(name, written)
     return written
+
+
+def _check_reading(name: str, written: bytes) -> None:
+    """Read what was written, as its readers will: Python writes more than they take."""
+    try:
+        parse_json(written, FIELD_DEPTH)
+    except NotJsonError as error:
+        fault = error.faults[0]
+        if fault.kind == TOO_DEEP:
+            raise PermanentError(f"its {name} is {fault.text}") from None
+        named = replace(fault, place=(name, *fault.place))
+        raise PermanentError(f"its {name} can't be written as JSON: {named}") from None
 
 
 def _reason(name: str, value: Json, fault: Exception) -> str:

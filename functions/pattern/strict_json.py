@@ -172,18 +172,6 @@ def _faults(place: Place, value: object, most_depth: int) -> Iterator[FaultAt]:
             return
 
 
-def is_deeper(value: object, most_depth: int) -> bool:
-    """Tell whether what is to be written is nested deeper than so many levels, each an object or a list."""
-    match value:
-        case dict():
-            parts = list(value.values())
-        case list() | tuple():
-            parts = list(value)
-        case _:
-            return False
-    return most_depth == 0 or any(is_deeper(each, most_depth - 1) for each in parts)
-
-
 def _broken(place: Place) -> FaultAt:
     return FaultAt(place, HALF_A_CHARACTER, HALF_A_CHARACTER)
 

@@ -11,6 +11,7 @@ import azure.functions as func
 
 from functions.messages.batch import Batches
 from functions.messages.blueprint import CONNECTION
+from functions.messages.reading import content_of
 from functions.pattern.messages import SUBMISSIONS_QUEUE
 from functions.pattern.ports import Schedulers
 from functions.submission.intake import Intake
@@ -45,4 +46,4 @@ def submission_blueprint(
 
 
 async def _take(intake: Intake, schedulers: Schedulers, message: func.ServiceBusMessage) -> None:
-    await intake.take(message.message_id, message.get_body(), schedulers)
+    await intake.take(message.message_id or "", content_of(message), schedulers)

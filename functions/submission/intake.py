@@ -13,11 +13,11 @@ from functions.messages.reading import NotAMessageError, faults_of, read_message
 from functions.pattern.definition import Registry, Workflow
 from functions.pattern.errors import PayloadTooLargeError, UnwritableError
 from functions.pattern.identity import FIRST_EPOCH, new_birth
-from functions.pattern.message_ids import MessageId
 from functions.pattern.messages import SUBMISSIONS_QUEUE, SubmissionMessage, order_of, put_back_for
 from functions.pattern.ports import Ports, Schedulers
 from functions.pattern.records import TaskRecord
-from functions.pattern.rejected import Content, Labels
+from functions.pattern.rejected import Content
+from functions.pattern.sent_again import Counts
 from functions.pattern.states import ProcessState
 from functions.pattern.store_ports import Admission, Stored
 from functions.pattern.transitions import admit
@@ -44,38 +44,38 @@ class Intake:
         self._reply_queues = reply_queues
         self._pick_up_within = timedelta(seconds=pick_up_within)
 
-    async def take(self, message_id: str, body: bytes, schedulers: Schedulers) -> None:
+    async def take(self, message_id: str, content: Content, schedulers: Schedulers) -> None:
         """Record the order and start its Scheduler; a message that can't be used is recorded as rejected.
 
         One whose workflow's version is not deployed here comes again later: another host may have it, or this
         one soon. A redelivered message starts the Scheduler at most. Raises only when a service fails.
         """
         try:
-            message = self._read(body)
+            message = self._read(content.body)
             workflow = self._registry.find(message.workflow, message.version)
             if workflow is None:
-                await self._put_back(MessageId.read(message_id), body, message)
+                await self._put_back(message_id, content, message)
                 return
             stored = await self._record(message, workflow)
         except _RejectedError as rejection:
             _log.warning("message %s rejected: %s", message_id, rejection)
-            await self._ports.rejected.reject(SUBMISSIONS_QUEUE, message_id, body, str(rejection))
+            await self._ports.rejected.reject(SUBMISSIONS_QUEUE, message_id, content.body, str(rejection))
             return
         task = stored.record.task
         if task.process_state is ProcessState.PENDING and (task.epoch, task.run) == (FIRST_EPOCH, None):
             # Later epochs and runs are asked for by their own message.
             await schedulers.start(task.order_id, task.epoch, stored.record.queued)
 
-    async def _put_back(self, known_as: MessageId, body: bytes, message: SubmissionMessage) -> None:
+    async def _put_back(self, message_id: str, content: Content, message: SubmissionMessage) -> None:
         version = "" if message.version is None else f" of version {message.version}"
-        delay = put_back_for(known_as.put_back)
+        counts = Counts.of(content)
+        delay = put_back_for(counts.put_back)
         if delay is None:
             raise _RejectedError(f"workflow: no '{message.workflow}'{version} was deployed for a day")
         _log.warning("task %s waits: no '%s'%s is deployed here", message.task_id, message.workflow, version)
-        labels = Labels(subject=message.workflow, correlation_id=message.correlation_id)
-        content, not_before = Content(body, labels), self._ports.clock.now() + delay
-        returns_as = str(known_as.once_put_back())
-        await self._ports.postbox.put(SUBMISSIONS_QUEUE, returns_as, content, not_before=not_before)
+        sent_as, again = counts.once_put_back().sent_with(message_id, content)
+        not_before = self._ports.clock.now() + delay
+        await self._ports.postbox.put(SUBMISSIONS_QUEUE, sent_as, again, not_before=not_before)
 
     async def _record(self, message: SubmissionMessage, workflow: Workflow) -> Stored:
         record = self._task_record(message, workflow)

@@ -12,7 +12,7 @@ from typing import Any
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
-from pydantic import BaseModel
+from pydantic import BaseModel, ValidationError
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -82,16 +82,19 @@ def problem_of(error: Exception, *, doing: str) -> Problem:
             return problem(HTTPStatus.INTERNAL_SERVER_ERROR, text)
 
 
-def wrong_fields(faults: Sequence[Any], *source: str) -> Problem:
-    """Tell a caller which fields are wrong, at most the first 50, by the faults that pydantic has found.
+def faults_in(source: str, error: ValidationError) -> list[dict[str, Any]]:
+    """Give the faults that pydantic has found in `source` (such as `order`), as FastAPI gives a body's."""
+    found = error.errors(include_url=False, include_context=False, include_input=False)
+    return [{**each, "loc": (source, *each["loc"])} for each in found]
 
-    `source` is what the fields are of (such as `order`), unless it begins their paths, as FastAPI has it.
-    """
+
+def wrong_fields(faults: Sequence[Any]) -> Problem:
+    """Tell a caller which fields are wrong, at most the first 50, by faults as FastAPI gives them."""
     if any(fault["type"] == "json_invalid" for fault in faults):
         return problem(HTTPStatus.BAD_REQUEST, "The body is not JSON.")
     named = []
     for fault in faults[:_MOST_FAULTS]:
-        whole, *path = [*source, *map(str, fault["loc"])]
+        whole, *path = map(str, fault["loc"])
         named.append(FieldFault(field=".".join(path) or whole, reason=fault["msg"]))
     text = f"Some fields are wrong; errors names them, up to {_MOST_FAULTS}."
     return problem(HTTPStatus.UNPROCESSABLE_ENTITY, text, errors=named)

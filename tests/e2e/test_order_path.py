@@ -117,11 +117,24 @@ async def test_index_has_one_row_for_each_task(platform: Platform) -> None:
     assert all(row["RowKey"].startswith("!done|") for row in index)
 
 
-def _submission(task: str, customer: str) -> ServiceBusMessage:
+async def test_message_that_waits_for_its_workflow_carries_how_often(platform: Platform) -> None:
+    """Whatever its id is, or without one: of four messages, the one that waited for a day is rejected."""
+    waiting = [_submission(f"waits-{number}", "C-1", "journey") for number in range(3)]
+    for message, message_id in zip(waiting, ("invoice.p55.a9", None, None), strict=True):
+        message.message_id = message_id
+    last = _submission("last-time", "C-1", "journey")
+    last.application_properties = {"counted.put_back": 55}
+    await _send(platform, *waiting, last)
+    reasons = await _until_rejected(platform, count=1, having="journey")
+    assert reasons == ["workflow: no 'journey' was deployed for a day"]
+    assert await _until_put_back(platform, count=3) >= 1
+
+
+def _submission(task: str, customer: str, workflow: str = "orders") -> ServiceBusMessage:
     """Make the message of an order, as the API sends it."""
     body = {
         "task_id": task,
-        "workflow": "orders",
+        "workflow": workflow,
         "payload": ORDER | {"customer": customer},
         "submitter": "function-key",
         "submitted_at": "2026-11-22T12:00:00Z",
@@ -137,6 +150,20 @@ async def _send(platform: Platform, *messages: ServiceBusMessage) -> None:
         client.get_queue_sender("submissions") as sender,
     ):
         await sender.send_messages(list(messages))
+
+
+async def _until_put_back(platform: Platform, *, count: int) -> int:
+    """Wait until so many messages wait on `submissions`; give how often each was put back at least."""
+    connection = platform.addresses.service_bus_connection
+    async with (
+        ServiceBusClient.from_connection_string(connection) as client,
+        client.get_queue_receiver("submissions") as receiver,
+        asyncio.timeout(PATIENCE),
+    ):
+        while len(found := await receiver.peek_messages(10, sequence_number=1)) != count:
+            await asyncio.sleep(0.1)
+    assert len({each.message_id for each in found}) == count
+    return min(int((each.application_properties or {}).get(b"counted.put_back", 0)) for each in found)
 
 
 async def _until_rejected(platform: Platform, *, count: int, having: str = "") -> list[str]:

@@ -11,6 +11,8 @@ from azure.servicebus.aio import ServiceBusClient
 from playwright.async_api import Route, expect
 
 from functions.pattern.messages import AGENT_REPLIES_QUEUE
+from functions.pattern.rejected import Content, Labels
+from functions.pattern.sent_again import resent
 from tests.contract.schemas import examples
 from tests.e2e.caller import ORDER
 from tests.e2e.console.bench import Console
@@ -54,12 +56,13 @@ async def test_rejected_message_goes_to_its_queue_again(bench: Bench, console: C
     await page.get_by_role("button", name="Resend poison…").click()
     await page.get_by_role("dialog").get_by_label("Reason").fill("try again")
     await page.get_by_role("dialog").get_by_role("button", name="Resend").click()
-    first, second = (page.get_by_text(name, exact=True) for name in ("poison", "poison.r1"))
+    again, _ = resent("poison", Content(b"{", Labels()), 1)
+    first, second = (page.get_by_text(name, exact=True) for name in ("poison", again))
     await expect(second).to_be_visible()
     line = page.get_by_role("listitem").filter(has=first)
     await expect(line).to_contain_text("Sent again once, last")
     await expect(line).to_contain_text("by operator: try again")
-    await page.get_by_role("link", name="poison.r1").click()
+    await page.get_by_role("link", name=again).click()
     await expect(page.get_by_role("heading", name="Rejected message")).to_be_visible()
     await expect(page.get_by_label("Body", exact=True)).to_have_text("{")
     await page.get_by_role("link", name="submissions").first.click()

@@ -12,8 +12,8 @@ import pytest
 from functions.messages import batch
 from functions.messages.batch import Batches
 from functions.pattern.errors import TransientError
-from functions.pattern.message_ids import resent_as
-from functions.pattern.rejected import Content
+from functions.pattern.rejected import Content, Labels
+from functions.pattern.sent_again import Counts, resent
 from tests.fakes.clock import FakeClock
 from tests.fakes.messages import RecordedPostbox, received
 
@@ -61,26 +61,26 @@ async def test_message_that_fails_is_put_back_alone(error: BaseException) -> Non
     await desk.take(received(b"one"), bad, received(b"two"))
     assert desk.done == [b"one", b"two"]
     [(queue, message_id, content, not_before)] = desk.postbox.sent
-    assert (queue, message_id, content.body) == ("submissions", "m-7.a1", b"bad")
+    assert (queue, content.body, message_id != "m-7") == ("submissions", b"bad", True)
     assert (content.labels.subject, content.labels.correlation_id) == ("line", "c-1")
-    assert content.labels.properties == {"tenant": "blue"}
+    assert content.labels.properties == {"tenant": "blue", "counted.attempts": 1}
     assert not_before == desk.clock.now() + timedelta(seconds=2)
 
 
 async def test_attempts_are_counted_and_their_delays_grow() -> None:
-    """The id stays short."""
+    """On the message itself."""
     desk = Desk({b"bad": ZeroDivisionError()})
-    message_id = "m-7"
-    delays = []
+    bad, delays = received(b"bad", "m-7"), []
     for _ in range(9):
-        await desk.take(received(), received(b"bad", message_id))
-        _, message_id, _, not_before = desk.postbox.sent[-1]
+        await desk.take(received(), bad)
+        bad, not_before = _as_received(desk), desk.postbox.sent[-1][3]
         assert not_before is not None
         delays.append((not_before - desk.clock.now()).total_seconds())
-    assert (message_id, delays) == ("m-7.a9", [2, 4, 8, 16, 32, 60, 60, 60, 60])
-    await desk.take(received(), received(b"bad", message_id))
-    assert len(desk.postbox.sent) == 9
-    assert desk.given_up == [("submissions", "m-7.a9", b"bad", "failed 10 times: ZeroDivisionError: ")]
+    assert delays == [2, 4, 8, 16, 32, 60, 60, 60, 60]
+    await desk.take(received(), bad)
+    assert len({message_id for _, message_id, _, _ in desk.postbox.sent}) == 9
+    last = desk.postbox.sent[-1][1]
+    assert desk.given_up == [("submissions", last, b"bad", "failed 10 times: ZeroDivisionError: ")]
 
 
 async def test_batch_of_which_nothing_could_be_taken_is_redelivered() -> None:
@@ -112,6 +112,29 @@ async def test_giving_up_that_hangs_has_the_batch_redelivered(monkeypatch: pytes
 async def test_resent_message_has_its_attempts_again() -> None:
     """Whoever sends it again has mended what was wrong: one hiccup is one hiccup."""
     desk = Desk({b"bad": ZeroDivisionError()})
-    await desk.take(received(), received(b"bad", resent_as("m-7.a9", 1)))
-    assert [message_id for _, message_id, _, _ in desk.postbox.sent] == ["m-7.a9.r1.a1"]
+    _, failed = Counts(attempts=9).sent_with("m-7", Content(b"bad", Labels()))
+    await desk.postbox.put("submissions", *resent("m-7", failed, 1))
+    await desk.take(received(), _as_received(desk))
+    assert Counts.of(desk.postbox.sent[-1][2]) == Counts(attempts=1)
     assert desk.given_up == []
+
+
+@pytest.mark.parametrize("message_id", ["invoice-2026.a9", "m-1.p55.a9"])
+async def test_id_of_any_sender_counts_for_nothing(message_id: str) -> None:
+    """Former applications counted in it."""
+    desk = Desk({b"bad": TransientError("away for a second")})
+    await desk.take(received(b"one"), received(b"bad", message_id))
+    assert (len(desk.postbox.sent), desk.given_up) == (1, [])
+
+
+async def test_messages_without_an_id_are_put_back_each_by_itself() -> None:
+    """A queue with duplicate detection would take the second for the first."""
+    desk = Desk({b"bad": ZeroDivisionError(), b"worse": ZeroDivisionError()})
+    await desk.take(received(), received(b"bad", None), received(b"worse", None))
+    assert len({message_id for _, message_id, _, _ in desk.postbox.sent} - {""}) == 2
+
+
+def _as_received(desk: Desk) -> func.ServiceBusMessage:
+    """Take the message off the queue on which it was put last."""
+    _, message_id, content, _ = desk.postbox.sent[-1]
+    return received(content.body, message_id, properties=content.labels.properties)

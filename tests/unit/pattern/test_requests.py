@@ -39,6 +39,9 @@ def test_request_is_json() -> None:
             "'utf-8' codec can't encode character '\\ud800' in position 10: surrogates not allowed",
         ),
         ({"seats": {("a", "b"): 1}}, "keys must be str, int, float, bool or None, not tuple"),
+        ({"seats": [{1: "A", "1": "B"}]}, "request.seats[0].1: given twice"),
+        ({"seats": {None: "A", "null": "B"}}, "request.seats.null: given twice"),
+        ({"amount": [-(10**309)]}, "request.amount[0]: a number that is too large"),
     ],
 )
 def test_what_json_does_not_have_is_named_with_its_place(request_: Any, reason: str) -> None:
@@ -102,3 +105,9 @@ def test_what_is_written_as_a_field_can_be_read_again() -> None:
     assert _refusal({"a": deepest}) == f"its request is nested deeper than {FIELD_DEPTH} levels"
     with pytest.raises(NotJsonError, match="nested deeper"):
         parse_json(json.dumps({"request": {"a": deepest}}).encode())
+
+
+def test_largest_number_and_names_that_become_texts_are_sent() -> None:
+    """What is written is what its reader reads."""
+    written = request_bytes({"amount": 10**308, "seats": {1: "A", 2: "B"}})
+    assert parse_json(written) == {"amount": 10**308, "seats": {"1": "A", "2": "B"}}

@@ -13,9 +13,8 @@ from pydantic import BaseModel
 from functions.pattern.definition import Registry, Workflow
 from functions.pattern.errors import TransientError
 from functions.pattern.identity import TaskId
-from functions.pattern.message_ids import resent_as
-from functions.pattern.messages import SubmissionMessage
-from functions.pattern.rejected import Labels
+from functions.pattern.rejected import Content, Labels
+from functions.pattern.sent_again import Counts, resent
 from functions.pattern.states import ProcessState, Way
 from functions.submission.intake import Intake
 from tests.fakes.clock import FakeClock
@@ -26,6 +25,8 @@ from tests.fakes.queues import RecordedRejections, RecordedSchedulers, Rejection
 from tests.fakes.store import MemoryStateStore
 from tests.fakes.tasks import FIRST, after, claimed, pending, told
 from tests.fakes.workflows import DIAMOND, TASK, step, submission, workflow
+
+LABELS = Labels(subject="line", correlation_id="c-1", properties={"tenant": "blue"})
 
 
 class Letter(BaseModel):
@@ -51,8 +52,12 @@ class Bench:
         )
 
     async def take(self, body: bytes, message_id: str = "m-1") -> None:
-        """Take one message."""
-        await self.intake.take(message_id, body, self.schedulers)
+        """Take one message that is sent for the first time."""
+        await self.take_again(message_id, Content(body, LABELS))
+
+    async def take_again(self, message_id: str, content: Content) -> None:
+        """Take one message with all that it carries."""
+        await self.intake.take(message_id, content, self.schedulers)
 
 
 @pytest.fixture
@@ -146,20 +151,19 @@ async def test_order_is_recorded_under_its_own_version() -> None:
 
 @pytest.mark.parametrize("changes", [{"workflow": "journey"}, {"version": 7}])
 async def test_order_of_what_is_not_deployed_comes_again_later(bench: Bench, changes: dict[str, Any]) -> None:
-    """Each time later, for a day; the message is the same, under an id that counts."""
+    """Each time later, for a day; the message is the same, under a new id, and counts."""
     body, message_id = _body(**changes), "m-1"
+    content = Content(body, LABELS)
     while not bench.rejections.all:
-        await bench.take(body, message_id)
-        message_id = bench.postbox.sent[-1][1]
+        await bench.take_again(message_id, content)
+        _, message_id, content, _ = bench.postbox.sent[-1]
     delays = [(each[3] - after(0)).total_seconds() for each in bench.postbox.sent if each[3] is not None]
     assert delays[:4] == [10, 20, 40, 80]
     assert max(delays) == delays[-1] == 1800
     assert 86_400 <= sum(delays) < 90_000
-    times = range(1, len(delays) + 1)
-    assert [each[1] for each in bench.postbox.sent] == [f"m-1.p{time}" for time in times]
+    assert len({"m-1", *(each[1] for each in bench.postbox.sent)}) == len(delays) + 1
     assert {(each[0], each[2].body) for each in bench.postbox.sent} == {("submissions", body)}
-    message = SubmissionMessage.model_validate_json(body)
-    assert bench.postbox.sent[0][2].labels == Labels(subject=message.workflow, correlation_id="c-1")
+    assert resent("m-1", bench.postbox.sent[-1][2], 1)[1].labels == LABELS
     assert bench.rejections.all[0].reason.startswith("workflow: no '")
     assert bench.rejections.all[0].reason.endswith("was deployed for a day")
     assert (len(bench.store), bench.schedulers.started) == (0, [])
@@ -168,10 +172,19 @@ async def test_order_of_what_is_not_deployed_comes_again_later(bench: Bench, cha
 async def test_what_waited_for_a_day_waits_again_when_it_is_sent_again() -> None:
     """Its workflow is being deployed at last, beside hosts that lack it: no queue may drop it."""
     bench = Bench(workflow(step("pick"), name="journey"))
-    await bench.take(_body(), resent_as("m-1.p55", 1))
-    await bench.take(_body(), resent_as("m-1", 1))
-    assert [each[1] for each in bench.postbox.sent] == ["m-1.p55.r1.p1", "m-1.r1.p1"]
-    assert bench.rejections.all == []
+    message_id, content = Counts(put_back=55).sent_with("m-1", Content(_body(), LABELS))
+    await bench.take_again(message_id, content)
+    assert bench.rejections.all[0].reason.endswith("was deployed for a day")
+    await bench.take_again(*resent(message_id, content, 1))
+    assert Counts.of(bench.postbox.sent[-1][2]) == Counts(put_back=1)
+    assert (len(bench.postbox.sent), len(bench.rejections.all)) == (1, 1)
+
+
+async def test_id_of_any_sender_says_nothing_of_how_long_its_message_waited() -> None:
+    """Former applications counted in it."""
+    bench = Bench(workflow(step("pick"), name="journey"))
+    await bench.take(_body(), "invoice.p55")
+    assert (len(bench.postbox.sent), bench.rejections.all) == (1, [])
 
 
 async def test_payload_that_is_too_large_is_rejected() -> None:
