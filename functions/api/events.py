@@ -25,7 +25,7 @@ from functions.telemetry.tasks import decision_span
 from functions.web.access import caller_of
 from functions.web.callers import Caller, Role
 from functions.web.openapi import documented_answer
-from functions.web.problems import ProblemError, documented_problems
+from functions.web.problems import ProblemError, documented_problems, faults_in
 
 #: The paths of events: which role is needed, the step says.
 EVENT_PATHS = re.compile(rf"/api/{NAME_PATTERN}/[^/]+/events/[^/]+")
@@ -85,9 +85,7 @@ class Events:
         try:
             written = Definitions(self._registry, record).event(step, body)
         except ValidationError as error:
-            faults = error.errors(include_url=False, include_input=False, include_context=False)
-            in_body = [{**each, "loc": ("body", *each["loc"])} for each in faults]
-            raise RequestValidationError(in_body) from None
+            raise RequestValidationError(faults_in("body", error)) from None
         except NotDeployedError as lack:
             text = "Its version of the workflow is not deployed here: try again later."
             raise ProblemError(HTTPStatus.SERVICE_UNAVAILABLE, text) from lack
