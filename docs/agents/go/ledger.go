@@ -4,7 +4,9 @@ package main
 // What ends in /do and /undo is what the bank did; /tombstone is what was undone without having been done.
 
 import (
+	"errors"
 	"fmt"
+	"log"
 	"os"
 	"strings"
 	"syscall"
@@ -22,7 +24,10 @@ func carryOut(r Request) error {
 	if err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX); err != nil {
 		return err
 	}
-	known := entries()
+	known, err := entries()
+	if err != nil {
+		return err
+	}
 	payment := paymentOf(r.EffectKey)
 	_, isText := r.Request["amount"].(string)
 	paid, undone := known[payment+"/do"] > 0, known[payment+"/undo"]+known[payment+"/tombstone"] > 0
@@ -37,13 +42,14 @@ func carryOut(r Request) error {
 	case r.Direction == "undo" && !paid:
 		entry = payment + "/tombstone"
 	}
-	_, err = file.WriteString(entry + "\n")
+	_, err = file.WriteString("\n" + entry + "\n") // apart from what a crash left half written
 	return err
 }
 
 func isKnown(effectKey string) bool {
-	known, payment := entries(), paymentOf(effectKey)
-	return known[payment+"/do"]+known[payment+"/undo"]+known[payment+"/tombstone"] > 0
+	known, err := entries()
+	payment := paymentOf(effectKey)
+	return err == nil && known[payment+"/do"]+known[payment+"/undo"]+known[payment+"/tombstone"] > 0
 }
 
 // paymentOf gives what the keys of do and undo share.
@@ -51,17 +57,24 @@ func paymentOf(effectKey string) string {
 	return effectKey[:strings.LastIndex(effectKey, "/")]
 }
 
-func entries() map[string]int {
+func entries() (map[string]int, error) {
 	found := map[string]int{}
-	text, _ := os.ReadFile(ledgerFile) // no file: no entries
+	text, err := os.ReadFile(ledgerFile)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, err
+	}
 	for _, line := range strings.Fields(string(text)) {
 		found[line]++
 	}
-	return found
+	return found, nil
 }
 
 func printEffects() {
-	for entry, times := range entries() {
+	known, err := entries()
+	if err != nil {
+		log.Fatal(err)
+	}
+	for entry, times := range known {
 		if !strings.HasSuffix(entry, "/tombstone") {
 			fmt.Println(entry, times)
 		}

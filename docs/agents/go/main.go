@@ -11,21 +11,26 @@ import (
 	"os"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	bus "github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus"
 )
 
-const renewEvery = 5 * time.Second // the lock holds for 15 s
+const (
+	renewEvery = 5 * time.Second // the lock holds for 15 s
+	againAfter = time.Second
+)
 
 // Request has what this Agent needs of a request; it ignores the other fields.
 type Request struct {
 	Echo
-	Direction  string         `json:"direction"`
-	EffectKey  string         `json:"effect_key"`
-	CompleteBy string         `json:"complete_by"`
-	Idempotent *bool          `json:"idempotent"`
-	Request    map[string]any `json:"request"`
+	Direction  string          `json:"direction"`
+	EffectKey  string          `json:"effect_key"`
+	CompleteBy string          `json:"complete_by"`
+	Idempotent json.RawMessage `json:"idempotent"` // a bool would hide a null
+	Request    map[string]any  `json:"request"`
 	completeBy time.Time
+	once       bool
 }
 
 // Echo is what a reply repeats of its request.
@@ -49,23 +54,29 @@ type Reply struct {
 var errRefused = errors.New("refused")
 
 func read(body []byte) (r Request, err error) {
+	if !utf8.Valid(body) {
+		return r, errors.New("it is not in UTF-8")
+	}
 	if err = json.Unmarshal(body, &r); err != nil {
 		return r, err
 	}
 	var noTime error
 	r.completeBy, noTime = time.Parse(time.RFC3339, r.CompleteBy)
+	idempotent := string(r.Idempotent)
+	r.once = idempotent == "false"
 	for _, rule := range []struct {
 		field string
 		kept  bool
 	}{
 		{"schema_version", r.SchemaVersion == 1 || r.SchemaVersion == 2},
-		{"task_id", r.TaskID != ""},
-		{"step", r.Step != ""},
+		{"task_id", isRead(r.TaskID)},
+		{"step", isRead(r.Step)},
 		{"epoch", r.Epoch > 0},
-		{"token", r.Token != ""},
+		{"token", isRead(r.Token)},
 		{"direction", r.Direction == "do" || r.Direction == "undo"},
-		{"effect_key", strings.HasSuffix(r.EffectKey, "/"+r.Direction) && len(strings.Fields(r.EffectKey)) == 1},
+		{"effect_key", isKey(r.EffectKey) && strings.HasSuffix(r.EffectKey, "/"+r.Direction)},
 		{"complete_by", noTime == nil},
+		{"idempotent", r.once || idempotent == "true" || idempotent == ""},
 		{"request", r.Request != nil},
 	} {
 		if !rule.kept {
@@ -75,25 +86,38 @@ func read(body []byte) (r Request, err error) {
 	return r, nil
 }
 
+// isRead tells whether a text is there, and as it was sent: Go's JSON puts another character for half a one.
+func isRead(text string) bool {
+	return text != "" && !strings.ContainsRune(text, utf8.RuneError)
+}
+
+// isKey tells whether a text can be a line of the ledger.
+func isKey(text string) bool {
+	return isRead(text) && len(strings.Fields(text)) == 1
+}
+
 // answer gives the reply to a request, or nil to stay silent.
 func answer(r Request) *Reply {
-	once := r.Idempotent != nil && !*r.Idempotent
 	late := func() bool { return !time.Now().Before(r.completeBy) }
-	if late() && !(once && isKnown(r.EffectKey)) {
+	if late() && !(r.once && isKnown(r.EffectKey)) {
 		return nil
 	}
 	reply := &Reply{Echo: r.Echo, Outcome: "completed"}
 	err := carryOut(r)
-	switch {
-	case errors.Is(err, errRefused):
-		reply.Outcome, reply.Error = "failed", err.Error()
-	case err != nil:
+	for ; err != nil && !errors.Is(err, errRefused); err = carryOut(r) {
 		log.Println("transient:", err)
-		return nil
+		time.Sleep(againAfter)
+		if late() {
+			return nil
+		}
+	}
+	switch {
+	case err != nil:
+		reply.Outcome, reply.Error = "failed", err.Error()
 	case r.Direction == "do":
 		reply.Result = map[string]any{"reference": strings.TrimSuffix(r.EffectKey, "/do")}
 	}
-	if late() && !once {
+	if late() && !r.once {
 		return nil
 	}
 	return reply
@@ -134,7 +158,9 @@ func handle(ctx context.Context, requests *bus.Receiver, replies *bus.Sender, me
 		reason, why := "not a request", err.Error()
 		return requests.DeadLetterMessage(ctx, message, &bus.DeadLetterOptions{Reason: &reason, ErrorDescription: &why})
 	}
-	defer renewed(ctx, requests, message)()
+	defer renewed(ctx, request.completeBy, func(ctx context.Context) error {
+		return requests.RenewMessageLock(ctx, message, nil)
+	})()
 	if reply := answer(request); reply != nil {
 		body, err := json.Marshal(reply)
 		if err != nil {
@@ -147,16 +173,25 @@ func handle(ctx context.Context, requests *bus.Receiver, replies *bus.Sender, me
 	return requests.CompleteMessage(ctx, message, nil)
 }
 
-// renewed keeps the message's lock until the function that it returns is called.
-func renewed(ctx context.Context, requests *bus.Receiver, message *bus.ReceivedMessage) func() {
-	ctx, stop := context.WithCancel(ctx)
+// renewed keeps a lock until the function that it returns is called, at most until complete-by.
+func renewed(ctx context.Context, completeBy time.Time, renew func(context.Context) error) func() {
+	ctx, stop := context.WithDeadline(ctx, completeBy)
 	go func() {
+		wait := renewEvery
 		for {
 			select {
 			case <-ctx.Done():
 				return
-			case <-time.After(renewEvery):
-				_ = requests.RenewMessageLock(ctx, message, nil) // a lost lock brings the request again
+			case <-time.After(wait):
+			}
+			var fault *bus.Error
+			switch err := renew(ctx); {
+			case err == nil:
+				wait = renewEvery
+			case errors.As(err, &fault) && fault.Code == bus.CodeLockLost:
+				return // the request comes again
+			default:
+				wait = againAfter
 			}
 		}
 	}()
@@ -170,6 +205,6 @@ func main() {
 	}
 	for {
 		fmt.Fprintln(os.Stderr, "connecting again:", serve(context.Background()))
-		time.Sleep(time.Second)
+		time.Sleep(againAfter)
 	}
 }

@@ -1,17 +1,18 @@
 // The Agent `payment`, in JavaScript: takes the money once for each key, and gives it back.
 // Run it with `node payment_agent.mjs`; `node payment_agent.mjs effects` prints what it did.
-import { setImmediate as nextTurn } from "node:timers/promises";
+import { setImmediate as nextTurn, setTimeout as sleep } from "node:timers/promises";
 import { ServiceBusClient } from "@azure/service-bus";
 import Database from "libsql"; // SQLite, with the interface of better-sqlite3
 
 const AT_ONCE = 10;
+const AGAIN_AFTER = 1000; // milliseconds
 
 class Refused extends Error {} // permanently: a retry would get the same answer
 
 // Each key has one row, and what moves the money is written with it, or not at all.
 const ledger = new Database("payments.db");
 ledger.exec("PRAGMA busy_timeout = 10000");
-ledger.exec(`
+const openLedger = () => ledger.exec(`
   CREATE TABLE IF NOT EXISTS payments (key TEXT PRIMARY KEY, state TEXT NOT NULL);
   CREATE TABLE IF NOT EXISTS movements (effect_key TEXT NOT NULL, amount TEXT NOT NULL);
 `);
@@ -28,7 +29,7 @@ function inTransaction(work) {
   }
 }
 
-const isText = (it) => typeof it === "string";
+const isText = (it) => typeof it === "string" && it.isWellFormed(); // the ledger would change half a character
 
 // Do and undo meet in one row, without the direction in its key.
 const keyOf = (request) => request.effect_key.slice(0, request.effect_key.lastIndexOf("/"));
@@ -82,7 +83,7 @@ function read(message) { // throws for what is not a request, and says what is w
 
 const isLate = (request) => Date.now() >= Date.parse(request.complete_by);
 
-function answer(request) { // gives the reply, or null to stay silent
+function answer(request) { // gives the reply, or null to stay silent; throws for what is transient
   const once = request.idempotent === false;
   if (isLate(request) && !(once && stateOf(request))) return null;
   const { schema_version, task_id, step, epoch, token } = request;
@@ -90,10 +91,22 @@ function answer(request) { // gives the reply, or null to stay silent
   try {
     Object.assign(reply, { outcome: "completed", result: carryOut[request.direction](request) });
   } catch (fault) {
-    if (!(fault instanceof Refused)) return null; // a transient fault, such as a ledger that stays busy
+    if (!(fault instanceof Refused)) throw fault;
     Object.assign(reply, { outcome: "failed", error: fault.message.slice(0, 1000) });
   }
   return isLate(request) && !once ? null : reply;
+}
+
+async function untilUsable(work, isTooLate) { // retries what is transient, such as a ledger that stays busy
+  for (;;) {
+    try {
+      return work();
+    } catch (fault) {
+      console.error(fault.message);
+      if (isTooLate()) return null;
+      await sleep(AGAIN_AFTER);
+    }
+  }
 }
 
 function serve() {
@@ -119,7 +132,7 @@ function serve() {
       await settle(() => requests.deadLetterMessage(message, why));
       return;
     }
-    const reply = answer(request);
+    const reply = await untilUsable(() => answer(request), () => isLate(request));
     if (reply) await replies.sendMessages({ body: Buffer.from(JSON.stringify(reply)) });
     await settle(() => requests.completeMessage(message));
   };
@@ -128,8 +141,10 @@ function serve() {
 }
 
 if (process.argv[2] === "effects") {
+  openLedger();
   const counts = ledger.prepare("SELECT effect_key, count(*) AS times FROM movements GROUP BY effect_key");
   for (const { effect_key, times } of counts.all()) console.log(effect_key, times);
 } else {
+  await untilUsable(openLedger, () => false);
   serve();
 }

@@ -32,9 +32,7 @@ class Refused(Exception):
 
 def open_ledger():
     """Open the ledger. Each key has one row, and what moves the money is written with it, or not at all."""
-    ledger = sqlite3.connect("payments.db", timeout=10, isolation_level=None)
-    ledger.executescript(TABLES)
-    return ledger
+    return sqlite3.connect("payments.db", timeout=10, isolation_level=None)
 
 
 @contextmanager
@@ -112,6 +110,17 @@ def read(message):
 
 def answer(ledger, request):
     """Give the reply to a request, or None to stay silent."""
+    while True:
+        try:
+            return attempt(ledger, request)
+        except sqlite3.OperationalError:  # busy for longer than the timeout: a transient fault
+            if is_late(request):
+                return None
+            time.sleep(1)
+
+
+def attempt(ledger, request):
+    """Answer once. Raises `sqlite3.OperationalError` when the ledger can't be used."""
     once = not request["idempotent"]
     if is_late(request) and not (once and state_of(ledger, request)[1]):
         return None
@@ -119,8 +128,6 @@ def answer(ledger, request):
         outcome = {"outcome": "completed", "result": CARRY_OUT[request["direction"]](ledger, request)}
     except Refused as refusal:
         outcome = {"outcome": "failed", "error": str(refusal)[:1000]}
-    except sqlite3.OperationalError:  # busy for longer than the timeout: a transient fault
-        return None
     if is_late(request) and not once:
         return None
     return {name: request[name] for name in ECHOED} | outcome
@@ -156,14 +163,17 @@ def main():
     """Serve for ever, or print each effect key with its count."""
     ledger = open_ledger()
     if sys.argv[1:] == ["effects"]:
+        ledger.executescript(TABLES)
         for row in ledger.execute("SELECT effect_key, count(*) FROM movements GROUP BY effect_key"):
             print(*row)
         return
     while True:
         try:
+            ledger.executescript(TABLES)
             serve(ledger)
-        except (ServiceBusError, ValueError) as fault:  # ValueError: what lost its connection can't settle
-            print(f"connecting again: {fault}", file=sys.stderr)
+        except (ServiceBusError, sqlite3.OperationalError, ValueError) as fault:
+            # ValueError: what lost its connection can't settle
+            print(f"beginning again: {fault}", file=sys.stderr)
             time.sleep(1)
 
 

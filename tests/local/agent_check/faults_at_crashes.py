@@ -10,7 +10,7 @@ _TOMBSTONE = """        ledger.execute("INSERT OR REPLACE INTO payments VALUES (
 _FORGET = '            ledger.execute("DELETE FROM payments WHERE key = ?", (key,))\n'
 _TAKEN_LATE = "    if is_late(request) and not (once and state_of(ledger, request)[1]):\n"
 _LATE = "    if is_late(request) and not once:\n        return None\n"
-_LEDGER = '    ledger = sqlite3.connect("payments.db", timeout=10, isolation_level=None)\n'
+_LEDGER = "    ledger = open_ledger()\n"
 _KINDS = "    for name, kind in KINDS.items():\n"
 _CONNECT = '    with (\n        ServiceBusClient.from_connection_string(os.environ["ServiceBusConnection"]'
 _TAKEN = "        for message in requests:\n"

@@ -16,8 +16,8 @@ _SLOW = [
         "            time.sleep(2)\n            reply = answer(ledger, request)\n",
     ),
     (
-        "    while True:\n        try:\n            serve",
-        "    time.sleep(20)\n    while True:\n        try:\n            serve",
+        "    while True:\n        try:\n            ledger",
+        "    time.sleep(20)\n    while True:\n        try:\n            ledger",
     ),
 ]
 _ALL_AT_ONCE = [
