@@ -210,7 +210,12 @@ def _add_agent_check_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--keeps-rejected", action="store_true", help="it keeps what it can't read, and dead-letters nothing"
     )
-    parser.epilog = "exit code 0: rules are kept; 1: one is broken; 2: refused, or a command of yours failed"
+    parser.epilog = (
+        "It is waited for two locks, or five times what it needs for one request if that is longer, and 300 s"
+        " at most, since it last replied to anything."
+        " Exit code 0: rules are kept; 1: one is broken; 2: refused, a command of yours failed, or the broker"
+        " went away."
+    )
 
 
 def _add_data_option(parser: argparse.ArgumentParser) -> None:

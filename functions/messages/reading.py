@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 import azure.functions as func
 from pydantic import BaseModel, ValidationError
 
+from functions.pattern.agent_messages import LEAST_TOKEN
 from functions.pattern.definition import NAME_PATTERN
 from functions.pattern.identity import TASK_ID_PATTERN, StepName, TaskId
 from functions.pattern.rejected import About, Content, Labels, RejectedMessages
@@ -84,7 +85,7 @@ def _plain(text: str) -> str:
 
 def shown_id(message_id: str, *tokens: object) -> str:
     """Give the id by which a message is told of and kept: a sender may have made it of a token."""
-    told = any(isinstance(each, str) and each and each in message_id for each in tokens)
+    told = any(isinstance(each, str) and len(each) >= LEAST_TOKEN and each in message_id for each in tokens)
     return "…" if told else message_id
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from datetime import datetime
 from http import HTTPStatus
 
 from pydantic import BaseModel, ConfigDict
 
 from functions.messages.queues import dead_letter_queue, living_queue
+from functions.messages.tokens import without_tokens
 from functions.pattern.identity import TaskId
 from functions.pattern.ports import Ports
 from functions.pattern.rejected import RejectedMessage
@@ -21,8 +21,6 @@ _MOST_OF_TASK = 20
 #: Characters: a payload is shown whole.
 _MOST_SHOWN = 64 * 1024
 _BREAKS = "\n\r\t"
-#: What is called a token, and what looks like one of ours, whatever it is called: it proves who replies.
-_TOKEN = re.compile(r"""(token["'\\]*\s*[:=]\s*["'\\]*)[^"'\\\s,;}]+|(?:[0-9a-f]-?){32,}""", re.IGNORECASE)
 
 
 class RejectedLine(BaseModel):
@@ -121,7 +119,7 @@ def _shown(body: bytes) -> str | None:
     """Give a body as text, without what can't be printed; None if it is none, as in another encoding."""
     if b"\0" in body:
         return None
-    text = _TOKEN.sub(lambda found: f"{found[1] or ''}…", body.decode(errors="replace"))
+    text = without_tokens(body.decode(errors="replace"))
     return "".join(each if each.isprintable() or each in _BREAKS else "�" for each in text)
 
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from functions.messages.reading import MessageReader, NotAMessageError, read_message, shown_id
+from functions.messages.tokens import tokens_in
 from functions.pattern.agent_messages import AgentReply
 from functions.pattern.errors import PermanentError, UnreadableError
 from functions.pattern.messages import AGENT_REPLIES_QUEUE
@@ -79,7 +80,8 @@ class RefusedReplies:
         token = None if step is None else step.token
         if step is not None:
             about = replace(about, agent=step.shape.agent)
-        await self._reader.reject(shown_id(message_id, said, token), body, reason, about)
+        named = tokens_in(body.decode(errors="replace"))  # also of what can't be read
+        await self._reader.reject(shown_id(message_id, said, token, *named), body, reason, about)
         if step is not None and (said == token or not isinstance(said, str)):
             await self._signs.heard_of(step.shape.agent)
         now, subject = self._clock.now(), f"{about.agent or ''}|{error.faults[0].kind}"

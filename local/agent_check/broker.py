@@ -11,6 +11,7 @@ from typing import Any
 import aiohttp
 
 from functions.pattern.messages import AGENT_REPLIES_QUEUE
+from local.agent_check.verdicts import BrokerGoneError
 from local.platform import ANY_PORTS, PartName, Platform, PlatformOptions, broker_alone
 
 
@@ -46,6 +47,14 @@ class OwnBroker:
         """Start it again, with what it had."""
         await self._platform.start(PartName.BROKER)
 
+    async def active(self, queue: str) -> int:
+        """Count the messages that wait, or were taken and not settled."""
+        return await self._figure(queue, "active")
+
+    async def expire_locks(self, queue: str) -> None:
+        """Let the locks of a queue run out now."""
+        await self._call("POST", "/faults", {"kind": "expire-locks", "queue": queue})
+
     async def locked(self, queue: str) -> int:
         """Count the messages that were taken and not settled."""
         return await self._figure(queue, "locked")
@@ -69,8 +78,11 @@ class OwnBroker:
         return next(int(each[name]) for each in queues if each["name"] == queue)
 
     async def _call(self, method: str, path: str, body: object = None) -> Any:
-        async with (
-            aiohttp.ClientSession() as session,
-            session.request(method, self._admin + path, json=body, raise_for_status=True) as answer,
-        ):
-            return await answer.json()
+        try:
+            async with (
+                aiohttp.ClientSession() as session,
+                session.request(method, self._admin + path, json=body, raise_for_status=True) as answer,
+            ):
+                return await answer.json()
+        except aiohttp.ClientError as fault:
+            raise BrokerGoneError(f"The kit's own can't be asked: {fault}") from None

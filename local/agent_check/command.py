@@ -10,6 +10,7 @@ from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from pathlib import Path
 
 from rich.console import Console
+from rich.text import Text
 
 from functions.pattern.messages import requests_queue
 from local.agent_check.agent import AgentProcesses
@@ -19,7 +20,7 @@ from local.agent_check.kit import Kit
 from local.agent_check.options import AgentCheckOptions
 from local.agent_check.plan import carry_out, in_order, stages
 from local.agent_check.report import show_progress, show_report
-from local.agent_check.verdicts import CheckVerdict, Finding
+from local.agent_check.verdicts import BrokerGoneError, CheckVerdict, Finding
 from local.platform import INTERRUPTED, until_stop_signal
 from local.platform.watchdog import Watchdog
 
@@ -31,7 +32,8 @@ _HINDERED = 2
 async def agent_check(options: AgentCheckOptions) -> int:
     """Check an Agent. Returns 0 if it keeps every rule that was looked at, 1 if not.
 
-    Returns 2 where a command that the kit was given failed. Raises `StartRefusedError`.
+    Returns 2 where a command that the kit was given failed, or the broker went away. Raises
+    `StartRefusedError`.
     """
     logging.getLogger("azure").setLevel(logging.CRITICAL)  # the kit itself says what it meets
     return await until_stop_signal(_checked(options, Console()), _nothing, stopped=INTERRUPTED)
@@ -49,6 +51,10 @@ async def _checked(options: AgentCheckOptions, console: Console) -> int:
         show_report(list(in_order(findings, options.only, "not run: stopped")), options, console)
         console.print("stopped")
         raise
+    except BrokerGoneError as gone:
+        show_report(list(in_order(findings, options.only, "not run: the broker went away")), options, console)
+        console.print(Text(f"The broker went away. {gone}"), soft_wrap=True)
+        return _HINDERED
     missing = "not run: the first check did not pass"
     show_report(list(in_order(findings, options.only, missing)), options, console)
     return _exit_code({each.verdict for each in findings})

@@ -16,11 +16,14 @@ from azure.servicebus.exceptions import ServiceBusError
 from functions.pattern.agent_messages import AgentRequest
 from functions.pattern.messages import AGENT_REPLIES_QUEUE, requests_queue, seconds_left
 from local.agent_check.replies import HeardReply, content_of, misfit, not_echoed
+from local.agent_check.verdicts import BrokerGoneError
 from local.platform import StartRefusedError
 
 _AT_ONCE = 100
 _DEAD = ServiceBusSubQueue.DEAD_LETTER
-_LOOK_EVERY = 0.1
+#: What the client raises where the broker is away, or the address is none.
+_GONE = (ServiceBusError, OSError, ValueError)
+_LOOK_EVERY = 0.25
 _TRY_AGAIN_AFTER = 0.3
 
 
@@ -35,7 +38,7 @@ class Desk:
         self._heard: defaultdict[str, list[HeardReply]] = defaultdict(list)
         self._taken: set[int | None] = set()
         self._news = asyncio.Condition()
-        #: When a reply was heard last, by the loop's clock.
+        #: When a reply to anything that was asked was heard last, by the loop's clock.
         self.heard_last = 0.0
         #: What was wrong with replies: against the schema, and against their requests.
         self.misfits: list[str] = []
@@ -49,7 +52,10 @@ class Desk:
         Raises `StartRefusedError` when the queues can't be opened.
         """
         desk = cls(connection, agent, alone=alone)
-        await desk._find_queues()
+        try:
+            await desk.find_queues()
+        except BrokerGoneError as fault:
+            raise StartRefusedError(str(fault)) from None
         listening = asyncio.create_task(desk._listen())
         try:
             yield desk
@@ -92,16 +98,17 @@ class Desk:
             return met()
         return True
 
-    async def until_gone(self, message_ids: Iterable[str], within: float) -> bool:
-        """Wait until the Agent has settled messages, whatever it did with them; tell whether it has."""
-        awaited = set(message_ids)
-        try:
-            async with asyncio.timeout(within):
-                while not await self.is_gone(awaited):  # noqa: ASYNC110 - the Agent is another process
-                    await asyncio.sleep(_LOOK_EVERY)
-        except TimeoutError:
-            return False
-        return True
+    async def until_gone(self, message_ids: Iterable[str], last: Callable[[], float]) -> bool:
+        """Wait until the Agent has settled messages, whatever it did with them; tell whether it has.
+
+        `last` gives the time, by the loop's clock, until which it is waited for; that may move on.
+        """
+        awaited, now = set(message_ids), asyncio.get_running_loop().time
+        while True:
+            late = now() >= last()  # one look is taken however late it is
+            if (gone := await self.is_gone(awaited)) or late:
+                return gone
+            await asyncio.sleep(_LOOK_EVERY)
 
     async def is_gone(self, message_ids: Iterable[str]) -> bool:
         """Tell whether none of the messages is on the queue any more."""
@@ -132,17 +139,22 @@ class Desk:
                 first = (more[-1].sequence_number or first) + 1
         return found
 
-    def _client(self) -> ServiceBusClient:
-        return ServiceBusClient.from_connection_string(self._connection)
-
-    async def _find_queues(self) -> None:
+    @asynccontextmanager
+    async def _client(self) -> AsyncIterator[ServiceBusClient]:
+        """Connect for the block. Raises `BrokerGoneError`."""
         try:
-            for queue in (self.queue, AGENT_REPLIES_QUEUE):
-                async with self._client() as client, client.get_queue_receiver(queue) as receiver:
-                    await receiver.peek_messages()
-        except (ValueError, ServiceBusError) as fault:
+            async with ServiceBusClient.from_connection_string(self._connection) as client:
+                yield client
+        except _GONE as fault:
             pair = f"{self.queue} and {AGENT_REPLIES_QUEUE}"
-            raise StartRefusedError(f"The queues {pair} can't be opened: {fault}") from None
+            why = " ".join(str(fault).split())
+            raise BrokerGoneError(f"The queues {pair} can't be opened: {why}") from None
+
+    async def find_queues(self) -> None:
+        """See that both queues are there. Raises `BrokerGoneError`."""
+        for queue in (self.queue, AGENT_REPLIES_QUEUE):
+            async with self._client() as client, client.get_queue_receiver(queue) as receiver:
+                await receiver.peek_messages()
 
     async def _listen(self) -> None:
         while True:
@@ -152,7 +164,7 @@ class Desk:
                     client.get_queue_receiver(AGENT_REPLIES_QUEUE) as receiver,
                 ):
                     await self._hear(receiver)
-            except* ServiceBusError:  # the broker is away
+            except* (BrokerGoneError, *_GONE):  # whoever asks, meets it too
                 await asyncio.sleep(_TRY_AGAIN_AFTER)
 
     async def _hear(self, receiver: ServiceBusReceiver) -> None:
@@ -186,8 +198,8 @@ class Desk:
             self.not_echoed.append("a reply to nothing that was asked")
         if of_its_task is not None:
             self.not_echoed += not_echoed(content, of_its_task)
-        if request is not None:
             self.heard_last = asyncio.get_running_loop().time()
+        if request is not None:
             self._heard[request.token].append(HeardReply(content))
 
 

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import math
 import uuid
 from collections import Counter
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -26,13 +25,13 @@ from local.agent_check.agent import AgentProcesses
 from local.agent_check.broker import OwnBroker
 from local.agent_check.desk import Desk
 from local.agent_check.options import AgentCheckOptions
+from local.agent_check.patience import MOST_SECONDS, Patience
 from local.agent_check.replies import HeardReply
 from local.agent_check.shell import count_effects, holding
 from local.agent_check.verdicts import CheckFailedError, NotSeenError
 from local.platform.watchdog import Watchdog
 
-#: Seconds in which an Agent that runs replies to something, and settles; and one that starts, replies.
-PATIENCE = 30.0
+#: Seconds in which an Agent that starts replies.
 STARTS_WITHIN = 120.0
 #: Processes that ended by themselves while a reply was waited for: no more is waited.
 #: One that never replied can't start.
@@ -61,9 +60,18 @@ class Kit:
     stage: asyncio.Lock = field(default_factory=asyncio.Lock)
     #: Held while the service is held up, or its effects are counted.
     service: asyncio.Lock = field(default_factory=asyncio.Lock)
-    #: When the Agent was killed last, and when it was back, by the loop's clock.
-    killed: float = 0.0
-    back: float = 0.0
+    patience: Patience = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.patience = Patience(self.options.lock)
+
+    async def learn_its_need(self) -> None:
+        """Measure how long the Agent needs for one request."""
+        now = asyncio.get_running_loop().time
+        request, begun = self.request(), now()
+        await self.desk.ask([request])
+        await self.answered(request, within=MOST_SECONDS)
+        self.patience.needs = now() - begun
 
     def request(
         self,
@@ -97,22 +105,24 @@ class Kit:
         request: AgentRequest,
         *,
         times: int = 1,
-        within: float = PATIENCE,
+        within: float | None = None,
         outcome: str | None = "completed",
         lacking: str | None = None,
     ) -> HeardReply:
         """Wait for so many replies to a request, all with the outcome and the same result; give the last.
 
-        What is waited for begins anew with each reply: the Agent may have much to do. `lacking` names the
-        reply that is missing where there are others.
+        The Agent may have much to do: with each reply to anything, its patience begins anew. `within` is how
+        long the first may take. `lacking` names the reply that is missing where there are others.
         """
         ends = len(self.agent.ended)
         heard = self.desk.heard(request)
-        begun = asyncio.get_running_loop().time()
-        if not await self._heard(request, times, lambda: max(begun, self.desk.heard_last) + within):
-            what = lacking or f"{len(heard)} of {times} replies" if heard else self._no_reply(request)
+        now = asyncio.get_running_loop().time
+        begun = now()
+        if not await self._heard(request, times, lambda: self._until(begun, within)):
+            what = lacking or (f"{len(heard)} of {times} replies" if heard else self._no_reply(request))
             ended = "".join(f"; a process of the Agent ended, {each}" for each in self.agent.ended[ends:][:1])
-            raise CheckFailedError(f"{what}, and nothing for {within:g} s{ended}")
+            quiet = now() - max(begun, self.desk.heard_last)
+            raise CheckFailedError(f"{what}, and nothing for {quiet:.0f} s{ended}")
         for reply in heard:
             if outcome is not None and reply.outcome != outcome:
                 reason = f": {error}" if (error := reply.content.get("error")) else ""
@@ -125,14 +135,26 @@ class Kit:
         """Wait for the reply that comes after a crash: within the lock, and a little."""
 
         def last() -> float:
-            unlocked = self.killed + self.options.lock  # another crash gives more time
-            return max(unlocked, self.back, self.desk.heard_last) + AFTER_LOCK
+            shown = self.patience  # another crash gives more time
+            return max(shown.unlocked, shown.back, self.desk.heard_last) + AFTER_LOCK
 
         if not await self._heard(request, times, last):
             seconds = f"{self.options.lock:g} s, the lock, and {AFTER_LOCK:g} s"
             replies = f"{len(self.desk.heard(request))} of {times} replies"
             raise CheckFailedError(f"{replies} within {seconds} after the crash")
         return await self.answered(request, times=times)
+
+    async def settled(self, *requests: AgentRequest) -> bool:
+        """Wait until the Agent has settled requests, whatever it did with them; tell whether it has."""
+        return await self.all_settled(each.message_id for each in requests)
+
+    async def all_settled(self, message_ids: Iterable[str]) -> bool:
+        """Do as `settled` for messages by their ids."""
+        begun = asyncio.get_running_loop().time()
+        return await self.desk.until_gone(message_ids, lambda: self._until(begun))
+
+    def _until(self, begun: float, first_within: float | None = None) -> float:
+        return self.patience.ends(begun, self.desk.heard_last, first_within)
 
     def _no_reply(self, request: AgentRequest) -> str:
         other = self.desk.answered_instead(request)
@@ -152,7 +174,7 @@ class Kit:
 
     async def silent(self, request: AgentRequest) -> None:
         """See that the Agent completes a request that is late, and does not reply."""
-        if not await self.desk.until_gone([request.message_id], PATIENCE):
+        if not await self.settled(request):
             raise CheckFailedError(
                 "it was not replied to, but not completed either: it comes again and again"
             )
@@ -166,38 +188,66 @@ class Kit:
         """See how often each request had its effect; without `--effects`, nothing is seen."""
         if self.options.effects is None:
             return
-        async with self.service:
-            counts: Counter[str] = await count_effects(self.options.effects)
+        counts = await self._counted(self.options.effects)
         for request in requests:
             if not least <= (count := counts[request.effect_key]) <= most:
                 expected = str(least) if least == most else f"{least} to {most}"
                 raise CheckFailedError(f"{count} effects of {request.effect_key}, not {expected}")
+
+    async def without_effect(self, requests: Iterable[AgentRequest]) -> list[AgentRequest]:
+        """Choose those that had no effect; without `--effects`, all."""
+        counts = Counter[str]() if self.options.effects is None else await self._counted(self.options.effects)
+        return [request for request in requests if not counts[request.effect_key]]
+
+    async def _counted(self, command: str) -> Counter[str]:
+        async with self.service:
+            return await count_effects(command)
 
     async def is_taken(self) -> bool:
         """Wait until the Agent has a request in its hands; tell whether it has."""
         if self.broker is None:
             await asyncio.sleep(_LOOK_AGAIN)  # a namespace doesn't tell
             return True
-        try:
-            async with asyncio.timeout(PATIENCE):
-                while not await self.broker.locked(self.desk.queue):  # noqa: ASYNC110 - another process
-                    await asyncio.sleep(_LOOK_EVERY)
-        except TimeoutError:
-            return False
+        broker, queue = self.broker, self.desk.queue
+        return await self._comes_true(lambda: broker.locked(queue))
+
+    async def has_nothing_to_do(self) -> bool:
+        """Wait until the Agent has settled all that it was asked; tell whether it has."""
+        broker, queue = self.own_broker(), self.desk.queue
+
+        async def nothing() -> bool:
+            return not await broker.active(queue)
+
+        return await self._comes_true(nothing)
+
+    async def _comes_true(self, look: Callable[[], Awaitable[object]]) -> bool:
+        begun = asyncio.get_running_loop().time()
+        while not await look():
+            if asyncio.get_running_loop().time() > self._until(begun):
+                return False
+            await asyncio.sleep(_LOOK_EVERY)
         return True
 
     @asynccontextmanager
     async def held_up(self) -> AsyncIterator[None]:
-        """Hold up the service that the Agent calls, for the block."""
+        """Hold up the service that the Agent calls, for the block, in which it has nothing else to do."""
         if self.options.hold is None:
             raise NotSeenError("needs --hold, a command that holds up the service that the Agent calls")
+        if self.broker is not None:
+            await self.has_nothing_to_do()
         async with self.service, holding(self.options.hold, self.watchdog):
             yield
 
     async def kill(self) -> None:
-        """Kill every process of the Agent; `start_again` must follow, when nothing holds it up any more."""
-        self.killed, self.back = asyncio.get_running_loop().time(), math.inf
+        """Kill every process of the Agent; `start_again` must follow, when nothing holds it up any more.
+
+        The locks that it had run out at once on the kit's own broker: otherwise what comes again would meet
+        whatever another check does by then, such as a service that is held up.
+        """
+        self.patience.is_killed()
         await self.agent.kill()
+        if self.broker is not None:
+            await self.broker.expire_locks(self.desk.queue)
 
     async def start_again(self) -> None:
         """Start as many processes as were killed, and wait until the Agent is back."""
@@ -207,7 +257,7 @@ class Kit:
         try:
             await self.answered(request, within=STARTS_WITHIN)
         finally:
-            self.back = asyncio.get_running_loop().time()
+            self.patience.is_back()
 
     def own_broker(self) -> OwnBroker:
         """Give the kit's own broker. Raises `NotSeenError` where it is somebody else's."""

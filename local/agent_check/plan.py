@@ -28,6 +28,8 @@ STAGES: tuple[tuple[Check, ...], ...] = (
         keys.the_same_key_in_a_new_epoch,
         keys.an_undo_twice,
         keys.an_undo_before_its_do,
+        keys.another_task_of_the_same_id,
+        keys.another_step_of_the_same_task,
         late.taken_after_complete_by,
         late.a_known_outcome_is_told_late,
         unreadable.another_schema_version,
@@ -36,12 +38,13 @@ STAGES: tuple[tuple[Check, ...], ...] = (
     ),
     (unreadable.an_unknown_field, unreadable.the_schema_before),
     (keys.two_hundred_side_by_side,),
+    (keys.many_undone_twice_at_once,),
     (late.ended_after_complete_by, late.sent_once_work_that_ends_late),
     (crashes.a_lock_is_renewed,),
     (
+        crashes.what_is_sent_once_killed_at_work,
         crashes.killed_while_it_works,
         crashes.killed_before_it_settled,
-        crashes.what_is_sent_once_killed_at_work,
         crashes.what_is_sent_once_killed_at_its_reply,
         crashes.the_ledger_outlives_the_agent,
     ),
@@ -71,6 +74,7 @@ async def carry_out(kit: Kit) -> AsyncGenerator[Finding]:
     """Run the checks, and give each finding when it is there.
 
     Where the first check does not pass, the Agent is asked no more; its replies are looked at all the same.
+    Raises `BrokerGoneError`.
     """
     first, *others, last = stages(kit.options.only)
     goes_on = True
@@ -107,6 +111,7 @@ async def _find(check: Check, kit: Kit) -> Finding:
     try:
         await check(kit)
     except CheckFailedError as fault:
+        await kit.desk.find_queues()  # where the broker is gone, it was not the Agent's fault
         return Finding(name, CheckVerdict.FAILED, f"{fault} {_rule_of(promise)}".strip())
     except NotSeenError as reason:
         return Finding(name, CheckVerdict.NOT_SEEN, str(reason))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import signal
 from asyncio.subprocess import PIPE, Process
 from collections import Counter
@@ -15,6 +16,7 @@ from local.platform.watchdog import Watchdog
 
 _PRINTS_WITHIN = 30.0
 _ENDS_WITHIN = 5.0
+_SOME_BYTES = 4096
 
 
 async def count_effects(command: str) -> Counter[str]:
@@ -43,7 +45,10 @@ async def count_effects(command: str) -> Counter[str]:
 
 def _effect(line: str) -> tuple[str, int]:
     first, second = line.split()
-    return (first, int(second)) if "/" in first else (second, int(first))
+    key, count = (first, second) if "/" in first else (second, first)
+    if not re.fullmatch("[0-9]+", count):
+        raise ValueError(f"no count: {count}")
+    return key, int(count)
 
 
 @asynccontextmanager
@@ -53,7 +58,7 @@ async def holding(command: str, watchdog: Watchdog) -> AsyncIterator[None]:
     watchdog.guard(process.pid)
     try:
         assert process.stdout  # noqa: S101 - asked for above
-        if not await _first_line(process.stdout):
+        if not await _has_line(process.stdout):
             raise CommandFailedError(f"--hold printed no line: {command}")
         yield
     finally:
@@ -61,11 +66,14 @@ async def holding(command: str, watchdog: Watchdog) -> AsyncIterator[None]:
         watchdog.release(process.pid)
 
 
-async def _first_line(output: asyncio.StreamReader) -> bytes:
+async def _has_line(output: asyncio.StreamReader) -> bool:
+    """Wait until a line has ended, however long it is; tell whether one has."""
     with suppress(TimeoutError):
         async with asyncio.timeout(_PRINTS_WITHIN):
-            return await output.readline()
-    return b""
+            while some := await output.read(_SOME_BYTES):
+                if b"\n" in some:
+                    return True
+    return False
 
 
 async def _end(process: Process) -> None:

@@ -31,6 +31,10 @@ class CommandFailedError(Exception):
     """A command that the kit was given failed; the text says which, and how."""
 
 
+class BrokerGoneError(Exception):
+    """The queues can't be reached any more; the text says why."""
+
+
 @dataclass(frozen=True, slots=True)
 class Finding:
     """The verdict of one check; `words` are its promise, or what broke it."""

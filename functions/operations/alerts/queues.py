@@ -13,6 +13,7 @@ from pydantic import AliasChoices, BaseModel, Field, ValidationError
 
 from functions.messages.queues import dead_letter_queue
 from functions.messages.reading import DEAD_LETTER_DESCRIPTION, DEAD_LETTER_REASON, content_of, shown_id
+from functions.messages.tokens import tokens_in
 from functions.operations.alerts.alerts import Alerts, lost_alert
 from functions.pattern.errors import IllegalTransitionError, UnreadableError, UnwritableError
 from functions.pattern.events import MessageLost
@@ -59,7 +60,7 @@ class DeadLetters:
         """
         reason = bounded(reason, _MOST_REASON_BYTES)
         task, token = _named(content.body)
-        message_id = shown_id(message_id, token)
+        message_id = shown_id(message_id, token, *tokens_in(content.body.decode(errors="replace")))
         lost = MessageLost(queue=queue, message_id=message_id, reason=reason)
         if task is not None and not await self._note_on(task, lost):
             task = None  # there is no such task

@@ -6,7 +6,7 @@ import asyncio
 
 from functions.pattern.agent_messages import AgentRequest
 from functions.pattern.states import Direction
-from local.agent_check.kit import PATIENCE, Kit
+from local.agent_check.kit import Kit
 from local.agent_check.verdicts import CheckFailedError
 
 _SOME = 20
@@ -46,18 +46,24 @@ async def killed_before_it_settled(kit: Kit) -> None:
 
 
 async def what_is_sent_once_killed_at_work(kit: Kit) -> None:
-    """Killed between "begun" and "done", what must not be repeated has no second effect (rule 7)."""
+    """Killed at work, what is sent once has no second effect, and is done when a new token asks (rule 7)."""
     async with kit.stage:
         if kit.options.hold is None:
             requests = await _killed_among(kit, idempotent=False)
         else:
             requests = [await _killed_held_up(kit)]
-    if not await kit.desk.until_gone((each.message_id for each in requests), kit.options.lock + PATIENCE):
+    if not await kit.settled(*requests):
         raise CheckFailedError(
             "a request whose outcome is unknown is not completed: it comes again and again"
         )
     await asyncio.gather(*(kit.answered(each) for each in requests if kit.desk.heard(each)))
     await kit.effects(*requests, least=0)
+    unknown = await kit.without_effect(each for each in requests if not kit.desk.heard(each))
+    again = [kit.request(of=each, epoch=2, idempotent=False) for each in unknown]
+    await kit.desk.ask(again)
+    lacking = "no reply to a new token, which is sent where it is found out that it was not done"
+    await asyncio.gather(*(kit.answered(each, lacking=lacking) for each in again))
+    await kit.effects(*again)
 
 
 async def what_is_sent_once_killed_at_its_reply(kit: Kit) -> None:
@@ -88,8 +94,9 @@ async def the_ledger_outlives_the_agent(kit: Kit) -> None:
 async def _killed_among(kit: Kit, *, idempotent: bool) -> list[AgentRequest]:
     requests = [kit.request(idempotent=idempotent) for _ in range(_SOME)]
     await kit.desk.ask(requests)
-    if not await kit.desk.until(lambda: any(map(kit.desk.heard, requests)), PATIENCE):
-        raise CheckFailedError(f"none of {_SOME} requests was answered within {PATIENCE:g} s")
+    seconds = kit.patience.seconds
+    if not await kit.desk.until(lambda: any(map(kit.desk.heard, requests)), seconds):
+        raise CheckFailedError(f"none of {_SOME} requests was answered within {seconds:g} s")
     await kit.kill()
     await kit.start_again()
     return requests
@@ -97,6 +104,7 @@ async def _killed_among(kit: Kit, *, idempotent: bool) -> list[AgentRequest]:
 
 async def _killed_at_its_reply(kit: Kit, *, idempotent: bool) -> AgentRequest:
     async with kit.stage:
+        await kit.has_nothing_to_do()  # it would wait for its thanks, too
         async with kit.own_broker().slow_to_thank(_MUCH_LATER):
             request = kit.request(idempotent=idempotent)
             await kit.desk.ask([request])

@@ -3,12 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import uuid
 
+from functions.pattern.agent_messages import AgentRequest
+from functions.pattern.identity import (
+    ResourceId,
+    StepName,
+    effect_key,
+    new_birth,
+    resource_id,
+    resource_of,
+)
 from functions.pattern.states import Direction
 from local.agent_check.kit import STARTS_WITHIN, Kit
 from local.agent_check.verdicts import CheckFailedError
 
 _MANY = 200
+_SOME = 20
+_OTHER_STEP = StepName("another-step")
 
 
 async def a_request(kit: Kit) -> None:
@@ -17,6 +29,7 @@ async def a_request(kit: Kit) -> None:
     await kit.desk.ask([request])
     await kit.answered(request, within=STARTS_WITHIN)
     await kit.effects(request)
+    await kit.learn_its_need()
 
 
 async def the_same_request_once_more(kit: Kit) -> None:
@@ -43,15 +56,13 @@ async def the_same_key_in_a_new_epoch(kit: Kit) -> None:
 async def an_undo_twice(kit: Kit) -> None:
     """What was done is undone only once, however often that is asked; then its do is refused (rule 2)."""
     do = kit.request()
-    await kit.desk.ask([do])
-    await kit.answered(do)
-    undo = kit.request(Direction.UNDO, of=do)
+    undo = await _undo_of(do, kit)
     await kit.desk.ask([undo])
     await kit.answered(undo)
-    late = kit.request(of=do, epoch=2)
+    late = kit.request(of=do, epoch=3)
     await kit.desk.ask([late])
     await kit.answered(late, outcome="failed")
-    again = kit.request(Direction.UNDO, of=do, epoch=3)
+    again = kit.request(Direction.UNDO, of=do, epoch=4)
     await kit.desk.ask([again])
     await kit.answered(again)
     await kit.effects(do, undo)
@@ -68,6 +79,19 @@ async def an_undo_before_its_do(kit: Kit) -> None:
     await kit.effects(late, least=0, most=0)
 
 
+async def another_task_of_the_same_id(kit: Kit) -> None:
+    """A task that is born again has effects of its own: its birth, in the key, tells it apart (rule 1)."""
+    first = kit.request()
+    born_again = resource_id(first.task_id, new_birth(uuid.uuid4().hex))
+    await _is_apart(first, born_again, first.step, kit)
+
+
+async def another_step_of_the_same_task(kit: Kit) -> None:
+    """Another step of the task at the same Agent, of any name, has effects of its own (rule 1)."""
+    first = kit.request()
+    await _is_apart(first, resource_of(first.effect_key), _OTHER_STEP, kit)
+
+
 async def two_hundred_side_by_side(kit: Kit) -> None:
     """200 requests at once, two for each key, are all answered, and each key has one effect (rule 1)."""
     first = [kit.request() for _ in range(_MANY // 2)]
@@ -78,3 +102,32 @@ async def two_hundred_side_by_side(kit: Kit) -> None:
     if any(one.result != two.result for one, two in zip(replies[:half], replies[half:], strict=True)):
         raise CheckFailedError("one key, two results")
     await kit.effects(*first)
+
+
+async def many_undone_twice_at_once(kit: Kit) -> None:
+    """What is undone by two requests at the same moment is undone only once (rule 1)."""
+    undos = await asyncio.gather(*(_undo_of(kit.request(), kit) for _ in range(_SOME)))
+    again = [each.model_copy(update={"epoch": 3, "token": uuid.uuid4().hex}) for each in undos]
+    await kit.desk.ask([request for pair in zip(undos, again, strict=True) for request in pair])
+    await asyncio.gather(*(kit.answered(each) for each in (*undos, *again)))
+    await kit.effects(*undos)
+
+
+async def _undo_of(do: AgentRequest, kit: Kit) -> AgentRequest:
+    """Have something done; give the request to undo it, which tells what the do gave."""
+    await kit.desk.ask([do])
+    reply = await kit.answered(do)
+    undo = kit.request(Direction.UNDO, of=do, epoch=2)
+    return undo.model_copy(update={"result": reply.content.get("result")})
+
+
+async def _is_apart(first: AgentRequest, resource: ResourceId, step: StepName, kit: Kit) -> None:
+    """See that what becomes of a request is nothing to another one of its task id."""
+    named = {"task_id": first.task_id, "step": step, "effect_key": effect_key(resource, step, Direction.DO)}
+    other = kit.request().model_copy(update=named)
+    undo = await _undo_of(first, kit)
+    await kit.desk.ask([undo])
+    await kit.answered(undo)
+    await kit.desk.ask([other])
+    await kit.answered(other)
+    await kit.effects(first, undo, other)

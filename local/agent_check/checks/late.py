@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from datetime import UTC, datetime
 
 from functions.pattern.agent_messages import AgentRequest
 from functions.pattern.states import Direction, Outcome
-from local.agent_check.kit import AFTER_LOCK, PATIENCE, Kit
+from local.agent_check.kit import AFTER_LOCK, Kit
 from local.agent_check.verdicts import CheckFailedError, CommandFailedError, NotSeenError
 
 #: Seconds until the complete-by of a request that is held up; where the Agent takes it late, more is given.
@@ -52,7 +53,7 @@ async def sent_once_work_that_ends_late(kit: Kit) -> None:
     """Work that must not be repeated is replied to, however late it ends (rule 7)."""
     async with kit.stage:
         late = await _ended_late(kit, idempotent=False)
-        await kit.answered(late, within=PATIENCE)
+        await kit.answered(late)
         await kit.effects(late)
 
 
@@ -67,13 +68,18 @@ async def _ended_late(kit: Kit, *, idempotent: bool) -> AgentRequest:
                 if reply.outcome == Outcome.FAILED:
                     raise CheckFailedError("it is refused for good while --hold holds the service up")
                 raise CommandFailedError("--hold holds nothing up: the Agent replied while it ran")
-            if not idempotent and begun and await kit.desk.until_gone([late.message_id], AFTER_LOCK):
+            if not idempotent and begun and await kit.desk.until_gone([late.message_id], _soon()):
                 raise NotSeenError(
                     "it gives up at complete-by, and rightly does not report an outcome it does not know"
                 )
         if begun:
             return late
     raise CheckFailedError(f"the Agent did not take a request within {_HELD_UP[-1] / 2:g} s")
+
+
+def _soon() -> Callable[[], float]:
+    end = asyncio.get_running_loop().time() + AFTER_LOCK
+    return lambda: end
 
 
 def _seconds_left(request: AgentRequest) -> float:

@@ -9,7 +9,7 @@ from azure.servicebus import ServiceBusMessage
 
 from functions.pattern.requests import MAX_REQUEST_BYTES
 from local.agent_check.desk import message_of
-from local.agent_check.kit import PATIENCE, SILENCE, Kit
+from local.agent_check.kit import SILENCE, Kit
 from local.agent_check.verdicts import CheckFailedError
 
 #: What Service Bus writes when it is tired of delivering a message.
@@ -86,7 +86,7 @@ async def the_largest_request(kit: Kit) -> None:
 async def _is_dead_lettered(kit: Kit, messages: dict[str, ServiceBusMessage]) -> None:
     await kit.desk.send(list(messages.values()))
     for what, message in messages.items():
-        if not await kit.desk.until_gone([str(message.message_id)], PATIENCE):
+        if not await kit.all_settled([str(message.message_id)]):
             raise CheckFailedError(f"{what} stays on the queue, and is delivered again and again")
     dead = await kit.desk.dead_letters((str(each.message_id) for each in messages.values()), SILENCE)
     for what, message in messages.items():

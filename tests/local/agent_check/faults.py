@@ -1,11 +1,8 @@
-"""Faults, planted in the sample by a change of its text."""
+"""Faults in what an Agent does with requests, one after the other and side by side."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from pathlib import Path
-
-from tests.local.agent_check.samples import PYTHON_SAMPLE
+from tests.local.agent_check.planted import Planted, WrongAgent
 
 #: The lines of the sample that faults replace, or go beside.
 _REPLY = "            reply = answer(ledger, request)\n"
@@ -15,53 +12,54 @@ _ANSWERED = "    return {name: request[name] for name in ECHOED} | outcome\n"
 _DEAD_LETTER = 'requests.dead_letter_message(message, reason="not a request", error_description=why)'
 _ALREADY = "        if state is None:\n"
 _TOMBSTONE = """        ledger.execute("INSERT OR REPLACE INTO payments VALUES (?, 'undone')", (key,))\n"""
-_FORGET = '            ledger.execute("DELETE FROM payments WHERE key = ?", (key,))\n'
 _TAKEN_LATE = "    if is_late(request) and not (once and state_of(ledger, request)[1]):\n"
-_LATE = "    if is_late(request) and not once:\n        return None\n"
 _PARSED = '        request = json.loads(b"".join(message.body))\n'
-_LEDGER = "    ledger = open_ledger()\n"
 _KINDS = "    for name, kind in KINDS.items():\n"
-_CONNECT = 'from_connection_string(os.environ["ServiceBusConnection"]'
-_TAKEN = "        for message in requests:\n"
+_KEY = '    key = request["effect_key"].rpartition("/")[0]\n'
+_SOUGHT = '(key + "/do",)'
+_BY_EFFECT = '(request["effect_key"].rpartition("/")[0] + "/do",)'
+_READ_TO_UNDO = """\
+is remembered as undone.\"""
+    with transaction(ledger):
+        key, state = state_of(ledger, request)
+"""
 #: The row is there once, and the money moves each time.
 _TWICE = """\
         ledger.execute("INSERT OR IGNORE INTO payments VALUES (?, 'paid')", (key,))
         move(ledger, request, amount)
         if False:
 """
+_ECHOES = "replies echo their requests"
+_FITS = "replies fit the schema"
 
-
-@dataclass(frozen=True, slots=True)
-class Planted:
-    """A change: what of the sample's text is replaced by what, and the check that is to look at it."""
-
-    changes: tuple[tuple[str, str], ...]
-    found_by: str
-    processes: int = 2
-    #: What the report says besides.
-    says: str = ""
-
-
-FAULTS = {
-    "settles before the effect": Planted(
-        ((_REPLY, _SETTLE + _REPLY), (_SEND + _SETTLE, _SEND)), "killed before it settled"
+_BAD_REPLIES = {
+    "echoes no epoch": Planted(
+        ((_ANSWERED, "    return {name: request[name] for name in ECHOED if name != 'epoch'} | outcome\n"),),
+        _ECHOES,
+        "epoch is missing",
     ),
-    "replies with a new token": Planted(
-        ((_ANSWERED, _ANSWERED.rstrip() + ' | {"token": os.urandom(16).hex()}\n'),),
-        "replies echo their requests",
-        says="token differs from its request",
+    "replies with its own name as the step": Planted(
+        ((_REPLY, _REPLY + '            reply = reply and reply | {"step": "payment"}\n'),),
+        _ECHOES,
+        "step differs from its request",
     ),
-    "replies with the token that it remembers": Planted(
+    "result with NaN": Planted(
+        (('return {"reference": key}', 'return {"reference": key, "fee": float("nan")}'),),
+        _FITS,
+        "result.fee: not a JSON number",
+    ),
+    "sends another reply that fits no schema": Planted(
         (
             (
-                _ANSWERED,
-                _ANSWERED.replace("{", 'REPLIES.setdefault(request["effect_key"], {').rstrip() + ")\n",
+                _SEND,
+                _SEND + """                replies.send_messages(ServiceBusMessage('{"log": "paid"}'))\n""",
             ),
-            ("class Refused(", "REPLIES = {}\n\n\nclass Refused("),
         ),
-        "the same key in a new epoch",
-        says="was an older token sent?",
+        _FITS,
+        "schema_version: Field required",
     ),
+}
+_BAD_MANNERS = {
     "abandons what is late": Planted(
         (
             (
@@ -73,57 +71,29 @@ FAULTS = {
             ),
         ),
         "taken after complete by",
-        says="among the dead letters",
+        "among the dead letters",
     ),
     "is silent about what is known late": Planted(
         ((_TAKEN_LATE, "    if is_late(request):\n"),),
         "a known outcome is told late",
-        says="no reply to the request that came after its complete-by",
+        "no reply to the request that came after its complete-by",
     ),
-    "two effects for a key": Planted(
-        (
-            (
-                _ALREADY,
-                _TWICE,
-            ),
-        ),
-        "the same request once more",
-    ),
+    "two effects for a key": Planted(((_ALREADY, _TWICE),), "the same request once more", "2 effects of"),
     "undo leaves no tombstone": Planted(
-        ((_TOMBSTONE, "        if state == 'paid':\n    " + _TOMBSTONE),), "an undo before its do"
+        ((_TOMBSTONE, "        if state == 'paid':\n    " + _TOMBSTONE),),
+        "an undo before its do",
+        "expected `failed`, got `completed`",
     ),
-    "replies late for a step that may be repeated": Planted(((_LATE, ""),), "ended after complete by"),
     "abandons what it can't read": Planted(
-        ((_DEAD_LETTER, "requests.abandon_message(message)"),), "rubbish", says="gave it up (rule 6)"
+        ((_DEAD_LETTER, "requests.abandon_message(message)"),), "rubbish", "gave it up (rule 6)"
     ),
-    "repeats what must not be repeated": Planted(
-        (
-            (
-                _ALREADY,
-                "        if state == 'paid' and request['once']:\n            move(ledger, request, amount)\n"
-                + _ALREADY,
-            ),
-        ),
-        "what is sent once killed at its reply",
+    "leaves requests of schema 1 to the dead letters": Planted(
+        (('request["schema_version"] in (1, 2)', 'request["schema_version"] == 2'),),
+        "the schema before",
+        "no reply",
     ),
-    "echoes no epoch": Planted(
-        ((_ANSWERED, "    return {name: request[name] for name in ECHOED if name != 'epoch'} | outcome\n"),),
-        "replies echo their requests",
-    ),
-    "result with NaN": Planted(
-        (('return {"reference": key}', 'return {"reference": key, "fee": float("nan")}'),),
-        "replies fit the schema",
-    ),
-    "forgets its ledger": Planted(
-        (
-            (
-                _LEDGER,
-                _LEDGER
-                + '    ledger.execute("CREATE TEMP TABLE payments (key TEXT PRIMARY KEY, state TEXT)")\n',
-            ),
-        ),
-        "the ledger outlives the agent",
-    ),
+}
+_DIES = {
     "dies on an unknown field": Planted(
         (
             (
@@ -132,61 +102,49 @@ FAULTS = {
             ),
         ),
         "an unknown field",
+        "no reply",
     ),
-    "serves one request at a time for ever after a broker's restart": Planted(
-        (
-            (_TAKEN, _TAKEN + "            if lost:\n                time.sleep(0.4)\n"),
-            (_CONNECT, _CONNECT + ", retry_total=0"),
-            ("def serve(ledger):", "lost = []\n\n\ndef serve(ledger):"),
-            ("file=sys.stderr)\n", "file=sys.stderr)\n            lost.append(fault)\n"),
-        ),
-        "the broker killed and back",
+    "refuses what is large": Planted(
+        ((_KINDS, '    if len(request.get("request", "")) > 3:\n        sys.exit("too much")\n' + _KINDS),),
+        "the largest request",
+        "no reply",
     ),
-    "forgets a payment that it paid back": Planted(
-        ((_TOMBSTONE, _TOMBSTONE + "        if state == 'paid':\n" + _FORGET),),
-        "an undo twice",
+    "dies on an effect key that is a number": Planted(
+        ((_KINDS, '    if request.get("effect_key") == 7:\n        sys.exit("no text")\n' + _KINDS),),
+        "rubbish",
+        "a wrong effect_key stays on the queue",
     ),
-    "remembers in memory what it undid": Planted(
-        (
-            (_TOMBSTONE, "        UNDONE.add(key)\n        if state == 'paid':\n    " + _TOMBSTONE),
-            ('        if state == "undone":\n', '        if state == "undone" or key in UNDONE:\n'),
-            ("class Refused(", "UNDONE = set()\n\n\nclass Refused("),
-        ),
-        "the ledger outlives the agent",
-        processes=1,
+}
+_NEW_TOKEN = {
+    "replies with a new token": Planted(
+        ((_ANSWERED, _ANSWERED.rstrip() + ' | {"token": os.urandom(16).hex()}\n'),),
+        _ECHOES,
+        "token differs from its request",
     ),
-    "refuses for good when its service is slow": Planted(
+}
+_CONFUSED = {
+    "replies with the token that it remembers": Planted(
         (
             (
-                "    except Refused as refusal:\n",
-                "    except (Refused, sqlite3.OperationalError) as refusal:\n",
+                _ANSWERED,
+                _ANSWERED.replace("{", 'REPLIES.setdefault(request["effect_key"], {').rstrip() + ")\n",
             ),
-            ("timeout=10", "timeout=1"),
+            ("class Refused(", "REPLIES = {}\n\n\nclass Refused("),
         ),
-        "ended after complete by",
+        "the same key in a new epoch",
+        "was an older token sent?",
     ),
-    "begins late what must not be repeated": Planted(
-        ((_TAKEN_LATE, "    if is_late(request) and not once:\n"),), "taken after complete by"
+    "takes a task that is born again for the one before": Planted(
+        ((_KEY, '    key = request["task_id"] + "/" + request["step"]\n'), (_SOUGHT, _BY_EFFECT)),
+        "another task of the same id",
+        "expected `completed`, got `failed`",
     ),
-    "undoes and replies after complete-by": Planted(
-        (
-            (
-                _TAKEN_LATE,
-                '    undo = request["direction"] == "undo"\n'
-                + _TAKEN_LATE.replace("and not", "and not undo and not"),
-            ),
-            (_LATE, _LATE.replace("not once", "not once and not undo")),
-        ),
-        "taken after complete by",
-    ),
-    "sends another reply that fits no schema": Planted(
-        (
-            (
-                _SEND,
-                _SEND + """                replies.send_messages(ServiceBusMessage('{"log": "paid"}'))\n""",
-            ),
-        ),
-        "replies fit the schema",
+}
+_HASTY = {
+    "settles before the effect": Planted(
+        ((_REPLY, _SETTLE + _REPLY), (_SEND + _SETTLE, _SEND)),
+        "killed before it settled",
+        "settled before the Agent could know",
     ),
     "replies to what was not asked": Planted(
         (
@@ -197,46 +155,30 @@ FAULTS = {
                 + _SEND.replace("dumps(reply)", "dumps(other)"),
             ),
         ),
-        "replies echo their requests",
+        _ECHOES,
+        "a reply to nothing that was asked",
     ),
-    "renews no lock": Planted(((", auto_lock_renewer=renewer", ""),), "a lock is renewed"),
-    "leaves requests of schema 1 to the dead letters": Planted(
-        (('request["schema_version"] in (1, 2)', 'request["schema_version"] == 2'),), "the schema before"
+    "takes one step of a task for another": Planted(
+        ((_KEY, _KEY.replace("rpartition", "partition")), (_SOUGHT, _BY_EFFECT)),
+        "another step of the same task",
+        "expected `completed`, got `failed`",
     ),
-    "refuses what is large": Planted(
-        ((_KINDS, '    if len(request.get("request", "")) > 3:\n        sys.exit("too much")\n' + _KINDS),),
-        "the largest request",
-    ),
-    "dies on an effect key that is a number": Planted(
-        ((_KINDS, '    if request.get("effect_key") == 7:\n        sys.exit("no text")\n' + _KINDS),),
-        "rubbish",
-    ),
-}
-
-
-#: Neither breaks a rule: these ask for nothing sooner than complete-by.
-RIGHT = {
-    "takes its time": Planted(
-        ((_REPLY, "            time.sleep(0.4)\n" + _REPLY),), "two hundred side by side"
-    ),
-    "starts slowly": Planted(
+    "pays back twice when asked twice at once": Planted(
         (
             (
-                "    while True:\n        try:\n            ledger",
-                "    time.sleep(35)\n    while True:\n        try:\n            ledger",
+                _READ_TO_UNDO,
+                _READ_TO_UNDO.replace("with transaction(ledger)", "if True") + "        time.sleep(0.2)\n",
             ),
         ),
-        "a request",
+        "many undone twice at once",
+        "2 effects of",
     ),
 }
-
-
-def plant(fault: Planted, folder: Path) -> Path:
-    """Write the sample with the fault; a text that it does not have is an error."""
-    text = PYTHON_SAMPLE.read_text(encoding="utf-8")
-    for old, new in fault.changes:
-        assert text.count(old) == 1, old
-        text = text.replace(old, new)
-    agent = folder / "faulty_agent.py"
-    agent.write_text(text, encoding="utf-8")
-    return agent
+AGENTS = (
+    WrongAgent(_BAD_REPLIES, also=("another step of the same task",)),
+    WrongAgent(_BAD_MANNERS),
+    WrongAgent(_DIES),
+    WrongAgent(_NEW_TOKEN),
+    WrongAgent(_CONFUSED),
+    WrongAgent(_HASTY),
+)

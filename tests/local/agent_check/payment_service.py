@@ -20,6 +20,7 @@ class PaymentService:
     effects: Counter[str] = field(default_factory=Counter)
     undone: set[str] = field(default_factory=set)
     free: asyncio.Event = field(default_factory=asyncio.Event)
+    holders: int = 0
 
     @classmethod
     @asynccontextmanager
@@ -37,16 +38,17 @@ class PaymentService:
 
     async def _pay(self, request: web.Request) -> web.Response:
         await self.free.wait()
-        task = request.match_info["task"]
-        if task in self.undone:
+        key = request.headers["Idempotency-Key"]
+        if key in self.undone:
             return web.json_response({}, status=409)
-        self.effects.setdefault(request.headers["Idempotency-Key"], 1)
-        return web.json_response({"reference": task})
+        self.effects.setdefault(key, 1)
+        return web.json_response({"reference": request.match_info["task"]})
 
     async def _pay_back(self, request: web.Request) -> web.Response:
-        task, key = request.match_info["task"], request.headers["Idempotency-Key"]
-        self.undone.add(task)
-        if key.replace("/undo", "/do") in self.effects:
+        key = request.headers["Idempotency-Key"]
+        do = key.removesuffix("/undo") + "/do"
+        self.undone.add(do)
+        if do in self.effects:
             self.effects.setdefault(key, 1)
         return web.json_response({})
 
@@ -56,10 +58,13 @@ class PaymentService:
     async def _hold(self, request: web.Request) -> web.StreamResponse:
         response = web.StreamResponse()
         await response.prepare(request)
+        self.holders += 1  # whoever has gone is noticed with the next line only
         self.free.clear()
         try:
             while True:
                 await response.write(b"held\n")
                 await asyncio.sleep(0.1)
         finally:
-            self.free.set()
+            self.holders -= 1
+            if not self.holders:
+                self.free.set()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -11,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from local.agent_check.verdicts import CheckVerdict
 from local.platform import ROOT
 
 SAMPLES = ROOT / "docs" / "agents"
@@ -30,12 +32,24 @@ class Report:
     """What the kit printed, and its exit code."""
 
     code: int
-    text: str
+    printed: str
+
+    @property
+    def text(self) -> str:
+        """Return what was printed, the reasons first: a test's log may show the beginning only."""
+        told = [f"{check}: {reason}" for check, reason in self.reasons().items()]
+        return "\n".join([*told, self.printed])
 
     def checks(self, verdict: str) -> set[str]:
         """Return the checks that ended so, by the lines that tell the progress."""
-        lines = self.text.partition("\nThe Agent ")[0].splitlines()
+        lines = self.printed.partition("\nThe Agent ")[0].splitlines()
         return {line.removeprefix(verdict).strip() for line in lines if line.startswith(f"{verdict} ")}
+
+    def reasons(self) -> dict[str, str]:
+        """Return what the report says of each check that did not pass."""
+        lines = self.printed.partition("\nThe Agent ")[2].splitlines()
+        bad = re.compile(rf"(?:{CheckVerdict.FAILED}|{CheckVerdict.HINDERED}) +([^:]+): (.*)")
+        return {found[1]: found[2] for found in map(bad.match, lines) if found}
 
 
 def javascript_sample() -> list[str]:
@@ -78,3 +92,10 @@ def check(folder: Path, run: str, *options: str) -> Report:
         check=False,
     )
     return Report(done.returncode, done.stdout)
+
+
+def keeps_every_rule(report: Report) -> None:
+    """See that every check was run and passed."""
+    assert report.checks("FAILED") == set(), report.text
+    assert report.checks("not seen") == set(), report.text
+    assert report.code == 0, report.text

@@ -16,7 +16,6 @@ from rich.console import Console
 from local.agent_check.options import AgentCheckOptions
 from local.agent_check.replies import content_of
 from local.agent_check.report import show_report
-from local.agent_check.shell import count_effects
 from local.agent_check.verdicts import CheckVerdict, Finding
 from local.command_line import main
 from local.platform import ROOT
@@ -90,12 +89,6 @@ def test_report_is_coloured_on_a_terminal_only(capsys: pytest.CaptureFixture[str
         assert "judged by the replies" in text
 
 
-async def test_effects_of_one_key_in_two_lines_add_up() -> None:
-    """Two processes with a ledger each are two effects."""
-    counts = await count_effects("printf 't-1.3f9a0c27/payment/do 1\\nt-1.3f9a0c27/payment/do 1\\n'")
-    assert counts["t-1.3f9a0c27/payment/do"] == 2
-
-
 def test_reply_that_is_nested_too_deeply_is_empty() -> None:
     """It does not end the kit's listening."""
     assert content_of(b"[" * 100_000) == {}
@@ -147,16 +140,25 @@ def test_a_broker_of_somebody_else_is_not_stopped(tmp_path: Path) -> None:
 
 
 @pytest.mark.process
+def test_a_broker_that_goes_away_ends_with_code_2(tmp_path: Path) -> None:
+    """It was not the Agent: one line says so, and the report what was found before."""
+    with running_broker(read_config(ROOT / "infra" / "queues.json")) as broker:
+        kit = _started(tmp_path, "--connection", broker.connection_string)
+        assert kit.stdout
+        assert kit.stdout.readline() == "passed a request\n"
+    told, errors = kit.communicate()
+    assert kit.returncode == 2, told
+    assert "passed    a request" in told
+    assert "two hundred side by side: not run: the broker went away" in told
+    assert told.splitlines()[-1].startswith("The broker went away. The queues agent-payment-requests and")
+    assert "FAILED" not in told
+    assert "Traceback" not in errors, errors
+
+
+@pytest.mark.process
 def test_ctrl_c_leaves_nothing_behind(tmp_path: Path) -> None:
     """Neither the broker nor the Agent; the exit code is a shell's for that, and what was seen is told."""
-    kit = subprocess.Popen(
-        [sys.executable, "-m", "local", "agent-check", "payment", "--run", _RUN],
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    with kit:
+    with _started(tmp_path) as kit:
         assert kit.stdout
         assert kit.stdout.readline() == "passed a request\n"
         started = descendants(kit.pid)
@@ -168,3 +170,14 @@ def test_ctrl_c_leaves_nothing_behind(tmp_path: Path) -> None:
     assert told.endswith("stopped\n")
     assert len(started) > 3  # the kit, its watchdogs, the broker, the Agent
     assert left_running(started) == []
+
+
+def _started(folder: Path, *options: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "local", "agent-check", "payment", "--run", _RUN, *options],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )

@@ -91,6 +91,14 @@ async def test_token_of_a_lost_reply_is_told_nowhere(bench: Bench, caplog: pytes
     assert (kept.message_id, lost.message_id, _logged(caplog)["message_id"]) == ("…", "…", "…")
 
 
+async def test_token_of_a_lost_reply_that_is_cut_off_is_told_in_no_id(bench: Bench) -> None:
+    """It can't be read, but its token stands there."""
+    await bench.reader.take(
+        "agent-replies", received(b'{"token": "token-of-this-re', "token-of-this-request")
+    )
+    assert bench.rejections.all[0].message_id == "…"
+
+
 @pytest.mark.parametrize(
     "body", [REQUEST, b'{"id":"task-1"}', b'{"task_id":"a|b"}', b"[]", b"{", b"\xff", b""]
 )

@@ -105,6 +105,12 @@ TOKEN = "0f8fad5bd9cb469fa16570867728950e"
         (rb'{"reply": "{\"token\": \"short\", \"n\": 1}"}', r'{"reply": "{\"token\": \"…\", \"n\": 1}"}'),
         (f'{{"tokn":"{TOKEN.upper()}"}}'.encode(), '{"tokn":"…"}'),
         (b"0f8fad5b-d9cb-469f-a165-70867728950e, 0f8fad5b", "…, 0f8fad5b"),
+        (rb'{"token": "0f8f\u0061d5b \"x\" d9cb", "n": 1}', '{"token": "…", "n": 1}'),
+        (rb'{"\u0074oken": "0f8f", "quote": "\u0022"}', r'{"token": "…", "quote": "\u0022"}'),
+        (b'{"token": ["0f8f", "ad5b"], "n": [1]}', '{"token": […], "n": [1]}'),
+        (b'{"token": {"a": "0f8f", "b": "ad5b"}}', '{"token": {…}}'),
+        (b'{"n": 1, "token": "0f8f ad5b', '{"n": 1, "token": "…'),
+        (b"token=0f8fad5b; n=1", "token=…; n=1"),
         ('{"token": "x"}'.encode("utf-16"), None),
     ],
 )

@@ -163,6 +163,23 @@ async def test_token_is_told_nowhere(
     assert len(bench.refusals.alerts) == 1
 
 
+async def test_token_of_what_can_not_be_read_is_told_in_no_id(caplog: pytest.LogCaptureFixture) -> None:
+    """The reply is cut off, and its id is the token."""
+    bench = Bench()
+    await _take(bench, json.dumps(RIGHT)[:-1], TOKEN)
+    [kept] = bench.rejections.all
+    assert TOKEN not in kept.message_id + caplog.text
+
+
+@pytest.mark.parametrize("token", ["1", "", 7, TOKEN[:15]])
+async def test_what_is_too_short_for_a_token_hides_no_id(token: object) -> None:
+    """Which reply it was could not be found out any more."""
+    bench = Bench()
+    await _take(bench, RIGHT | {"token": token}, f"1.7.{TOKEN[:15]}")
+    [kept] = bench.rejections.all
+    assert kept.message_id == f"1.7.{TOKEN[:15]}"
+
+
 async def test_alert_that_could_not_be_noted_comes_with_the_next_delivery() -> None:
     """The message is given back."""
     bench = Bench()
