@@ -65,14 +65,18 @@ class Events:
     async def take(
         self, workflow: Workflow, task: TaskId, name: StepName, body: bytes, caller: Caller
     ) -> StepRecord:
-        """Record an event. Raises `ProblemError` 403, 404, 409, 413 and 503, `RequestValidationError`."""
+        """Record an event as it was sent: another deployment's model may write it in another way.
+
+        Raises `ProblemError` 403, 404, 409, 413 and 503, `RequestValidationError`.
+        """
         stored = await self._ports.store.load(task)
         if stored is None or stored.record.order.workflow != workflow.name:
             raise _nothing_here()
         step = _step_for(stored.record, name, caller)
+        self._check(stored.record, name, body)
         event = EventReceived(
             step=name,
-            body=self._written(stored.record, name, body),
+            body=body,
             start_by=self._ports.clock.now() + self._start_within,
         )
         with decision_span(stored.record, "event"):
@@ -81,18 +85,17 @@ class Events:
             raise ProblemError(HTTPStatus.CONFLICT, _why(outcome.reason, step))
         return outcome.record.step(name)
 
-    def _written(self, record: TaskRecord, step: StepName, body: bytes) -> bytes:
+    def _check(self, record: TaskRecord, step: StepName, body: bytes) -> None:
         try:
-            written = Definitions(self._registry, record).event(step, body)
+            Definitions(self._registry, record).check_event(step, body)
         except ValidationError as error:
             raise RequestValidationError(faults_in("body", error)) from None
         except NotDeployedError as lack:
             text = "Its version of the workflow is not deployed here: try again later."
             raise ProblemError(HTTPStatus.SERVICE_UNAVAILABLE, text) from lack
-        if len(written) > MAX_RESULT_BYTES:
+        if len(body) > MAX_RESULT_BYTES:
             text = f"An event holds at most {MAX_RESULT_BYTES} bytes."
             raise ProblemError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, text)
-        return written
 
 
 def _step_for(record: TaskRecord, name: StepName, caller: Caller) -> StepRecord:
@@ -135,6 +138,7 @@ def add_events(app: FastAPI, workflow: Workflow, events: Events) -> None:
         body: Annotated[dict[str, Any], Body()],
         request: Request,
     ) -> EventTaken:
-        written = json.dumps(body).encode()
+        text = json.dumps(body, ensure_ascii=False, separators=(",", ":"), sort_keys=True)
+        written = text.encode(errors="surrogatepass")  # the model refuses half a character
         taken = await events.take(workflow, TaskId(task), StepName(step), written, caller_of(request))
         return EventTaken(id=task, step=taken.name, state=taken.state)

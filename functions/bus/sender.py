@@ -25,6 +25,9 @@ _MESSAGE_OVERHEAD_BYTES = 400
 
 _SEND_SECONDS = 10
 
+#: The client encodes every whole number as 32 bits, and fails with all of a batch on a larger one.
+_WHOLE_NUMBERS = range(-(2**31), 2**31)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outgoing:
@@ -85,7 +88,7 @@ class QueueSender:
 def _wire(message: Outgoing) -> ServiceBusMessage:
     from azure.servicebus import ServiceBusMessage  # noqa: PLC0415 - with the first message
 
-    properties: dict[str | bytes, Any] = dict(message.properties.items())
+    properties: dict[str | bytes, Any] = {name: _fitting(each) for name, each in message.properties.items()}
     if message.traceparent is not None:
         properties[TRACEPARENT] = message.traceparent
     return ServiceBusMessage(
@@ -98,3 +101,8 @@ def _wire(message: Outgoing) -> ServiceBusMessage:
         scheduled_enqueue_time_utc=message.not_before,
         time_to_live=None if message.seconds_to_live is None else timedelta(seconds=message.seconds_to_live),
     )
+
+
+def _fitting(value: str | float) -> str | float:
+    """Give a property's value, as a text where it is a number that can't be encoded."""
+    return str(value) if isinstance(value, int) and value not in _WHOLE_NUMBERS else value

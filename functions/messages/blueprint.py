@@ -10,6 +10,7 @@ import azure.functions as func
 
 from functions.messages.patience import again_for
 from functions.messages.queues import patience_of
+from functions.pattern.errors import TransientError
 from functions.pattern.waiting import within
 from functions.telemetry.messages import message_span
 
@@ -51,8 +52,20 @@ async def process(
     """
     seconds = patience_of(queue) if patience is None else patience
 
+    last: TransientError | None = None
+
     async def attempt() -> None:
-        await within(seconds, work())  # here, too: work that was interrupted is tried again
+        nonlocal last
+        try:
+            await within(seconds, work())  # here, too: work that was interrupted is tried again
+        except TransientError as fault:
+            last = fault
+            raise
 
     with message_span(queue, message):
-        await within(seconds, again_for(seconds if again else 0, attempt))
+        try:
+            await within(seconds, again_for(seconds if again else 0, attempt))
+        except TransientError as end:
+            if last is None or last is end:
+                raise
+            raise TransientError(f"{end}; before that: {last}") from last

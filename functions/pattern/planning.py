@@ -140,7 +140,7 @@ def _within_a_year(
 ) -> bool | datetime | CannotStart:
     if isinstance(needed, datetime) and needed > now + LONGEST_WAIT:
         return CannotStart(f"its until gave {needed:%Y-%m-%d}, which is more than a year ahead", parks=False)
-    return needed
+    return max(needed, now) if isinstance(needed, datetime) else needed
 
 
 def _idle(

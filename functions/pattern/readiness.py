@@ -84,14 +84,14 @@ class Definitions:
             raise PermanentError(f"its until gave {time!r}, which is no time with its time zone")
         return time.astimezone(UTC)
 
-    def event(self, step: StepName, body: bytes) -> bytes:
-        """Write an event's body as its model does. Raises `ValidationError`, and `NotDeployedError`."""
+    def check_event(self, step: StepName, body: bytes) -> None:
+        """Check an event's body against its model. Raises `ValidationError`, and `NotDeployedError`."""
         model = self._step(step).payload
         if model is None:
             raise NotDeployedError(
                 f"step '{step}' of {self._version} waits for no event as it is deployed here"
             )
-        return model.model_validate_json(body).model_dump_json().encode()
+        model.model_validate_json(body)
 
     def request(self, step: StepName) -> Json:
         """Make the request for a step. Raises `NotDeployedError`, and whatever the definition raises.

@@ -16,7 +16,7 @@ from functions.pattern.identity import FIRST_EPOCH, new_birth
 from functions.pattern.messages import SUBMISSIONS_QUEUE, SubmissionMessage, order_of, put_back_for
 from functions.pattern.ports import Ports, Schedulers
 from functions.pattern.records import TaskRecord
-from functions.pattern.rejected import Content
+from functions.pattern.rejected import NOTHING_KNOWN, About, Content
 from functions.pattern.sent_again import Counts
 from functions.pattern.states import ProcessState
 from functions.pattern.store_ports import Admission, Stored
@@ -27,7 +27,11 @@ _log = logging.getLogger(__name__)
 
 
 class _RejectedError(Exception):
-    """A message can't become a task; the text is the reason."""
+    """A message can't become a task; the text is the reason, and `about` what could be read of it."""
+
+    def __init__(self, reason: str, about: About | None = None) -> None:
+        super().__init__(reason)
+        self.about = about
 
 
 class Intake:
@@ -50,8 +54,11 @@ class Intake:
         One whose workflow's version is not deployed here comes again later: another host may have it, or this
         one soon. A redelivered message starts the Scheduler at most. Raises only when a service fails.
         """
+        about = NOTHING_KNOWN
         try:
             message = self._read(content.body)
+            about = About(task=message.task_id)
+            self._check_reply_to(message)
             workflow = self._registry.find(message.workflow, message.version)
             if workflow is None:
                 await self._put_back(message_id, content, message)
@@ -59,7 +66,14 @@ class Intake:
             stored = await self._record(message, workflow)
         except _RejectedError as rejection:
             _log.warning("message %s rejected: %s", message_id, rejection)
-            await self._ports.rejected.reject(SUBMISSIONS_QUEUE, message_id, content.body, str(rejection))
+            await self._ports.rejected.reject(
+                SUBMISSIONS_QUEUE,
+                message_id,
+                content.body,
+                str(rejection),
+                content.labels,
+                about=rejection.about or about,
+            )
             return
         task = stored.record.task
         if task.process_state is ProcessState.PENDING and (task.epoch, task.run) == (FIRST_EPOCH, None):
@@ -89,12 +103,13 @@ class Intake:
 
     def _read(self, body: bytes) -> SubmissionMessage:
         try:
-            message = read_message(SubmissionMessage, body)
+            return read_message(SubmissionMessage, body)
         except NotAMessageError as error:
-            raise _RejectedError(str(error)) from None
+            raise _RejectedError(str(error), error.about) from None
+
+    def _check_reply_to(self, message: SubmissionMessage) -> None:
         if message.reply_to is not None and message.reply_to not in self._reply_queues:
             raise _RejectedError("reply_to: not a queue that replies may go to")
-        return message
 
     def _task_record(self, message: SubmissionMessage, workflow: Workflow) -> TaskRecord:
         try:

@@ -90,7 +90,7 @@ def faults_in(source: str, error: ValidationError) -> list[dict[str, Any]]:
 
 def wrong_fields(faults: Sequence[Any]) -> Problem:
     """Tell a caller which fields are wrong, at most the first 50, by faults as FastAPI gives them."""
-    if any(fault["type"] == "json_invalid" for fault in faults):
+    if any(fault["type"] == "json_invalid" and not _names_field(fault["loc"]) for fault in faults):
         return problem(HTTPStatus.BAD_REQUEST, "The body is not JSON.")
     named = []
     for fault in faults[:_MOST_FAULTS]:
@@ -98,6 +98,11 @@ def wrong_fields(faults: Sequence[Any]) -> Problem:
         named.append(FieldFault(field=".".join(path) or whole, reason=fault["msg"]))
     text = f"Some fields are wrong; errors names them, up to {_MOST_FAULTS}."
     return problem(HTTPStatus.UNPROCESSABLE_ENTITY, text, errors=named)
+
+
+def _names_field(place: Sequence[str | int]) -> bool:
+    """Tell whether a fault lies in a field, such as one whose text is JSON: the body's names a position."""
+    return any(isinstance(each, str) for each in place[1:])
 
 
 def documented_problems(*statuses: int) -> dict[int | str, dict[str, Any]]:

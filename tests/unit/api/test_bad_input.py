@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from pydantic import BaseModel
+from pydantic import BaseModel, Json
 
 from tests.fakes.workflows import DIAMOND
 from tests.unit.api.conftest import Api
@@ -143,3 +143,15 @@ async def test_id_outside_the_rule_is_422(api: Api, method: str, name: str) -> N
 async def test_id_within_the_rule_is_taken(api: Api, name: str) -> None:
     """All of its characters, and its whole length."""
     assert (await api.client.put(f"/api/orders/{name}", ORDER)).status == 202
+
+
+class _Form(BaseModel):
+    """An order with a field whose text is JSON."""
+
+    details: Json[Any]
+
+
+async def test_field_whose_text_is_no_json_is_named(api: Api) -> None:
+    """The body itself is JSON."""
+    client = api.serving(replace(DIAMOND, payload=_Form))
+    assert wrong_fields(await client.post(f"/api/{DIAMOND.resource}", {"details": "{"})) == ["details"]

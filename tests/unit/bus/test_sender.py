@@ -8,6 +8,8 @@ from typing import cast
 
 import pytest
 from azure.servicebus import ServiceBusMessage
+from azure.servicebus._pyamqp._encode import encode_payload
+from azure.servicebus._transport._pyamqp_transport import PyamqpTransport
 from azure.servicebus.aio import ServiceBusClient
 from azure.servicebus.exceptions import ServiceBusConnectionError
 
@@ -130,3 +132,18 @@ async def test_message_that_is_put_again_comes_when_its_time_has_come(
     assert [each.scheduled_enqueue_time_utc for each in (first, again)] == [None, after(60)]
     assert (again.message_id, again.subject, b"".join(again.body)) == ("m-1.a2", "diamond", message.written)
     assert again.application_properties == {"attempts": 2, "traceparent": trace}
+
+
+@pytest.mark.parametrize("number", [-(2**31) - 1, 2**31, 1_790_000_000_000])
+async def test_large_number_beside_a_message_harms_no_neighbour(
+    client: BusClient, sender: QueueSender, number: int
+) -> None:
+    """The client can't encode it, nor the batch in which it is; it goes on as a text."""
+    postbox = QueuedMessages(lambda _queue: sender, FakeClock())
+    labels = Labels(properties={"sent_at": number, "tries": 3})
+    await asyncio.gather(
+        postbox.put("submissions", "m-1", Content(b"{}", labels)), postbox.submit(submission())
+    )
+    for each in client.batches[0]:
+        encode_payload(bytearray(), PyamqpTransport.to_outgoing_amqp_message(each.raw_amqp_message))
+    assert client.batches[0][0].application_properties == {"sent_at": str(number), "tries": 3}

@@ -69,6 +69,20 @@ async def test_work_that_hangs_is_given_up_in_time() -> None:
         await process("submissions", MESSAGE, asyncio.Event().wait, patience=0.05)  # type: ignore[arg-type]
 
 
+async def test_fault_before_the_silence_is_told() -> None:
+    """What is given up says why, also when the last try was cut."""
+
+    async def away_and_then_silent() -> None:
+        if not calls:
+            calls.append(1)
+            raise TransientError("403: the key was rotated")
+        await asyncio.Event().wait()
+
+    calls: list[int] = []
+    with pytest.raises(TransientError, match=r"not done within 0\.4 s; before that: 403: the key was"):
+        await process("submissions", MESSAGE, away_and_then_silent, patience=0.4)
+
+
 class _JumpingLoop(asyncio.SelectorEventLoop):
     """Its time stands still while there is work, and then jumps to what is next."""
 

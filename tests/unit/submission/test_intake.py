@@ -223,3 +223,13 @@ async def test_failing_store_has_the_message_delivered_again(bench: Bench) -> No
     bench.store.failure = None
     await bench.take(_body())
     assert bench.schedulers.started == [(TASK, FIRST)]
+
+
+async def test_rejected_submission_is_kept_whole_and_found_by_its_task() -> None:
+    """Sent again, it has all that its sender gave it; what can't be read names no task."""
+    bench = Bench()
+    await bench.take(_body())
+    await bench.take(_body(payload={"weight": 4}), "m-2")
+    await bench.take(b"{", "m-3")
+    assert bench.rejections.labels == [LABELS, LABELS]
+    assert [each.task for each in bench.rejections.about] == [TASK, None]
