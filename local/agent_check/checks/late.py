@@ -8,12 +8,13 @@ from datetime import UTC, datetime
 
 from functions.pattern.agent_messages import AgentRequest
 from functions.pattern.states import Direction, Outcome
-from local.agent_check.kit import AFTER_LOCK, Kit
+from local.agent_check.kit import AFTER_LOCK, SILENCE, Kit
 from local.agent_check.verdicts import CheckFailedError, CommandFailedError, NotSeenError
 
 #: Seconds until the complete-by of a request that is held up; where the Agent takes it late, more is given.
 _HELD_UP = (3.0, 8.0, 20.0)
 _A_LITTLE = 0.3
+_GIVES_UP = "it gives up at complete-by, and rightly does not report an outcome it does not know"
 
 
 async def taken_after_complete_by(kit: Kit) -> None:
@@ -53,6 +54,8 @@ async def sent_once_work_that_ends_late(kit: Kit) -> None:
     """Work that must not be repeated is replied to, however late it ends (rule 7)."""
     async with kit.stage:
         late = await _ended_late(kit, idempotent=False)
+        if await _gave_up(late, kit):
+            raise NotSeenError(_GIVES_UP)
         await kit.answered(late)
         await kit.effects(late)
 
@@ -69,12 +72,19 @@ async def _ended_late(kit: Kit, *, idempotent: bool) -> AgentRequest:
                     raise CheckFailedError("it is refused for good while --hold holds the service up")
                 raise CommandFailedError("--hold holds nothing up: the Agent replied while it ran")
             if not idempotent and begun and await kit.desk.until_gone([late.message_id], _soon()):
-                raise NotSeenError(
-                    "it gives up at complete-by, and rightly does not report an outcome it does not know"
-                )
+                raise NotSeenError(_GIVES_UP)
         if begun:
             return late
     raise CheckFailedError(f"the Agent did not take a request within {_HELD_UP[-1] / 2:g} s")
+
+
+async def _gave_up(late: AgentRequest, kit: Kit) -> bool:
+    """Whether it gave up at the last moment of `--hold`: settled without a reply, and nothing was done."""
+    if kit.options.effects is None or not await kit.settled(late):
+        return False
+    if await kit.desk.until(lambda: bool(kit.desk.heard(late)), SILENCE):
+        return False
+    return bool(await kit.without_effect([late]))
 
 
 def _soon() -> Callable[[], float]:
