@@ -26,11 +26,11 @@ def run_steps_span(record: TaskRecord, epoch: Epoch) -> AbstractContextManager[S
 def step_span(record: TaskRecord, step: StepShape, epoch: Epoch) -> AbstractContextManager[Span]:
     """Follow an attempt at a step in `epoch`."""
     facts: Facts = {
-        Field.STEP: step.name,
+        Field.STEP: step.step,
         Field.AGENT: step.agent,
         Field.DIRECTION: record.task.direction.value,
     }
-    return _epoch_span(f"step {step.name}", record, epoch, facts)
+    return _epoch_span(f"step {step.step}", record, epoch, facts)
 
 
 def sweep_span() -> AbstractContextManager[Span]:
