@@ -54,7 +54,7 @@ class AgentRequest(_AgentMessage):
     item: Annotated[int, Field(ge=0)] | None = Field(
         None,
         exclude_if=lambda item: item is None,
-        description="Of a for-each step only: which of its items, from 0 on. The token tells whose a reply is.",
+        description="Of a for-each step only: its item, from 0 on. The token tells whose a reply is.",
     )
     direction: Direction = Field(
         description="`do`: carry the step out. `undo`: reverse it, and refuse a late `do`."

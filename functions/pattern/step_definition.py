@@ -31,10 +31,11 @@ Json = Mapping[str, Any]
 Results = Mapping[StepName, Any]
 
 #: Makes the Agent's request out of the order's payload and the results; of a for-each step, the item, too.
-RequestMaker = Callable[[Any, Results], Json] | Callable[[Any, Results, Any], Json]
+#: Which arguments it takes, is checked when the workflow is defined.
+RequestMaker = Callable[..., Json]
 
-#: Tells whether the order needs the step, by its payload and the results; or its item, as above.
-Condition = Callable[[Any, Results], bool] | Callable[[Any, Results, Any], bool]
+#: Tells whether the order needs the step, or the item, by the same.
+Condition = Callable[..., bool]
 
 #: Gives the items of an order, by its payload.
 Items = Callable[[Any], Iterable[Any]]

@@ -10,7 +10,6 @@ import pytest
 from functions.pattern.definition import Default
 from functions.pattern.errors import DefinitionError
 from functions.pattern.states import Expiry, Remedy, Way
-from functions.pattern.step_definition import no_request
 from tests.fakes.clock import START
 from tests.fakes.workflows import Approval, awaiting, workflow
 
@@ -58,5 +57,4 @@ def test_default_is_bounded() -> None:
 def test_wait_asks_nothing_of_anybody() -> None:
     """So its request, which nobody writes, is empty."""
     (waits,) = workflow(awaiting("ok")).steps
-    assert waits.request is no_request
-    assert no_request(Approval(approved=True), {}) == {}
+    assert waits.request(Approval(approved=True), {}) == {}
