@@ -63,7 +63,7 @@ def step_of(name: StepName) -> StepName:
 def item_of(name: StepName) -> int | None:
     """Read an item's number out of its name; None of a step's own."""
     _, _, item = name.partition(".")
-    return int(item) if item else None
+    return int(item) if item.isdecimal() else None
 
 
 def effect_key(resource: ResourceId, step: StepName, direction: Direction) -> EffectKey:
@@ -73,6 +73,6 @@ def effect_key(resource: ResourceId, step: StepName, direction: Direction) -> Ef
 
 def resource_of(key: EffectKey) -> ResourceId:
     """Read whose effect it is out of the key: the task's, or of a for-each step, that of one item."""
-    resource, step, _ = key.split("/")
-    item = item_of(StepName(step))
+    resource, _, rest = key.partition("/")
+    item = item_of(StepName(rest.partition("/")[0]))
     return ResourceId(resource if item is None else f"{resource}.{item}")
