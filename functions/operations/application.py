@@ -17,7 +17,7 @@ from functions.operations.tasks.actions import Actions, Answers, Asked
 from functions.operations.tasks.listing import Tasks
 from functions.operations.tasks.query import ListQuery
 from functions.operations.tasks.views import ActionTaken, TaskLine, TaskPage, TaskView, UnreadableRow
-from functions.pattern.definition import NAME_PATTERN, Registry
+from functions.pattern.definition import STEP_PATTERN, Registry
 from functions.pattern.events import OperatorAction, Resubmitted, UndoRequested
 from functions.pattern.identity import FIRST_EPOCH, TASK_ID_PATTERN, Epoch, StepName, TaskId
 from functions.pattern.ports import Agent, Ports
@@ -58,7 +58,8 @@ RejectedIdPath = Annotated[
 
 
 StepPath = Annotated[
-    str, Path(pattern=f"^{NAME_PATTERN}$", description="The step's name", examples=["payment"])
+    str,
+    Path(pattern=rf"^{STEP_PATTERN}$", description="The step's name", examples=["payment"]),
 ]
 
 

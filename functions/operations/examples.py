@@ -44,6 +44,7 @@ _STEP = {
     "started_at": _STARTED,
     "finished_at": _FAILED,
     "error": _ERROR,
+    "item": None,
 }
 
 _SUBMISSION = {

@@ -6,20 +6,23 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from graphlib import CycleError, TopologicalSorter
-from itertools import combinations
+from itertools import combinations, islice
 from typing import Any
 
 from pydantic import BaseModel
 
 from functions.pattern import written
-from functions.pattern.errors import DefinitionError
+from functions.pattern.errors import DefinitionError, ItemsError
 from functions.pattern.identity import StepName
+from functions.pattern.items import MOST_STEPS
 from functions.pattern.shape import MAX_SHAPE_BYTES, Shape, StepShape
 from functions.pattern.states import Remedy, Way
 from functions.pattern.step_definition import (
     NAME_PATTERN,
+    STEP_PATTERN,
     Condition,
     Default,
+    Items,
     Json,
     RequestMaker,
     Results,
@@ -31,6 +34,7 @@ from functions.pattern.step_definition import (
 #: A workflow's definition imports all it needs from here.
 __all__ = [
     "NAME_PATTERN",
+    "STEP_PATTERN",
     "Condition",
     "Default",
     "Json",
@@ -54,9 +58,6 @@ _NAME = re.compile(NAME_PATTERN)
 
 #: What only a step can say about a failure.
 _OF_STEPS = frozenset({Remedy.CONTINUE})
-
-#: An entity group transaction takes 100 operations; a task's other rows need up to seven of them.
-_MOST_STEPS = 90
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,6 +107,20 @@ class Workflow:
         """Find a step by its name. Raises `KeyError` when there is none."""
         return {step.name: step for step in self.steps}[name]
 
+    def count_items(self, payload: Any) -> tuple[int, ...]:
+        """Count the items of an order, for each for-each step. Raises `ItemsError`."""
+        counts = tuple(self._count(step, step.for_each, payload) for step in self.steps if step.for_each)
+        steps = len(self.steps) - len(counts) + sum(counts)
+        if steps > MOST_STEPS:
+            raise ItemsError(f"It has too many items: with a step for each, more than {MOST_STEPS} steps.")
+        return counts
+
+    def _count(self, step: Step, for_each: Items, payload: Any) -> int:
+        try:
+            return len(tuple(islice(for_each(payload), MOST_STEPS + 1)))
+        except Exception as fault:
+            raise ItemsError(f"The items of its step '{step.name}' can't be told.") from fault
+
     def _read_fields(self) -> None:
         """Replace what may be written in several ways by its one form."""
         try:
@@ -134,8 +149,8 @@ class Workflow:
             raise self._error(f"step '{step.name}': {fault}") from None
 
     def _check_names(self) -> None:
-        if not 1 <= len(self.steps) <= _MOST_STEPS:
-            raise self._error(f"it has {len(self.steps)} steps; 1 to {_MOST_STEPS} are possible")
+        if not 1 <= len(self.steps) <= MOST_STEPS:
+            raise self._error(f"it has {len(self.steps)} steps; 1 to {MOST_STEPS} are possible")
         steps = [step.name for step in self.steps]
         agents = (step.agent for step in self.steps if not step.via.waits)
         for name in (self.name, self.resource, *steps, *agents):

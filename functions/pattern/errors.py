@@ -22,6 +22,10 @@ class PayloadTooLargeError(PatternError):
     """An order's payload, as it would be stored, is larger than a row may hold."""
 
 
+class ItemsError(PatternError):
+    """An order would have more steps, with one for each item, than a task can have; or none can be told."""
+
+
 class UnwritableError(PatternError):
     """A task's rows can't be written: the store refuses them, and would again."""
 

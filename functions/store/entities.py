@@ -242,9 +242,10 @@ def record_of(rows: Iterable[Mapping[str, Any]]) -> TaskRecord:
     if not parts["order"] or not parts["task"]:
         raise ValueError("the rows of a task lack its order or its state")
     task, order = task_of(parts["task"][0]), _order_of(parts["order"][0])
-    if [row["Name"] for row in parts["step"]] != [step.name for step in order.shape.steps]:
+    shapes = order.steps
+    if [row["Name"] for row in parts["step"]] != [step.name for step in shapes]:
         raise ValueError(f"task {task.order_id} has other steps than its order says")
-    steps = zip(parts["step"], order.shape.steps, strict=True)
+    steps = zip(parts["step"], shapes, strict=True)
     return TaskRecord(
         order=order,
         task=task,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 from pydantic import BaseModel, ConfigDict
@@ -49,6 +50,25 @@ def step(
         when=when,
         via=via,
         on_failure=on_failure,
+    )
+
+
+def each(
+    name: str,
+    *needs: str,
+    at_once: int | None = None,
+    undo: bool = False,
+    idempotent: bool = True,
+    via: Way = Way.ACTIVITY,
+    on_failure: Remedy | None = None,
+    when: Condition | None = None,
+) -> Step:
+    """Create a step for each item: an order has as many as its weight, numbered from 1."""
+    return replace(
+        step(name, *needs, undo=undo, idempotent=idempotent, via=via, on_failure=on_failure, when=when),
+        request=lambda _parcel, results, item: {"item": item, "after": sorted(results)},
+        for_each=lambda parcel: range(1, parcel.weight + 1),
+        at_once=at_once,
     )
 
 

@@ -1,4 +1,4 @@
-// The task's steps as they were recorded with it: a step in each box, the steps it needs before it.
+// The task's steps as they were recorded with it: a step in each box, or all of its items, the steps it needs before it.
 
 import { el, svg } from "./elements.js";
 import { icon, tone, word } from "./states.js";
@@ -24,7 +24,11 @@ export function graph(steps, needs, vertical) {
 }
 
 function described(steps) {
-  return steps.map((step) => `${step.name}: ${word(step.state)}`).join(", ");
+  return steps.map((step) => `${step.name}: ${told(step)}`).join(", ");
+}
+
+function told(step) {
+  return step.told ?? word(step.state);
 }
 
 function layersOf(steps, needs) {
@@ -102,10 +106,10 @@ function box(step, { x, y }) {
   return svg(
     "g",
     { class: `box ${tone(step.state)}`, transform: `translate(${x} ${y})` },
-    svg("title", {}, [step.name, word(step.state), step.error].filter(Boolean).join(" · ")),
+    svg("title", {}, [step.name, told(step), step.error].filter(Boolean).join(" · ")),
     svg("rect", { ...BOX, rx: 6 }),
     icon(step.state, { x: 10, y: 15, width: 16, height: 16 }),
     svg("text", { class: "step-name", x: 34, y: 20 }, name),
-    svg("text", { class: "step-state", x: 34, y: 36 }, word(step.state)),
+    svg("text", { class: "step-state", x: 34, y: 36 }, told(step)),
   );
 }

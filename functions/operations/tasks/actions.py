@@ -20,9 +20,10 @@ from functions.pattern.events import (
     UndoRequested,
 )
 from functions.pattern.identity import Epoch, StepName, TaskId
-from functions.pattern.planning import CannotStart, ready_steps
+from functions.pattern.planning import CannotStart
 from functions.pattern.ports import Agent, Ports, ReadingAgent
 from functions.pattern.readiness import Definitions
+from functions.pattern.ready import ready_steps
 from functions.pattern.records import TaskRecord
 from functions.pattern.refusals import RefusalReason, Refused
 from functions.pattern.requests import result_bytes

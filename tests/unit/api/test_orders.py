@@ -121,6 +121,7 @@ async def test_order_is_shown_with_its_steps_and_times(api: Api) -> None:
         "started_at": "2026-11-21T10:00:00.123456Z",
         "finished_at": "2026-11-21T10:00:02.123456Z",
         "error": "bank answered 402",
+        "item": None,
     }
     assert shown["steps"][1]["state"] == "NotStarted"
 
