@@ -17,6 +17,8 @@ from functions.operations.tasks.actions import Actions, Answers, Asked
 from functions.operations.tasks.listing import Tasks
 from functions.operations.tasks.query import ListQuery
 from functions.operations.tasks.views import ActionTaken, TaskLine, TaskPage, TaskView, UnreadableRow
+from functions.operations.trends.reader import TrendReader
+from functions.operations.trends.routes import add_trends
 from functions.pattern.definition import NAME_PATTERN, Registry
 from functions.pattern.events import OperatorAction, Resubmitted, UndoRequested
 from functions.pattern.identity import FIRST_EPOCH, TASK_ID_PATTERN, Epoch, StepName, TaskId
@@ -130,6 +132,7 @@ def operators_application(
     _add_actions(router, Actions(ports, start_within))
     _add_answers(router, Answers(ports, registry, agents, start_within))
     _add_overview(router, OverviewReader(ports, registry), store, bus)
+    add_trends(router, TrendReader(ports, registry))
     _add_rejected(router, rejected)
     app.include_router(router)
     return app
