@@ -1,8 +1,8 @@
 // The first view: what is stuck, what goes on, and whether all that keeps it going is well.
 
-import { addressOfList } from "./addresses.js";
+import { addressOfList, addressOfTrends } from "./addresses.js";
 import * as api from "./api.js";
-import { chart } from "./chart.js";
+import { chart, COUNTS } from "./chart.js";
 import { el, replace } from "./elements.js";
 import { ago, count, minute, NOTHING, seconds, tally } from "./format.js";
 import { badge, icon } from "./states.js";
@@ -77,7 +77,9 @@ function span(data) {
 }
 
 function hour(data) {
-  return section("The last hour", chart(data.minutes));
+  const times = { over: "in the last hour", each: "a minute", clock: minute };
+  const more = el("p", { class: "pager" }, el("a", { href: addressOfTrends({}) }, "The last day and month"));
+  return section("The last hour", chart(data.minutes, COUNTS, times), more);
 }
 
 function workflows(data) {
