@@ -235,7 +235,7 @@ def _add_answers(router: APIRouter, answers: Answers) -> None:
 def _add_overview(router: APIRouter, overviews: OverviewReader, store: StoreFigures, bus: BusFigures) -> None:
     @router.get("/overview", responses=documented_answer(examples.OVERVIEW) | documented_problems(503))
     async def overview() -> Overview:
-        """Show how everything is, and what happened in the last hour, minute by minute."""
+        """Show how everything is, and what finished in the last hour."""
         return await overviews.read()
 
     @router.get("/figures", responses=documented_answer(examples.FIGURES))

@@ -32,11 +32,11 @@ export function chart(points, rows, { over, each, clock }) {
 
 function rowOf(points, { name, title, tone, lasts }, over, each, clock) {
   const write = lasts ? seconds : count;
-  const known = points.map((point) => point[name]).filter((value) => value !== null);
-  const total = lasts ? "" : count(known.reduce((sum, value) => sum + value, 0));
-  const peak = Math.max(0, ...known);
+  const values = points.map((point) => point[name]);
+  const total = lasts ? "" : count(values.reduce((sum, value) => sum + value, 0));
+  const peak = Math.max(0, ...values);
   const label = lasts ? `${title}: at most ${write(peak)} ${over}` : `${title}: ${total} ${over}, at most ${write(peak)} ${each}`;
-  const bars = points.map((point, at) => bar(point[name], at, peak, lasts, (value) => `${clock(point.at)} ${title.toLowerCase()}: ${value ?? "not counted"}`, write));
+  const bars = points.map((point, at) => bar(point[name], at, peak, `${clock(point.at)} ${title.toLowerCase()}: ${write(point[name])}`));
   return el(
     "div",
     { class: "chart-row" },
@@ -51,11 +51,8 @@ function rowOf(points, { name, title, tone, lasts }, over, each, clock) {
   );
 }
 
-function bar(value, at, peak, lasts, told, write) {
-  if (value === 0 || (value === null && lasts)) return null;
-  if (value === null) {
-    return svg("rect", { class: "unknown", x: at, y: 0, width: 1, height: HEIGHT }, svg("title", {}, told(null)));
-  }
+function bar(value, at, peak, told) {
+  if (!value) return null;
   const height = Math.max(LEAST_HEIGHT, (HEIGHT * value) / peak);
-  return svg("rect", { x: at + 0.1, y: HEIGHT - height, width: 0.8, height }, svg("title", {}, told(write(value))));
+  return svg("rect", { x: at + 0.1, y: HEIGHT - height, width: 0.8, height }, svg("title", {}, told));
 }
