@@ -18,6 +18,9 @@ from functions.operations.tasks.listing import Tasks
 from functions.operations.tasks.query import ListQuery
 from functions.operations.tasks.views import ActionTaken, TaskLine, TaskPage, TaskView, UnreadableRow
 from functions.pattern.definition import STEP_PATTERN, Registry
+from functions.operations.trends.reader import TrendReader
+from functions.operations.trends.routes import add_trends
+from functions.pattern.definition import NAME_PATTERN, Registry
 from functions.pattern.events import OperatorAction, Resubmitted, UndoRequested
 from functions.pattern.identity import FIRST_EPOCH, TASK_ID_PATTERN, Epoch, StepName, TaskId
 from functions.pattern.ports import Agent, Ports
@@ -131,6 +134,7 @@ def operators_application(
     _add_actions(router, Actions(ports, start_within))
     _add_answers(router, Answers(ports, registry, agents, start_within))
     _add_overview(router, OverviewReader(ports, registry), store, bus)
+    add_trends(router, TrendReader(ports, registry))
     _add_rejected(router, rejected)
     app.include_router(router)
     return app
@@ -233,7 +237,7 @@ def _add_answers(router: APIRouter, answers: Answers) -> None:
 def _add_overview(router: APIRouter, overviews: OverviewReader, store: StoreFigures, bus: BusFigures) -> None:
     @router.get("/overview", responses=documented_answer(examples.OVERVIEW) | documented_problems(503))
     async def overview() -> Overview:
-        """Show how everything is, and what happened in the last hour, minute by minute."""
+        """Show how everything is, and what finished in the last hour."""
         return await overviews.read()
 
     @router.get("/figures", responses=documented_answer(examples.FIGURES))

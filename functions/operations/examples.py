@@ -169,7 +169,6 @@ OVERVIEW: dict[str, Any] = {
     "versions": [
         VersionLine(workflow="orders", version=1, deployed=True, under_way=12, in_error=1).model_dump()
     ],
-    "minutes": [{"at": _SUBMITTED, "accepted": 13, "processed": 4, "compensated": 0, "error": 1}],
     "queues": [{"queue": "submissions", "waiting": _WAITING, "dead": _DEAD}],
 }
 

@@ -31,6 +31,7 @@ from functions.pattern.store_ports import (
     TaskIndex,
     TaskRetention,
 )
+from functions.pattern.trends import TrendRows
 
 
 class Clock(Protocol):
@@ -195,6 +196,7 @@ class Ports:
     agent_requests: AgentRequestRows
     heartbeats: Heartbeats
     times: Times
+    trends: TrendRows
     submissions: Submissions
     postbox: Postbox
     announcements: Announcements

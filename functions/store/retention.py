@@ -24,7 +24,7 @@ from functions.store.transactions import MOST_OPERATIONS, ShardWriter
 _AT_A_TIME = 20
 
 
-async def delete_old_rows(table: TableClient, query: str, before: datetime, most: int) -> int:
+async def delete_old_rows(table: TableClient, query: str, before: datetime | str, most: int) -> int:
     """Delete up to `most` rows that `query` finds by `@before`; give how many. Raises `TransientError`."""
     keys: dict[str, Any] = {"parameters": {"before": before}, "select": ["PartitionKey", "RowKey"]}
     old: list[Mapping[str, Any]] = []

@@ -12,6 +12,10 @@ export function addressOfRejected(query) {
   return withQuery("#/rejected", query);
 }
 
+export function addressOfTrends(query) {
+  return withQuery("#/trends", query);
+}
+
 export function addressOfMessage(id) {
   return `#/rejected/${encodeURIComponent(id)}`;
 }
