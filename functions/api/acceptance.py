@@ -12,6 +12,7 @@ from fastapi.exceptions import RequestValidationError
 from pydantic import ValidationError
 
 from functions.pattern.definition import ENVELOPE_FIELDS, Workflow
+from functions.pattern.errors import UnfindableError
 from functions.pattern.events import Cancelled
 from functions.pattern.identity import TaskId
 from functions.pattern.messages import SubmissionMessage, check_payload
@@ -130,6 +131,8 @@ class Acceptance:
         except UnicodeEncodeError:
             # Half of a surrogate pair is JSON, and a plain `str`, but no text that can be kept.
             raise ProblemError(HTTPStatus.UNPROCESSABLE_ENTITY, "Some text is not Unicode.") from None
+        except UnfindableError as error:
+            raise ProblemError(HTTPStatus.UNPROCESSABLE_ENTITY, str(error)) from None
         return Draft(message, id_is_new=task is None)
 
     async def submit_unless_known(self, draft: Draft) -> str | None:

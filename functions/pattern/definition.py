@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from graphlib import CycleError, TopologicalSorter
 from itertools import combinations
@@ -44,6 +44,9 @@ __all__ = [
 #: Makes what the caller is answered when the task is processed, out of the payload and all results.
 AnswerMaker = Callable[[Any, Results], Json]
 
+#: Gives a few short texts of the payload, by which operators find a task.
+Finder = Callable[[Any], Iterable[str | None]]
+
 #: The fields a submission carries beside the payload; a payload can't use their names.
 ENVELOPE_FIELDS = frozenset({"id", "reply_to", "correlation_id"})
 
@@ -55,8 +58,9 @@ _NAME = re.compile(NAME_PATTERN)
 #: What only a step can say about a failure.
 _OF_STEPS = frozenset({Remedy.CONTINUE})
 
-#: An entity group transaction takes 100 operations; a task's other rows need up to seven of them.
-_MOST_STEPS = 90
+#: Of steps, and of rows by which a task is found. An entity group transaction takes 100 operations; a task's
+#: other rows need up to seven of them.
+MAX_STEPS = 90
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,7 +72,7 @@ class Workflow:
 
     `answer` is pure; without it, a caller sees nothing of the results. `noun` is what callers call one of the
     `resource`; it is `name` unless given. They can cancel one while it is under way, and `cancel_within`
-    seconds after it was processed.
+    seconds after it was processed. `find_by` is pure; operators find a task by each of the texts it gives.
     """
 
     name: str
@@ -81,6 +85,7 @@ class Workflow:
     answer: AnswerMaker | None = None
     noun: str = ""
     cancel_within: float | None = None
+    find_by: Finder | None = None
     #: What a task of this workflow is made of, as it is recorded with the task.
     shape: Shape = field(init=False, repr=False)
 
@@ -116,6 +121,8 @@ class Workflow:
             written.model("payload", self.payload)
             if self.answer is not None:
                 written.function("answer", self.answer)
+            if self.find_by is not None:
+                written.function("find_by", self.find_by, of="the payload")
             if self.cancel_within is not None:
                 written.seconds("cancel_within", self.cancel_within)
             given = written.tuple_of("steps", Step, self.steps)
@@ -134,8 +141,8 @@ class Workflow:
             raise self._error(f"step '{step.name}': {fault}") from None
 
     def _check_names(self) -> None:
-        if not 1 <= len(self.steps) <= _MOST_STEPS:
-            raise self._error(f"it has {len(self.steps)} steps; 1 to {_MOST_STEPS} are possible")
+        if not 1 <= len(self.steps) <= MAX_STEPS:
+            raise self._error(f"it has {len(self.steps)} steps; 1 to {MAX_STEPS} are possible")
         steps = [step.name for step in self.steps]
         agents = (step.agent for step in self.steps if not step.via.waits)
         for name in (self.name, self.resource, *steps, *agents):

@@ -22,6 +22,10 @@ class PayloadTooLargeError(PatternError):
     """An order's payload, as it would be stored, is larger than a row may hold."""
 
 
+class UnfindableError(PatternError):
+    """What an order is to be found by is too much to be kept."""
+
+
 class UnwritableError(PatternError):
     """A task's rows can't be written: the store refuses them, and would again."""
 

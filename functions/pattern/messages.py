@@ -15,6 +15,7 @@ from functions.pattern.definition import NAME_PATTERN, Workflow
 from functions.pattern.errors import PayloadTooLargeError
 from functions.pattern.identity import TASK_ID_PATTERN, Birth, Epoch, StepName, TaskId
 from functions.pattern.records import Order
+from functions.pattern.search_keys import search_keys
 from functions.pattern.states import AnnouncementKind, ProcessState
 from functions.pattern.times import UtcTime
 
@@ -93,16 +94,19 @@ def put_back_for(put_back: int) -> timedelta | None:
     return min(_FIRST_PUT_BACK * (1 << min(put_back, _MOST_DOUBLINGS)), _LONGEST_PUT_BACK)
 
 
-def check_payload(message: SubmissionMessage, workflow: Workflow) -> None:
-    """Check what is to be recorded. Raises `pydantic.ValidationError` and `PayloadTooLargeError`."""
+def check_payload(message: SubmissionMessage, workflow: Workflow) -> tuple[str, ...]:
+    """Check what is to be recorded, and give the keys by which it is found.
+
+    Raises `pydantic.ValidationError`, `PayloadTooLargeError` and `UnfindableError`.
+    """
     if len(message.content) > MAX_PAYLOAD_BYTES:
         raise PayloadTooLargeError(f"payload: more than {MAX_PAYLOAD_BYTES} bytes")
-    workflow.payload.model_validate_json(message.content)
+    return search_keys(workflow, workflow.payload.model_validate_json(message.content))
 
 
 def order_of(message: SubmissionMessage, workflow: Workflow, birth: Birth) -> Order:
-    """Check the payload and make the order. Raises `pydantic.ValidationError` and `PayloadTooLargeError`."""
-    check_payload(message, workflow)
+    """Check the payload and make the order. Raises as `check_payload` does."""
+    keys = check_payload(message, workflow)
     return Order(
         task=message.task_id,
         birth=birth,
@@ -115,6 +119,7 @@ def order_of(message: SubmissionMessage, workflow: Workflow, birth: Birth) -> Or
         submitted_at=message.submitted_at,
         reply_to=message.reply_to,
         correlation_id=message.correlation_id,
+        search_keys=keys,
     )
 
 

@@ -42,7 +42,8 @@ class Order:
     """What the caller asked for, and what the task is made of; it never changes.
 
     `payload` is JSON bytes, `traceparent` W3C's. The `shape` is the definition's at submission: nothing but
-    it is asked what the steps are. `birth` tells the task from others of its id.
+    it is asked what the steps are. `birth` tells the task from others of its id. Operators find it by its
+    `search_keys`, each of which has a row.
     """
 
     task: TaskId
@@ -57,6 +58,7 @@ class Order:
     reply_to: str | None = None
     correlation_id: str | None = None
     traceparent: str | None = None
+    search_keys: tuple[str, ...] = ()
 
     @property
     def resource(self) -> ResourceId:

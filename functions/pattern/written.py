@@ -50,10 +50,10 @@ def flag(field: str, value: object) -> bool:
     return value
 
 
-def function(field: str, value: object) -> None:
-    """Check what is called with the payload and results."""
+def function(field: str, value: object, *, of: str = "the payload and the results") -> None:
+    """Check what is called with the payload, and maybe with results."""
     if not callable(value):
-        kind = "a function of the payload and the results"
+        kind = f"a function of {of}"
         raise ValueError(f"{field} must be {kind}, not {value!r}")  # noqa: TRY004 - as above
 
 

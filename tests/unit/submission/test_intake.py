@@ -174,6 +174,15 @@ async def test_what_waited_for_a_day_waits_again_when_it_is_sent_again() -> None
     assert bench.rejections.all == []
 
 
+async def test_order_that_is_found_by_too_much_is_rejected() -> None:
+    """The queue is no trust boundary: the API has refused it."""
+    bench = Bench(workflow(step("pick"), name="diamond", find_by=lambda _: map(str, range(9))))
+    await bench.take(_body())
+    [kept] = bench.rejections.all
+    assert kept.reason == "It is found by 9 texts; there is room for 8."
+    assert len(bench.store) == 0
+
+
 async def test_payload_that_is_too_large_is_rejected() -> None:
     """48 KiB are kept in a row; the API would not have let it through."""
     bench = Bench(replace(DIAMOND, payload=Letter))
