@@ -13,30 +13,28 @@ from functions.pattern.errors import DefinitionError, UnfindableError
 #: Each is a row, written with the task.
 MAX_KEYS = 8
 
-#: A text that a person types, such as an e-mail address.
-MAX_TEXT_CHARACTERS = 256
+#: What counts of a text, which a person types, such as an e-mail address; an address (URL) has room for it.
+MAX_TEXT_CHARACTERS = 100
 
 _KEY_CHARACTERS = 32
 
 
 def search_key(text: str) -> str:
     """Give the key of a text: the same for capital letters, and for spaces around it."""
-    same = unicodedata.normalize("NFKC", text).casefold().strip()
+    same = unicodedata.normalize("NFKC", text.strip()[:MAX_TEXT_CHARACTERS]).casefold().strip()
     return hashlib.sha256(same.encode()).hexdigest()[:_KEY_CHARACTERS]
 
 
 def search_keys(workflow: Workflow, payload: BaseModel) -> tuple[str, ...]:
     """Give the keys by which an order is found; an empty text, or None, is none.
 
-    Raises `UnfindableError` for texts that are too many or too long, and what `find_by` itself raises.
+    Raises `UnfindableError` for too many texts, and what `find_by` itself raises.
     """
     if workflow.find_by is None:
         return ()
     texts = [text for text in workflow.find_by(payload) if text is not None]
     if not all(isinstance(text, str) for text in texts):
         raise DefinitionError(f"workflow '{workflow.name}': find_by must give texts")
-    if any(len(text) > MAX_TEXT_CHARACTERS for text in texts):
-        raise UnfindableError(f"It is found by a text of more than {MAX_TEXT_CHARACTERS} characters.")
     keys = tuple(dict.fromkeys(search_key(text) for text in texts if text.strip()))
     room = min(MAX_KEYS, MAX_STEPS - len(workflow.steps))
     if len(keys) > room:

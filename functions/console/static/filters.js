@@ -19,13 +19,13 @@ const ORDERS = [
 
 // What is not needed every day. What is sought by one of the first three may be in any state.
 const SOUGHT = [
-  ["Found by", "find", 256],
-  ["Submitter", "submitter", 256],
+  ["Found by", "find", 100],
+  ["Submitter", "submitter", 100],
   ["Correlation id", "correlation_id", 128],
 ];
 const CAUSE = [
   ["Step", "step", 32, "[a-z][a-z0-9\\-]{0,31}"],
-  ["Error like", "error", 1024],
+  ["Error like", "error", 256],
 ];
 
 export function filters(asked) {

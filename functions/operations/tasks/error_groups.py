@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Annotated, Any
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field
 
 from functions.operations.tasks.query import ListQuery, Version, WorkflowName
 from functions.operations.tasks.views import UnreadableRow
@@ -17,6 +17,7 @@ from functions.pattern.identity import StepName, TaskId
 from functions.pattern.ports import Ports
 from functions.pattern.states import ProcessState
 from functions.pattern.store_ports import Index, IndexEntry, IndexPage
+from functions.pattern.times import UtcTime
 
 #: What Table Storage gives in one request at most.
 _MOST_PER_REQUEST = 1_000
@@ -32,9 +33,7 @@ class GroupsQuery(BaseModel):
 
     workflow: WorkflowName | None = None
     version: Version | None = None
-    before: Annotated[
-        AwareDatetime | None, Field(description="`looked_to` of the answer before, to go on")
-    ] = None
+    before: Annotated[UtcTime | None, Field(description="`looked_to` of the answer before, to go on")] = None
 
 
 class ErrorGroup(BaseModel):

@@ -12,6 +12,7 @@ from typing import Annotated, Any
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 
 from functions.pattern.definition import NAME_PATTERN
+from functions.pattern.error_class import MAX_CLASS_BYTES
 from functions.pattern.identity import TASK_ID_PATTERN, StepName
 from functions.pattern.search_keys import MAX_TEXT_CHARACTERS
 from functions.pattern.states import ProcessState
@@ -26,6 +27,7 @@ WorkflowName = Annotated[str, Field(pattern=f"^{NAME_PATTERN}$")]
 Version = Annotated[int, Field(ge=1, description="The workflow's")]
 
 
+# Together they have room in an address of 8 KiB, whatever they hold.
 def _text(most: int, description: str) -> Any:
     return Field(min_length=1, max_length=most, description=description)
 
@@ -86,8 +88,10 @@ class ListQuery(BaseModel):
             description="The step at which it failed, or is: in `Error`, that of its last error",
         ),
     ] = None
-    error: Annotated[str | None, _text(1024, "Another error of the same class as its last error")] = None
-    submitter: Annotated[str | None, _text(256, "Who submitted it")] = None
+    error: Annotated[
+        str | None, _text(MAX_CLASS_BYTES, "Another error of the same class as its last error")
+    ] = None
+    submitter: Annotated[str | None, _text(100, "Who submitted it")] = None
     correlation_id: Annotated[str | None, _text(128, "As its caller gave it")] = None
     find: Annotated[
         str | None, _text(MAX_TEXT_CHARACTERS, "One of the texts that its workflow's `find_by` gives of it")
@@ -96,7 +100,9 @@ class ListQuery(BaseModel):
     max_age: _Age | None = None
     prefix: Annotated[str | None, Field(pattern="^[A-Za-z0-9_-]{1,64}$")] = None
     order: Sorting = Sorting.NEWEST
-    cursor: Annotated[str | None, Field(max_length=512, description="From the page before")] = None
+    cursor: Annotated[
+        str | None, Field(pattern="^[A-Za-z0-9_-]{1,512}$", description="From the page before")
+    ] = None
 
     @property
     def listed_state(self) -> ProcessState | None:

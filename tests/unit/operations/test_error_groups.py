@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from urllib.parse import urlencode
 
+import pytest
+
 from functions.pattern.errors import UnreadableError
 from functions.pattern.identity import StepName, TaskId
 from functions.pattern.records import TaskRecord
@@ -105,7 +107,8 @@ async def test_damaged_row_is_named(desk: Desk) -> None:
     assert len(answer["groups"]) == 1
 
 
-async def test_time_without_a_zone_is_refused(desk: Desk) -> None:
+@pytest.mark.parametrize("before", ["2026-11-21T10:00:00", "0001-01-01T00:00:00Z", "9999-12-31T23:59:59Z"])
+async def test_time_that_can_not_be_meant_is_refused(desk: Desk, before: str) -> None:
     """The field is named."""
-    [field] = wrong_fields(await desk.get("/errors?before=2026-11-21T10:00:00"))
+    [field] = wrong_fields(await desk.get(f"/errors?before={before}"))
     assert "before" in field

@@ -48,10 +48,10 @@ def test_too_many_texts_are_refused() -> None:
         _keys(lambda _: ["a", "b"], steps=89)
 
 
-def test_too_long_text_is_refused() -> None:
-    """It is for what a person types."""
-    with pytest.raises(UnfindableError, match="more than 256 characters"):
-        _keys(lambda _: ["x" * 257])
+def test_beginning_of_a_long_text_counts() -> None:
+    """As much as a query has room for; no order is refused for it."""
+    assert _keys(lambda _: [" " + "x" * 5_000]) == (search_key("x" * 100),)
+    assert search_key("x" * 99) != search_key("x" * 100)
 
 
 def test_what_is_no_text_is_a_defect_of_the_definition() -> None:
