@@ -101,7 +101,7 @@ class ListQuery(BaseModel):
     prefix: Annotated[str | None, Field(pattern="^[A-Za-z0-9_-]{1,64}$")] = None
     order: Sorting = Sorting.NEWEST
     cursor: Annotated[
-        str | None, Field(pattern="^[A-Za-z0-9_-]{1,512}$", description="From the page before")
+        str | None, Field(pattern="^[A-Za-z0-9_-]{1,512}={0,2}$", description="From the page before")
     ] = None
 
     @property
