@@ -14,13 +14,13 @@ from functions.operations import examples
 from functions.operations.overview.reader import Overview, OverviewReader
 from functions.operations.rejected import Rejected, RejectedDetails, RejectedLine, RejectedList
 from functions.operations.tasks.actions import Actions, Answers, Asked
-from functions.operations.tasks.listing import Tasks
+from functions.operations.tasks.error_groups import ErrorGroups, Groups, GroupsQuery
+from functions.operations.tasks.finding import Tasks
 from functions.operations.tasks.query import ListQuery
 from functions.operations.tasks.views import ActionTaken, TaskLine, TaskPage, TaskView, UnreadableRow
-from functions.pattern.definition import STEP_PATTERN, Registry
 from functions.operations.trends.reader import TrendReader
 from functions.operations.trends.routes import add_trends
-from functions.pattern.definition import NAME_PATTERN, Registry
+from functions.pattern.definition import STEP_PATTERN, Registry
 from functions.pattern.events import OperatorAction, Resubmitted, UndoRequested
 from functions.pattern.identity import FIRST_EPOCH, TASK_ID_PATTERN, Epoch, StepName, TaskId
 from functions.pattern.ports import Agent, Ports
@@ -141,16 +141,28 @@ def operators_application(
 
 
 def _add_tasks(router: APIRouter, ports: Ports, rejected: Rejected, trace_url_template: str | None) -> None:
-    tasks = Tasks(ports)
+    tasks, groups = Tasks(ports), Groups(ports)
 
     @router.get("/tasks", responses=documented_answer(examples.TASK_PAGE) | documented_problems(422, 503))
     async def list_tasks(query: Annotated[ListQuery, Query()]) -> TaskPage:
-        """List tasks: those of one state by time, page by page, or those whose ids have a prefix."""
+        """List tasks by time, page by page: those of one state, or those that have all that is asked for.
+
+        What no index tells is looked for in a bounded number of tasks for each request: `looked_to` says how
+        far back that was, and `cursor` goes on from there, also from a page without tasks.
+        """
         found = await tasks.page(query)
-        following = None if found.next is None else found.next.text()
-        lines = [TaskLine.model_validate(record) for record in found.items]
-        damaged = [UnreadableRow.model_validate(row) for row in found.unreadable]
-        return TaskPage(tasks=lines, cursor=following, more=found.more, unreadable=damaged)
+        return TaskPage(
+            tasks=[TaskLine.model_validate(record) for record in found.items],
+            cursor=None if found.next is None else found.next.text(),
+            looked_to=None if found.next is None else found.next.at,
+            more=found.more,
+            unreadable=[UnreadableRow.model_validate(row) for row in found.unreadable],
+        )
+
+    @router.get("/errors", responses=documented_answer(examples.ERROR_GROUPS) | documented_problems(422, 503))
+    async def group_errors(query: Annotated[GroupsQuery, Query()]) -> ErrorGroups:
+        """Group tasks in `Error` by cause, the latest of them; `before` goes on to earlier ones."""
+        return await groups.read(query)
 
     @router.get(
         "/tasks/{task_id}", responses=documented_answer(examples.TASK) | documented_problems(404, 422, 503)

@@ -60,7 +60,39 @@ _SUBMISSION = {
     "steps": [],
 }
 
-TASK_PAGE: dict[str, Any] = {"tasks": [_LINE], "cursor": None, "more": False, "unreadable": []}
+TASK_PAGE: dict[str, Any] = {
+    "tasks": [_LINE],
+    "cursor": None,
+    "looked_to": None,
+    "more": False,
+    "unreadable": [],
+}
+
+_ERROR_CLASS = f"payment: {_ERROR}"
+
+ERROR_GROUPS: dict[str, Any] = {
+    "groups": [
+        {
+            "workflow": "orders",
+            "version": 1,
+            "step": "payment",
+            "error": _ERROR_CLASS,
+            "count": 214,
+            "first_at": _SUBMITTED,
+            "last_at": _FAILED,
+            "example": _ID,
+            "filter": {
+                "state": "Error",
+                "workflow": "orders",
+                "version": 1,
+                "step": "payment",
+                "error": _ERROR_CLASS,
+            },
+        }
+    ],
+    "looked_to": None,
+    "unreadable": [],
+}
 
 TASK: dict[str, Any] = {
     **_LINE,

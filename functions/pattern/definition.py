@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from graphlib import CycleError, TopologicalSorter
 from itertools import combinations, islice
@@ -12,7 +12,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from functions.pattern import written
-from functions.pattern.errors import DefinitionError, ItemsError
+from functions.pattern.errors import DefinitionError, UnfitOrderError
 from functions.pattern.identity import StepName
 from functions.pattern.items import MOST_STEPS
 from functions.pattern.shape import MAX_SHAPE_BYTES, Shape, StepShape
@@ -48,6 +48,9 @@ __all__ = [
 #: Makes what the caller is answered when the task is processed, out of the payload and all results.
 AnswerMaker = Callable[[Any, Results], Json]
 
+#: Gives a few short texts of the payload, by which operators find a task.
+Finder = Callable[[Any], Iterable[str | None]]
+
 #: The fields a submission carries beside the payload; a payload can't use their names.
 ENVELOPE_FIELDS = frozenset({"id", "reply_to", "correlation_id"})
 
@@ -69,7 +72,7 @@ class Workflow:
 
     `answer` is pure; without it, a caller sees nothing of the results. `noun` is what callers call one of the
     `resource`; it is `name` unless given. They can cancel one while it is under way, and `cancel_within`
-    seconds after it was processed.
+    seconds after it was processed. `find_by` is pure; operators find a task by each of the texts it gives.
     """
 
     name: str
@@ -82,6 +85,7 @@ class Workflow:
     answer: AnswerMaker | None = None
     noun: str = ""
     cancel_within: float | None = None
+    find_by: Finder | None = None
     #: What a task of this workflow is made of, as it is recorded with the task.
     shape: Shape = field(init=False, repr=False)
 
@@ -108,18 +112,23 @@ class Workflow:
         return {step.name: step for step in self.steps}[name]
 
     def count_items(self, payload: Any) -> tuple[int, ...]:
-        """Count the items of an order, for each for-each step. Raises `ItemsError`."""
+        """Count the items of an order, for each for-each step. Raises `UnfitOrderError`."""
         counts = tuple(self._count(step, step.for_each, payload) for step in self.steps if step.for_each)
-        steps = len(self.steps) - len(counts) + sum(counts)
-        if steps > MOST_STEPS:
-            raise ItemsError(f"It has too many items: with a step for each, more than {MOST_STEPS} steps.")
+        if self.count_steps(counts) > MOST_STEPS:
+            raise UnfitOrderError(
+                f"It has too many items: with a step for each, more than {MOST_STEPS} steps."
+            )
         return counts
+
+    def count_steps(self, items: tuple[int, ...]) -> int:
+        """Count the steps of a task whose for-each steps have so many items."""
+        return len(self.steps) - len(items) + sum(items)
 
     def _count(self, step: Step, for_each: Items, payload: Any) -> int:
         try:
             return len(tuple(islice(for_each(payload), MOST_STEPS + 1)))
         except Exception as fault:
-            raise ItemsError(f"The items of its step '{step.name}' can't be told.") from fault
+            raise UnfitOrderError(f"The items of its step '{step.name}' can't be told.") from fault
 
     def _read_fields(self) -> None:
         """Replace what may be written in several ways by its one form."""
@@ -131,6 +140,8 @@ class Workflow:
             written.model("payload", self.payload)
             if self.answer is not None:
                 written.function("answer", self.answer)
+            if self.find_by is not None:
+                written.function("find_by", self.find_by, takes=written.PAYLOAD)
             if self.cancel_within is not None:
                 written.seconds("cancel_within", self.cancel_within)
             given = written.tuple_of("steps", Step, self.steps)

@@ -22,8 +22,8 @@ class PayloadTooLargeError(PatternError):
     """An order's payload, as it would be stored, is larger than a row may hold."""
 
 
-class ItemsError(PatternError):
-    """An order would have more steps, with one for each item, than a task can have; or none can be told."""
+class UnfitOrderError(PatternError):
+    """An order has more items, or texts to find it by, than a task can have; or its items can't be told."""
 
 
 class UnwritableError(PatternError):

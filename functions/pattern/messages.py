@@ -15,6 +15,7 @@ from functions.pattern.definition import NAME_PATTERN, STEP_PATTERN, Workflow
 from functions.pattern.errors import PayloadTooLargeError
 from functions.pattern.identity import TASK_ID_PATTERN, Birth, Epoch, StepName, TaskId
 from functions.pattern.records import Order
+from functions.pattern.search_keys import search_keys
 from functions.pattern.states import AnnouncementKind, ProcessState
 from functions.pattern.times import UtcTime
 
@@ -95,19 +96,21 @@ def put_back_for(put_back: int) -> timedelta | None:
     return min(_FIRST_PUT_BACK * (1 << min(put_back, _MOST_DOUBLINGS)), _LONGEST_PUT_BACK)
 
 
-def check_payload(message: SubmissionMessage, workflow: Workflow) -> tuple[int, ...]:
-    """Check what is to be recorded; give how many items its for-each steps have.
+def check_payload(message: SubmissionMessage, workflow: Workflow) -> tuple[tuple[int, ...], tuple[str, ...]]:
+    """Check what is to be recorded: how many items its for-each steps have, and by which keys it is found.
 
-    Raises `pydantic.ValidationError`, `PayloadTooLargeError` and `ItemsError`.
+    Raises `pydantic.ValidationError`, `PayloadTooLargeError` and `UnfitOrderError`.
     """
     if len(message.content) > MAX_PAYLOAD_BYTES:
         raise PayloadTooLargeError(f"payload: more than {MAX_PAYLOAD_BYTES} bytes")
-    return workflow.count_items(workflow.payload.model_validate_json(message.content))
+    payload = workflow.payload.model_validate_json(message.content)
+    items = workflow.count_items(payload)
+    return items, search_keys(workflow, payload, workflow.count_steps(items))
 
 
 def order_of(message: SubmissionMessage, workflow: Workflow, birth: Birth) -> Order:
     """Check the payload and make the order. Raises as `check_payload` does."""
-    items = check_payload(message, workflow)
+    items, keys = check_payload(message, workflow)
     return Order(
         task=message.task_id,
         birth=birth,
@@ -121,6 +124,7 @@ def order_of(message: SubmissionMessage, workflow: Workflow, birth: Birth) -> Or
         reply_to=message.reply_to,
         correlation_id=message.correlation_id,
         items=items,
+        search_keys=keys,
     )
 
 

@@ -44,7 +44,7 @@ class Order:
 
     `payload` is JSON bytes, `traceparent` W3C's. The `shape` is the definition's at submission: nothing but
     it is asked what the steps are, and `items` how many items its for-each steps have. `birth` tells the task
-    from others of its id.
+    from others of its id. Operators find it by its `search_keys`, each of which has a row.
     """
 
     task: TaskId
@@ -60,6 +60,7 @@ class Order:
     correlation_id: str | None = None
     traceparent: str | None = None
     items: tuple[int, ...] = ()
+    search_keys: tuple[str, ...] = ()
 
     @property
     def steps(self) -> tuple[StepShape, ...]:

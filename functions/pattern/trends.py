@@ -119,7 +119,7 @@ class Trend:
             self._count_step(end)
 
     def _count_step(self, end: StepEnd) -> None:
-        step = self._step(end.shape.name, end.direction) if end.outcome in _COUNTED else None
+        step = self._step(end.shape.step, end.direction) if end.outcome in _COUNTED else None
         if step is not None:
             step.outcomes[end.outcome] += 1
             step.took.record(end.seconds)

@@ -27,7 +27,7 @@ from functions.pattern.records import (
 )
 from functions.pattern.shape import Shape, read_shape
 from functions.pattern.texts import bounded
-from functions.store.keys import index_row, outbox_row, task_row
+from functions.store.keys import outbox_row, task_row
 
 #: What the SDK takes and gives: property names and their values.
 Entity = dict[str, Any]
@@ -204,18 +204,6 @@ def task_of(row: Mapping[str, Any]) -> Task:
     """Read a task's state from its row. Raises `UnreadableError`."""
     task: Task = _CODECS[Task].decode(row)
     return task
-
-
-def index_entity(record: TaskRecord) -> Entity:
-    """Make the index row that belongs to the task's state."""
-    return {
-        "RowKey": index_row(record.task),
-        "OrderID": record.task.order_id,
-        "Workflow": record.order.workflow,
-        "WorkflowVersion": record.order.workflow_version,
-        "ProcessState": str(record.task.process_state),
-        "SubmittedAt": record.order.submitted_at,
-    }
 
 
 def outbox_entity(announcement: Announcement) -> Entity:

@@ -16,7 +16,7 @@ from pydantic import BaseModel, ValidationError
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from functions.pattern.errors import ItemsError, PayloadTooLargeError, TransientError
+from functions.pattern.errors import PayloadTooLargeError, TransientError, UnfitOrderError
 
 PROBLEM_TYPE = "application/problem+json"
 
@@ -57,7 +57,7 @@ class ProblemError(Exception):
 #: The statuses of orders that can't be taken as they are.
 _OF_CONTENT: Mapping[type[Exception], HTTPStatus] = {
     PayloadTooLargeError: HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
-    ItemsError: HTTPStatus.UNPROCESSABLE_ENTITY,
+    UnfitOrderError: HTTPStatus.UNPROCESSABLE_ENTITY,
 }
 
 
@@ -76,7 +76,7 @@ def problem_of(error: Exception, *, doing: str) -> Problem:
             _log.warning("%s: unavailable: %s", doing, error)
             text = "A required service does not answer. Try again; it is safe to repeat the same id."
             return problem(HTTPStatus.SERVICE_UNAVAILABLE, text)
-        case PayloadTooLargeError() | ItemsError():
+        case PayloadTooLargeError() | UnfitOrderError():
             return problem(_OF_CONTENT[type(error)], str(error))
         case HTTPException():
             return problem(HTTPStatus(error.status_code), error.detail)

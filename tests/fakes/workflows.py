@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 
 from pydantic import BaseModel, ConfigDict
 
-from functions.pattern.definition import Condition, Default, Json, Step, Workflow
+from functions.pattern.definition import Condition, Default, Finder, Json, Step, Workflow
 from functions.pattern.identity import Birth, StepName, TaskId
 from functions.pattern.messages import SubmissionMessage, order_of
 from functions.pattern.records import Order
@@ -118,6 +118,7 @@ def workflow(
     resource: str = "parcels",
     remedy: Remedy = Remedy.HOLD,
     cancel_within: float | None = None,
+    find_by: Finder | None = None,
 ) -> Workflow:
     """Create a workflow of these steps; `remedy` applies to refusals and to exhausted recoveries."""
     return Workflow(
@@ -128,6 +129,7 @@ def workflow(
         on_failure=remedy,
         on_exhausted=remedy,
         cancel_within=cancel_within,
+        find_by=find_by,
     )
 
 

@@ -99,6 +99,14 @@ async def test_order_costs_its_transactions_and_rows_and_no_read(
     assert (await process.read(TASK)).record.task.process_state is ProcessState.PROCESSED
 
 
+async def test_text_by_which_a_task_is_found_adds_a_row_and_no_transaction(process: Process) -> None:
+    """Written with the task, and never again."""
+    findable = replace(FIVE, find_by=lambda parcel: ["Ada", f"weight {parcel.weight}"])
+    await process.store.admit(pending(findable))
+    await Run(process.store).tell(claimed())
+    assert (process.figures.transactions, process.figures.operations) == (7, 28)
+
+
 async def test_notices_add_one_transaction_and_five_rows(
     process: Process, table: TableClient, groups: EntityGroups
 ) -> None:

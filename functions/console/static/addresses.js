@@ -8,6 +8,10 @@ export function addressOfList(query) {
   return withQuery("#/tasks", query);
 }
 
+export function addressOfErrors(query) {
+  return withQuery("#/errors", query);
+}
+
 export function addressOfRejected(query) {
   return withQuery("#/rejected", query);
 }

@@ -35,6 +35,10 @@ export function tasks(query, signal) {
   return ask(`tasks?${new URLSearchParams(query)}`, { signal });
 }
 
+export function errors(query, signal) {
+  return ask(`errors?${new URLSearchParams(query)}`, { signal });
+}
+
 export function task(id, signal) {
   return ask(`tasks/${encodeURIComponent(id)}`, { signal });
 }

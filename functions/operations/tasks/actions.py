@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from http import HTTPStatus
 
-from functions.operations.tasks.listing import Tasks
+from functions.operations.tasks.finding import Tasks
 from functions.pattern.definition import Json, Registry
 from functions.pattern.errors import PermanentError
 from functions.pattern.events import (

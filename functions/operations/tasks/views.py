@@ -53,12 +53,15 @@ class UnreadableRow(BaseModel):
 class TaskPage(BaseModel):
     """Some tasks; `cursor` asks for the next page, null when there is none.
 
-    `more` says that there are others to which no cursor leads: a longer prefix, or another age, finds them.
+    The list was looked through from its beginning to the time `looked_to`, null: to its end. Times are those
+    by which it goes. `more` says that there are others to which no cursor leads: a longer prefix, or another
+    age, finds them.
     `unreadable` are rows that would belong to the page and are damaged: they hide no others.
     """
 
     tasks: list[TaskLine]
     cursor: str | None
+    looked_to: datetime | None
     more: bool
     unreadable: list[UnreadableRow]
 

@@ -43,7 +43,7 @@ class Over(StrEnum):
 _POINTS = {Over.HOUR: (Period.MINUTE, 60), Over.DAY: (Period.HOUR, 24), Over.MONTH: (Period.DAY, 30)}
 
 
-class Counts(BaseModel):
+class TaskCounts(BaseModel):
     """How many tasks were accepted or came to their end, and how often the Supervisor recovered one.
 
     `p50` and `p99` are seconds from submission to `Processed` or `Compensated`, within 10 %; null where
@@ -59,7 +59,7 @@ class Counts(BaseModel):
     p99: float | None
 
 
-class Point(Counts):
+class Point(TaskCounts):
     """What happened in the minute, hour or day (UTC) that began `at` that time."""
 
     at: datetime
@@ -77,7 +77,7 @@ class StepLine(BaseModel):
     p99: float | None
 
 
-class WorkflowTrend(Counts):
+class WorkflowTrend(TaskCounts):
     """What happened to the tasks of one workflow."""
 
     workflow: str

@@ -31,7 +31,8 @@ from functions.pattern.occurrences import occurrences
 from functions.pattern.records import Order, TaskRecord
 from functions.pattern.refusals import Refused
 from functions.pattern.transitions import admit, apply
-from functions.store.entities import entity, index_entity, outbox_entity, task_entity
+from functions.store.entities import entity, outbox_entity, task_entity
+from functions.store.index_entities import index_entity
 from functions.store.keys import epoch_row, order_row, shard_of, step_row
 from local.callers.client import SAMPLE_DELIVERY, SAMPLE_ORDER
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from functions.pattern.definition import Step, Workflow
-from functions.pattern.errors import ItemsError
+from functions.pattern.errors import UnfitOrderError
 from functions.pattern.events import Event
 from functions.pattern.identity import StepName, effect_key, resource_of
 from functions.pattern.inputs import all_results, results_of, undo_results_of
@@ -125,16 +125,16 @@ def test_each_item_has_an_effect_of_its_own() -> None:
 def test_order_with_too_many_items_is_refused() -> None:
     """Steps and items together: the steps without items count, too."""
     assert len(pending(FLOW, weight=88).steps) == 90
-    with pytest.raises(ItemsError, match="more than 90 steps"):
+    with pytest.raises(UnfitOrderError, match="more than 90 steps"):
         order(FLOW, weight=89)
-    with pytest.raises(ItemsError, match="more than 90 steps"):
+    with pytest.raises(UnfitOrderError, match="more than 90 steps"):
         order(FLOW, weight=10**15)
 
 
 def test_order_whose_items_can_t_be_told_is_refused() -> None:
     """With the step, and without what the function said."""
     broken = replace(each("send"), for_each=lambda parcel: parcel.nothing)
-    with pytest.raises(ItemsError, match=r"^The items of its step 'send' can't be told\.$"):
+    with pytest.raises(UnfitOrderError, match=r"^The items of its step 'send' can't be told\.$"):
         order(workflow(broken))
 
 

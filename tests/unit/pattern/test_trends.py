@@ -19,7 +19,7 @@ from tests.fakes.clock import START
 from tests.fakes.interventions import overdue_at, recovery
 from tests.fakes.tasks import SECOND, after, claimed, completed, failed, pending, started, told
 from tests.fakes.trends import attempts, trend_of
-from tests.fakes.workflows import LINE, TRIP, step, workflow
+from tests.fakes.workflows import LINE, TRIP, each, step, workflow
 
 _PROPERTY_BYTES = 64 * 1024
 
@@ -63,6 +63,20 @@ def test_processed_task_counts_once_with_its_steps() -> None:
     assert pick.outcomes == {Outcome.COMPLETED: 1}
     assert _seconds(pick.took) == pytest.approx(1, rel=0.1)
     assert len(trend.steps) == 2
+
+
+def test_items_count_for_their_step() -> None:
+    """Each attempt at one is an attempt at the step."""
+    trend = _course(
+        pending(workflow(each("call")), weight=2),
+        claimed(),
+        started("call.0"),
+        started("call.1"),
+        completed("call.0"),
+        completed("call.1"),
+    )
+    assert trend.steps.keys() == {(StepName("call"), Direction.DO)}
+    assert trend.steps[StepName("call"), Direction.DO].outcomes == {Outcome.COMPLETED: 2}
 
 
 def test_undone_task_is_compensated_and_its_undo_is_told_apart() -> None:

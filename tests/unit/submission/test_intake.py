@@ -204,6 +204,15 @@ async def test_id_of_any_sender_says_nothing_of_how_long_its_message_waited() ->
     assert (len(bench.postbox.sent), bench.rejections.all) == (1, [])
 
 
+async def test_order_that_is_found_by_too_much_is_rejected() -> None:
+    """The queue is no trust boundary: the API has refused it."""
+    bench = Bench(workflow(step("pick"), name="diamond", find_by=lambda _: map(str, range(9))))
+    await bench.take(_body())
+    [kept] = bench.rejections.all
+    assert kept.reason == "It is found by 9 texts; there is room for 8."
+    assert len(bench.store) == 0
+
+
 async def test_payload_that_is_too_large_is_rejected() -> None:
     """48 KiB are kept in a row; the API would not have let it through."""
     bench = Bench(replace(DIAMOND, payload=Letter))
