@@ -25,7 +25,7 @@ from functions.bus.sender import QueueSender
 from functions.console.blueprint import console_blueprint
 from functions.messages.batch import Batches
 from functions.messages.queues import QUEUES
-from functions.operations.alerts.alerts import Alerts
+from functions.operations.alerts.alerts import Alerts, Post
 from functions.operations.alerts.queues import DeadLetters
 from functions.operations.blueprint import operations_blueprint
 from functions.operations.housekeeping import Housekeeping, check_retention
@@ -51,9 +51,10 @@ from functions.store.outbox import TableOutbox
 from functions.store.rejected import TableRejectedMessages
 from functions.store.retention import TableTaskRetention
 from functions.store.state_store import TableStateStore
-from functions.store.tables import REJECTED_TABLE, TASKS_TABLE, prepare_tables
+from functions.store.tables import REJECTED_TABLE, TABLES, TASKS_TABLE, prepare_tables
 from functions.store.task_table import TaskTable
 from functions.store.task_writer import TaskWriter
+from functions.store.trends import TableTrends
 from functions.submission.blueprint import submission_blueprint
 from functions.submission.intake import Intake
 from functions.supervisor.blueprint import supervisor_blueprint
@@ -62,6 +63,7 @@ from functions.supervisor.full_sweep import FullSweep
 from functions.supervisor.silence import Silence
 from functions.supervisor.sweep import Sweep
 from functions.telemetry.changes import CountedChanges
+from functions.telemetry.collected import CollectedTrends
 from functions.telemetry.export import export_telemetry
 from functions.telemetry.messages import SubmissionSpans
 from functions.web.destinations import http_session, once_session
@@ -70,15 +72,13 @@ from functions.workflows.registration import Registration, agent_makers, sample_
 if TYPE_CHECKING:
     from fastapi import FastAPI
 
-    from functions.operations.alerts.webhook import Webhook
     from functions.web.entrance import Guard
 
 # FastAPI and the HTTP applications are imported by the method that makes one, with its first request: a
 # start needs none of them, and pays for each import.
 
 #: When garbage is collected: after so many new objects, and older ones after so many younger collections.
-_NEW_OBJECTS = 100_000
-_YOUNGER_COLLECTIONS = (50, 100)
+_THRESHOLDS = (100_000, 50, 100)
 
 
 class SystemClock:
@@ -101,7 +101,7 @@ def collect_garbage_rarely() -> None:
     thresholds, a busy process spent a seventh of its time on looking for cycles (docs/performance.md).
     """
     gc.freeze()
-    gc.set_threshold(_NEW_OBJECTS, *_YOUNGER_COLLECTIONS)
+    gc.set_threshold(*_THRESHOLDS)
 
 
 def start_telemetry(settings: Settings) -> None:
@@ -128,8 +128,7 @@ class Wiring:
         )
         check_retention(self._registry, settings.retention_days)
         self._services = sample_services(registrations) if settings.sample_services else ()
-        webhook = self._webhook()
-        self._alerts = Alerts(None if webhook is None else webhook.post)
+        self._alerts = Alerts(self._post())
         self._damage = Damage(self._ports, self._alerts.alert_damage)
         self._silence = Silence(self._ports, self._alerts.alert_silence)
         self._callers, self._operators = cache(self._make_callers), cache(self._make_operators)
@@ -137,7 +136,7 @@ class Wiring:
     def prepare(self) -> None:
         """Make sure that the tables are there. Raises `SettingsError` when they can't be used."""
         with table_storage.connect_at_start(self._settings.state_store_connection) as service:
-            names = (TASKS_TABLE, REJECTED_TABLE, AGENT_REQUESTS_TABLE, *service_tables(self._services))
+            names = (*TABLES, *service_tables(self._services))
             prepare_tables(service, names, shards=self._settings.state_shards)
 
     def blueprints(self) -> list[df.Blueprint]:
@@ -170,7 +169,9 @@ class Wiring:
         complete_here = partial(complete, self._registry)
         writer = TaskWriter(rows, clock=clock, new_id=new_id, complete=complete_here)
         announcer = Announcer(writer, announcements=messages, requests=messages, clock=clock)
-        store = TableStateStore(rows, writer, CountedChanges(announcer))
+        trends = TableTrends.of(self._tables, figures)
+        collected = CollectedTrends(trends, clock=clock, new_id=new_id)
+        store = TableStateStore(rows, writer, CountedChanges(announcer, collected))
         return Ports(
             clock=clock,
             new_id=new_id,
@@ -184,6 +185,7 @@ class Wiring:
             agent_requests=TableAgentRequests(self._tables.table(AGENT_REQUESTS_TABLE), clock=clock),
             heartbeats=TableHeartbeats(shared),
             times=TableTimes(shared),
+            trends=trends,
             submissions=SubmissionSpans(messages),
             postbox=messages,
             announcements=messages,
@@ -289,10 +291,10 @@ class Wiring:
         )
         return Sweep(self._ports, policy, self._registry, new_id(), self._damage, silence=self._silence)
 
-    def _webhook(self) -> Webhook | None:
+    def _post(self) -> Post | None:
         address = self._settings.alert_webhook_url
         if address is None:
             return None
         from functions.operations.alerts.webhook import Webhook
 
-        return Webhook(str(address), self._settings.alert_format, session=http_session)
+        return Webhook(str(address), self._settings.alert_format, session=http_session).post

@@ -104,7 +104,7 @@ class Acceptance:
         """Make the order that is asked for, under a new id when there is none.
 
         `sent` is the caller's own JSON, which its model took: what that made of it is another deployment's
-        to make anew. Raises `ProblemError`, `pydantic.ValidationError` and `PayloadTooLargeError`.
+        to make anew. Raises `ProblemError`, and as `check_payload` does.
         """
         if not isinstance(sent, Mapping):
             raise ProblemError(HTTPStatus.UNPROCESSABLE_ENTITY, "It must be a JSON object.")

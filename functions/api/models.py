@@ -10,7 +10,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SkipValidati
 from pydantic.config import JsonDict
 
 from functions.pattern.definition import Workflow
-from functions.pattern.identity import TASK_ID_PATTERN, TaskId
+from functions.pattern.identity import TASK_ID_PATTERN, TaskId, item_name
 from functions.pattern.messages import CorrelationId
 from functions.pattern.plain_reasons import plain_reason
 from functions.pattern.states import ProcessState
@@ -147,12 +147,13 @@ def status_example(workflow: Workflow) -> dict[str, Any]:
         "correlation_id": None,
         "steps": [
             {
-                "name": step.name,
+                "name": step.name if step.for_each is None else item_name(step.name, 0),
                 "state": "Completed",
                 "complete_by": "2026-11-21T12:00:11Z",
                 "started_at": "2026-11-21T12:00:01Z",
                 "finished_at": _FINISHED,
                 "error": None,
+                "item": None if step.for_each is None else 0,
             }
             for step in workflow.steps
         ],

@@ -14,10 +14,13 @@ from functions.operations import examples
 from functions.operations.overview.reader import Overview, OverviewReader
 from functions.operations.rejected import Rejected, RejectedDetails, RejectedLine, RejectedList
 from functions.operations.tasks.actions import Actions, Answers, Asked
-from functions.operations.tasks.listing import Tasks
+from functions.operations.tasks.error_groups import ErrorGroups, Groups, GroupsQuery
+from functions.operations.tasks.finding import Tasks
 from functions.operations.tasks.query import ListQuery
 from functions.operations.tasks.views import ActionTaken, TaskLine, TaskPage, TaskView, UnreadableRow
-from functions.pattern.definition import NAME_PATTERN, Registry
+from functions.operations.trends.reader import TrendReader
+from functions.operations.trends.routes import add_trends
+from functions.pattern.definition import STEP_PATTERN, Registry
 from functions.pattern.events import OperatorAction, Resubmitted, UndoRequested
 from functions.pattern.identity import FIRST_EPOCH, TASK_ID_PATTERN, Epoch, StepName, TaskId
 from functions.pattern.ports import Agent, Ports
@@ -58,7 +61,8 @@ RejectedIdPath = Annotated[
 
 
 StepPath = Annotated[
-    str, Path(pattern=f"^{NAME_PATTERN}$", description="The step's name", examples=["payment"])
+    str,
+    Path(pattern=rf"^{STEP_PATTERN}$", description="The step's name", examples=["payment"]),
 ]
 
 
@@ -130,22 +134,35 @@ def operators_application(
     _add_actions(router, Actions(ports, start_within))
     _add_answers(router, Answers(ports, registry, agents, start_within))
     _add_overview(router, OverviewReader(ports, registry), store, bus)
+    add_trends(router, TrendReader(ports, registry))
     _add_rejected(router, rejected)
     app.include_router(router)
     return app
 
 
 def _add_tasks(router: APIRouter, ports: Ports, rejected: Rejected, trace_url_template: str | None) -> None:
-    tasks = Tasks(ports)
+    tasks, groups = Tasks(ports), Groups(ports)
 
     @router.get("/tasks", responses=documented_answer(examples.TASK_PAGE) | documented_problems(422, 503))
     async def list_tasks(query: Annotated[ListQuery, Query()]) -> TaskPage:
-        """List tasks: those of one state by time, page by page, or those whose ids have a prefix."""
+        """List tasks by time, page by page: those of one state, or those that have all that is asked for.
+
+        What no index tells is looked for in a bounded number of tasks for each request: `looked_to` says how
+        far back that was, and `cursor` goes on from there, also from a page without tasks.
+        """
         found = await tasks.page(query)
-        following = None if found.next is None else found.next.text()
-        lines = [TaskLine.model_validate(record) for record in found.items]
-        damaged = [UnreadableRow.model_validate(row) for row in found.unreadable]
-        return TaskPage(tasks=lines, cursor=following, more=found.more, unreadable=damaged)
+        return TaskPage(
+            tasks=[TaskLine.model_validate(record) for record in found.items],
+            cursor=None if found.next is None else found.next.text(),
+            looked_to=None if found.next is None else found.next.at,
+            more=found.more,
+            unreadable=[UnreadableRow.model_validate(row) for row in found.unreadable],
+        )
+
+    @router.get("/errors", responses=documented_answer(examples.ERROR_GROUPS) | documented_problems(422, 503))
+    async def group_errors(query: Annotated[GroupsQuery, Query()]) -> ErrorGroups:
+        """Group tasks in `Error` by cause, the latest of them; `before` goes on to earlier ones."""
+        return await groups.read(query)
 
     @router.get(
         "/tasks/{task_id}", responses=documented_answer(examples.TASK) | documented_problems(404, 422, 503)
@@ -232,7 +249,7 @@ def _add_answers(router: APIRouter, answers: Answers) -> None:
 def _add_overview(router: APIRouter, overviews: OverviewReader, store: StoreFigures, bus: BusFigures) -> None:
     @router.get("/overview", responses=documented_answer(examples.OVERVIEW) | documented_problems(503))
     async def overview() -> Overview:
-        """Show how everything is, and what happened in the last hour, minute by minute."""
+        """Show how everything is, and what finished in the last hour."""
         return await overviews.read()
 
     @router.get("/figures", responses=documented_answer(examples.FIGURES))

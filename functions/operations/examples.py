@@ -44,6 +44,7 @@ _STEP = {
     "started_at": _STARTED,
     "finished_at": _FAILED,
     "error": _ERROR,
+    "item": None,
 }
 
 _SUBMISSION = {
@@ -59,7 +60,39 @@ _SUBMISSION = {
     "steps": [],
 }
 
-TASK_PAGE: dict[str, Any] = {"tasks": [_LINE], "cursor": None, "more": False, "unreadable": []}
+TASK_PAGE: dict[str, Any] = {
+    "tasks": [_LINE],
+    "cursor": None,
+    "looked_to": None,
+    "more": False,
+    "unreadable": [],
+}
+
+_ERROR_CLASS = f"payment: {_ERROR}"
+
+ERROR_GROUPS: dict[str, Any] = {
+    "groups": [
+        {
+            "workflow": "orders",
+            "version": 1,
+            "step": "payment",
+            "error": _ERROR_CLASS,
+            "count": 214,
+            "first_at": _SUBMITTED,
+            "last_at": _FAILED,
+            "example": _ID,
+            "filter": {
+                "state": "Error",
+                "workflow": "orders",
+                "version": 1,
+                "step": "payment",
+                "error": _ERROR_CLASS,
+            },
+        }
+    ],
+    "looked_to": None,
+    "unreadable": [],
+}
 
 TASK: dict[str, Any] = {
     **_LINE,
@@ -168,7 +201,6 @@ OVERVIEW: dict[str, Any] = {
     "versions": [
         VersionLine(workflow="orders", version=1, deployed=True, under_way=12, in_error=1).model_dump()
     ],
-    "minutes": [{"at": _SUBMITTED, "accepted": 13, "processed": 4, "compensated": 0, "error": 1}],
     "queues": [{"queue": "submissions", "waiting": _WAITING, "dead": _DEAD}],
 }
 

@@ -13,6 +13,7 @@ from itertools import pairwise
 
 import azure.durable_functions as df
 
+from functions.operations.trends.condensing import condense
 from functions.pattern.definition import Workflow
 from functions.pattern.errors import DefinitionError
 from functions.pattern.identity import FIRST_EPOCH, Epoch, SchedulerId, TaskId, scheduler_id
@@ -86,13 +87,15 @@ async def purge_durable_instance(client: df.DurableOrchestrationClient, schedule
 class Purge(Report):
     """What a run came to: tasks purged, or left for another run; messages and Agents' requests deleted.
 
-    `behind_seconds` is how long past its retention the oldest task was that was purged.
+    So many rows of trends were `condensed`, out of others. `behind_seconds` is how long past its retention
+    the oldest task was that was purged.
     """
 
     tasks: int = 0
     left: int = 0
     rejected: int = 0
     requests: int = 0
+    condensed: int = 0
     behind_seconds: float = 0
 
 
@@ -114,6 +117,7 @@ class Housekeeping:
             await asyncio.gather(
                 _Tasks(self._ports, before, purge_instance, purge).delete(first),
                 self._delete_others(before, purge),
+                self._condense(started_at, purge),
             )
         await self._damage.report(purge)
         RETENTION_BEHIND.set(purge.behind_seconds)
@@ -142,6 +146,10 @@ class Housekeeping:
         with purge.surviving("Agents' requests"):
             while deleted := await self._ports.agent_requests.delete_before(before, _MOST_ROWS):
                 purge.requests += deleted
+
+    async def _condense(self, now: datetime, purge: Purge) -> None:
+        with purge.surviving("trends"):
+            purge.condensed = await condense(self._ports.trends, now)
 
 
 class _Tasks:

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field, JsonValue, ValidationInfo, field_validator
 
-from functions.pattern.identity import EffectKey
+from functions.pattern.identity import EffectKey, item_name
 from functions.pattern.messages import EpochField, Message, StepField, TaskIdField
 from functions.pattern.states import Direction, Outcome
 from functions.pattern.times import UtcTime
@@ -53,11 +53,17 @@ class AgentRequest(_AgentMessage):
 
     model_config = ConfigDict(extra="ignore")
 
+    item: Annotated[int, Field(ge=0)] | None = Field(
+        None,
+        exclude_if=lambda item: item is None,
+        description="Of a for-each step only: its item, from 0 on. The token tells whose a reply is.",
+    )
     direction: Direction = Field(
         description="`do`: carry the step out. `undo`: reverse it, and refuse a late `do`."
     )
     effect_key: EffectKey = Field(
         description="The idempotency key, `{task}.{birth}/{step}/{direction}`: the same in every attempt."
+        " An item's number follows its step: `{step}.{item}`."
     )
     complete_by: UtcTime = Field(
         description="From this time on (UTC) nothing may be begun, and no reply is sent,"
@@ -77,7 +83,8 @@ class AgentRequest(_AgentMessage):
     @property
     def message_id(self) -> str:
         """Name the message: the same when the request is sent again."""
-        return f"{self.task_id}.{self.epoch}.{self.step}"
+        step = self.step if self.item is None else item_name(self.step, self.item)
+        return f"{self.task_id}.{self.epoch}.{step}"
 
 
 def _beside(given: str, other: str) -> dict[str, JsonValue]:

@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from graphlib import CycleError, TopologicalSorter
-from itertools import combinations
+from itertools import combinations, islice
 from typing import Any
 
 from pydantic import BaseModel
 
 from functions.pattern import written
-from functions.pattern.errors import DefinitionError
+from functions.pattern.errors import DefinitionError, UnfitOrderError
 from functions.pattern.identity import StepName
+from functions.pattern.items import MOST_STEPS
 from functions.pattern.shape import MAX_SHAPE_BYTES, Shape, StepShape
 from functions.pattern.states import Remedy, Way
 from functions.pattern.step_definition import (
     NAME_PATTERN,
+    STEP_PATTERN,
     Condition,
     Default,
+    Items,
     Json,
     RequestMaker,
     Results,
@@ -31,6 +34,7 @@ from functions.pattern.step_definition import (
 #: A workflow's definition imports all it needs from here.
 __all__ = [
     "NAME_PATTERN",
+    "STEP_PATTERN",
     "Condition",
     "Default",
     "Json",
@@ -44,6 +48,9 @@ __all__ = [
 #: Makes what the caller is answered when the task is processed, out of the payload and all results.
 AnswerMaker = Callable[[Any, Results], Json]
 
+#: Gives a few short texts of the payload, by which operators find a task.
+Finder = Callable[[Any], Iterable[str | None]]
+
 #: The fields a submission carries beside the payload; a payload can't use their names.
 ENVELOPE_FIELDS = frozenset({"id", "reply_to", "correlation_id"})
 
@@ -55,9 +62,6 @@ _NAME = re.compile(NAME_PATTERN)
 #: What only a step can say about a failure.
 _OF_STEPS = frozenset({Remedy.CONTINUE})
 
-#: An entity group transaction takes 100 operations; a task's other rows need up to seven of them.
-_MOST_STEPS = 90
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workflow:
@@ -68,7 +72,7 @@ class Workflow:
 
     `answer` is pure; without it, a caller sees nothing of the results. `noun` is what callers call one of the
     `resource`; it is `name` unless given. They can cancel one while it is under way, and `cancel_within`
-    seconds after it was processed.
+    seconds after it was processed. `find_by` is pure; operators find a task by each of the texts it gives.
     """
 
     name: str
@@ -81,6 +85,7 @@ class Workflow:
     answer: AnswerMaker | None = None
     noun: str = ""
     cancel_within: float | None = None
+    find_by: Finder | None = None
     #: What a task of this workflow is made of, as it is recorded with the task.
     shape: Shape = field(init=False, repr=False)
 
@@ -106,6 +111,25 @@ class Workflow:
         """Find a step by its name. Raises `KeyError` when there is none."""
         return {step.name: step for step in self.steps}[name]
 
+    def count_items(self, payload: Any) -> tuple[int, ...]:
+        """Count the items of an order, for each for-each step. Raises `UnfitOrderError`."""
+        counts = tuple(self._count(step, step.for_each, payload) for step in self.steps if step.for_each)
+        if self.count_steps(counts) > MOST_STEPS:
+            raise UnfitOrderError(
+                f"It has too many items: with a step for each, more than {MOST_STEPS} steps."
+            )
+        return counts
+
+    def count_steps(self, items: tuple[int, ...]) -> int:
+        """Count the steps of a task whose for-each steps have so many items."""
+        return len(self.steps) - len(items) + sum(items)
+
+    def _count(self, step: Step, for_each: Items, payload: Any) -> int:
+        try:
+            return len(tuple(islice(for_each(payload), MOST_STEPS + 1)))
+        except Exception as fault:
+            raise UnfitOrderError(f"The items of its step '{step.name}' can't be told.") from fault
+
     def _read_fields(self) -> None:
         """Replace what may be written in several ways by its one form."""
         try:
@@ -116,6 +140,8 @@ class Workflow:
             written.model("payload", self.payload)
             if self.answer is not None:
                 written.function("answer", self.answer)
+            if self.find_by is not None:
+                written.function("find_by", self.find_by, takes=written.PAYLOAD)
             if self.cancel_within is not None:
                 written.seconds("cancel_within", self.cancel_within)
             given = written.tuple_of("steps", Step, self.steps)
@@ -134,8 +160,8 @@ class Workflow:
             raise self._error(f"step '{step.name}': {fault}") from None
 
     def _check_names(self) -> None:
-        if not 1 <= len(self.steps) <= _MOST_STEPS:
-            raise self._error(f"it has {len(self.steps)} steps; 1 to {_MOST_STEPS} are possible")
+        if not 1 <= len(self.steps) <= MOST_STEPS:
+            raise self._error(f"it has {len(self.steps)} steps; 1 to {MOST_STEPS} are possible")
         steps = [step.name for step in self.steps]
         agents = (step.agent for step in self.steps if not step.via.waits)
         for name in (self.name, self.resource, *steps, *agents):

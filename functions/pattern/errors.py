@@ -22,6 +22,10 @@ class PayloadTooLargeError(PatternError):
     """An order's payload, as it would be stored, is larger than a row may hold."""
 
 
+class UnfitOrderError(PatternError):
+    """An order has more items, or texts to find it by, than a task can have; or its items can't be told."""
+
+
 class UnwritableError(PatternError):
     """A task's rows can't be written: the store refuses them, and would again."""
 

@@ -50,11 +50,29 @@ def start_of(token: str) -> StartId:
     return StartId(hashlib.sha256(token.encode()).hexdigest()[:32])
 
 
+def item_name(step: StepName, item: int) -> StepName:
+    """Name one item of a for-each step, from 0 on; a step's own name holds no dot."""
+    return StepName(f"{step}.{item}")
+
+
+def step_of(name: StepName) -> StepName:
+    """Name the step that an item is of; a step's own name stays as it is."""
+    return StepName(name.partition(".")[0])
+
+
+def item_of(name: StepName) -> int | None:
+    """Read an item's number out of its name; None of a step's own."""
+    _, _, item = name.partition(".")
+    return int(item) if item.isdecimal() else None
+
+
 def effect_key(resource: ResourceId, step: StepName, direction: Direction) -> EffectKey:
     """Name an effect at a remote service: its idempotency key, the same in every epoch."""
     return EffectKey(f"{resource}/{step}/{direction}")
 
 
 def resource_of(key: EffectKey) -> ResourceId:
-    """Read whose effect it is out of the key."""
-    return ResourceId(key.partition("/")[0])
+    """Read whose effect it is out of the key: the task's, or of a for-each step, that of one item."""
+    resource, _, rest = key.partition("/")
+    item = item_of(StepName(rest.partition("/")[0]))
+    return ResourceId(resource if item is None else f"{resource}.{item}")

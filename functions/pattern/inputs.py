@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+from collections import defaultdict
+from collections.abc import Iterable
 from typing import Any
 
-from functions.pattern.identity import StepName
+from functions.pattern.identity import StepName, step_of
 from functions.pattern.records import StepRecord, TaskRecord
 
 
@@ -25,24 +27,37 @@ def results_of(record: TaskRecord, step: StepName) -> dict[StepName, Any]:
 
     So the result of a step that may or may not have ended by then is never there by chance.
     """
-    return _Results({name: result_of(record.step(name)) for name in _needed(record, step)}, step)
+    return _Results(_results(record, _needed(record, step)), step)
 
 
 def undo_results_of(record: TaskRecord, step: StepName) -> dict[StepName, Any]:
-    """Give what `undo_request` gets: the results as above, and the step's own; None where it is unknown."""
-    return _Results({**results_of(record, step), step: result_of(record.step(step))}, step)
+    """Give what `undo_request` gets: the results as above, and the step's own; None where it is unknown.
+
+    Of a for-each step, that is the one item's.
+    """
+    own = {step_of(step): result_of(record.step(step))}
+    return _Results({**results_of(record, step), **own}, step)
 
 
 def all_results(record: TaskRecord) -> dict[StepName, Any]:
     """Give the results of all steps; None for a skipped one."""
-    return {step.name: result_of(step) for step in record.steps}
+    return _results(record, [step.name for step in record.order.shape.steps])
+
+
+def _results(record: TaskRecord, names: Iterable[StepName]) -> dict[StepName, Any]:
+    """Give the results of the steps of these names: of a for-each step, the list of its items'."""
+    found = defaultdict[StepName, list[Any]](list)
+    for step in record.steps:
+        found[step.shape.step].append(result_of(step))
+    lists = {step.name for step in record.order.shape.steps if step.at_once is not None}
+    return {name: found[name] if name in lists else found[name][0] for name in names}
 
 
 def _needed(record: TaskRecord, step: StepName) -> tuple[StepName, ...]:
     """Name all that come before a step, in the task's order."""
-    needs = {each.name: each.shape.needs for each in record.steps}
+    needs = {each.name: each.needs for each in record.order.shape.steps}
     found: set[StepName] = set()
-    waiting = set(needs[step])
+    waiting = set(needs[step_of(step)])
     while waiting:
         found |= waiting
         waiting = {further for name in waiting for further in needs[name]} - found

@@ -7,6 +7,7 @@ from datetime import datetime
 
 from functions.pattern.epochs import UNKNOWN_AND_STAYS
 from functions.pattern.events import StepCompleted, StepFailed, StepOutcome, StepUnrecorded
+from functions.pattern.identity import StepName, start_of
 from functions.pattern.records import StepRecord, TaskRecord
 from functions.pattern.states import Direction, StepState
 from functions.pattern.texts import MAX_ERROR_BYTES, bounded
@@ -32,6 +33,18 @@ def late_outcome(record: TaskRecord, event: StepOutcome, now: datetime) -> TaskR
     else:
         known = None
     return None if known is None else record if known is step else record.with_step(known)
+
+
+def replied_step(record: TaskRecord, step: StepName, token: str) -> StepName | None:
+    """Name the step that a reply is of; of a for-each step, the item whose request had the reply's token.
+
+    Of a token that no item had, it names any, which then refuses it. None for a step that the task has not.
+    """
+    start, items = start_of(token), record.steps_of(step)
+    starts = {each.start_id: each.name for closed in record.history for each in closed.steps}
+    starts |= {each.start_id: each.name for each in items}
+    names = [each.name for each in items]
+    return starts[start] if starts.get(start) in names else next(iter(names), None)
 
 
 def _is_older_start(record: TaskRecord, event: StepOutcome) -> bool:

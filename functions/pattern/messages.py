@@ -11,10 +11,11 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 from functions.pattern.announcements import Announcement
-from functions.pattern.definition import NAME_PATTERN, Workflow
+from functions.pattern.definition import NAME_PATTERN, STEP_PATTERN, Workflow
 from functions.pattern.errors import PayloadTooLargeError
 from functions.pattern.identity import TASK_ID_PATTERN, Birth, Epoch, StepName, TaskId
 from functions.pattern.records import Order
+from functions.pattern.search_keys import search_keys
 from functions.pattern.states import AnnouncementKind, ProcessState
 from functions.pattern.times import UtcTime
 
@@ -36,6 +37,8 @@ _MOST_DOUBLINGS = 8
 TaskIdField = Annotated[TaskId, StringConstraints(pattern=TASK_ID_PATTERN)]
 CorrelationId = Annotated[str, StringConstraints(min_length=1, max_length=128)]
 StepField = Annotated[StepName, Field(pattern=rf"^{NAME_PATTERN}$")]
+#: A step of a task, which may be an item of a for-each step.
+TaskStepField = Annotated[StepName, Field(pattern=rf"^{STEP_PATTERN}$")]
 EpochField = Annotated[Epoch, Field(ge=1)]
 
 
@@ -93,16 +96,21 @@ def put_back_for(put_back: int) -> timedelta | None:
     return min(_FIRST_PUT_BACK * (1 << min(put_back, _MOST_DOUBLINGS)), _LONGEST_PUT_BACK)
 
 
-def check_payload(message: SubmissionMessage, workflow: Workflow) -> None:
-    """Check what is to be recorded. Raises `pydantic.ValidationError` and `PayloadTooLargeError`."""
+def check_payload(message: SubmissionMessage, workflow: Workflow) -> tuple[tuple[int, ...], tuple[str, ...]]:
+    """Check what is to be recorded: how many items its for-each steps have, and by which keys it is found.
+
+    Raises `pydantic.ValidationError`, `PayloadTooLargeError` and `UnfitOrderError`.
+    """
     if len(message.content) > MAX_PAYLOAD_BYTES:
         raise PayloadTooLargeError(f"payload: more than {MAX_PAYLOAD_BYTES} bytes")
-    workflow.payload.model_validate_json(message.content)
+    payload = workflow.payload.model_validate_json(message.content)
+    items = workflow.count_items(payload)
+    return items, search_keys(workflow, payload, workflow.count_steps(items))
 
 
 def order_of(message: SubmissionMessage, workflow: Workflow, birth: Birth) -> Order:
-    """Check the payload and make the order. Raises `pydantic.ValidationError` and `PayloadTooLargeError`."""
-    check_payload(message, workflow)
+    """Check the payload and make the order. Raises as `check_payload` does."""
+    items, keys = check_payload(message, workflow)
     return Order(
         task=message.task_id,
         birth=birth,
@@ -115,6 +123,8 @@ def order_of(message: SubmissionMessage, workflow: Workflow, birth: Birth) -> Or
         submitted_at=message.submitted_at,
         reply_to=message.reply_to,
         correlation_id=message.correlation_id,
+        items=items,
+        search_keys=keys,
     )
 
 
@@ -137,7 +147,7 @@ class SchedulerRequest(Message):
     schema_version: Literal[1, 2] = 2
     task_id: TaskIdField
     epoch: EpochField
-    queued: tuple[StepField, ...] | None = None
+    queued: tuple[TaskStepField, ...] | None = None
     run: Annotated[int, Field(ge=1)] | None = None
     wake: StepField | None = None
 

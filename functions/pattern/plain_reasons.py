@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from functions.pattern.definition import NAME_PATTERN
+from functions.pattern.definition import NAME_PATTERN, STEP_PATTERN
 
 #: Stands for what may hold a defect's text, a remote service's answer, or an operator's words.
 WITHHELD = "the operators know the reason"
@@ -25,10 +25,11 @@ _OF_A_STEP = (
     "circuit open",
 )
 _VERSION = rf"version \d+ of '{NAME_PATTERN}'"
-_STEP = rf"step '{NAME_PATTERN}' of {_VERSION}"
+_STEP = rf"step '{STEP_PATTERN}' of {_VERSION}"
 _OF_A_TASK = (
     rf"{_VERSION} (is not deployed here|as it is deployed here is not the recorded one)",
     rf"{_STEP}(: its Agent '{NAME_PATTERN}')? is not deployed here",
+    rf"{_STEP} has other items as it is deployed here",
     rf"the payload does not fit {_VERSION} as it is deployed here",
     "what it waited for is deployed$",
     "its complete-by time passed( before it was called)?$",
@@ -36,7 +37,7 @@ _OF_A_TASK = (
     "its answer can't be given",
 )
 _PLAIN = re.compile(
-    rf"(undo of )?({NAME_PATTERN}: )?({'|'.join(_OF_A_STEP)})(?!\w)|({'|'.join(_OF_A_TASK)})",
+    rf"(undo of )?({STEP_PATTERN}: )?({'|'.join(_OF_A_STEP)})(?!\w)|({'|'.join(_OF_A_TASK)})",
 )
 
 

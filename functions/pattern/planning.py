@@ -14,9 +14,9 @@ from functions.pattern.events import (
     StepStarted,
 )
 from functions.pattern.identity import Epoch, SchedulerId, StartId, StepName, start_of
+from functions.pattern.ready import is_under_way, ready_steps
 from functions.pattern.records import StepRecord, TaskRecord
-from functions.pattern.states import Direction, ProcessState, StepState, Way
-from functions.pattern.steps import UNDER_WAY, undo_order
+from functions.pattern.states import Direction, ProcessState, Way
 from functions.pattern.texts import cause_of, said_by
 from functions.pattern.wait_events import HandedBack, WaitsEnded
 from functions.pattern.waits import LONGEST_WAIT, over, waits_end
@@ -159,30 +159,12 @@ def _idle(
     return (HandedBack(epoch=runner.epoch, scheduler=runner.scheduler),)
 
 
-def ready_steps(record: TaskRecord) -> tuple[StepName, ...]:
-    """Name the steps that can be dispatched, in the direction in which the task goes.
-
-    A step that an older epoch dispatched is dispatched again, unless it must not run twice. Nothing starts
-    any more once it is decided how the epoch ends.
-    """
-    if record.task.process_state is not ProcessState.PROCESSING or record.task.decision is not None:
-        return ()
-    epoch = record.task.epoch
-    if record.task.direction is Direction.UNDO:
-        next_undone = undo_order(record)[:1]
-        return tuple(name for name in next_undone if not _is_under_way(record.step(name), record))
-    settled = {step.name for step in record.steps if step.settled}
-    return tuple(
-        step.name for step in record.steps if step.shape.needs <= settled and _can_start(step, epoch)
-    )
-
-
 def mine(record: TaskRecord, runner: Runner) -> tuple[StepRecord, ...]:
     """Give the steps under way that runs of the same number dispatched; not those that wait for a reply."""
     return tuple(
         step
         for step in record.steps
-        if step.shape.via is Way.ACTIVITY and step.activity == runner.activity and _is_under_way(step, record)
+        if step.shape.via is Way.ACTIVITY and step.activity == runner.activity and is_under_way(step, record)
     )
 
 
@@ -197,7 +179,7 @@ def taken_up(record: TaskRecord, runner: Runner) -> tuple[StepRecord, ...]:
         step
         for step in record.steps
         if step.activity == runner.activity
-        and _is_under_way(step, record)
+        and is_under_way(step, record)
         and not step.shape.via.waits
         and (step.shape.idempotent or step.shape.via is Way.QUEUE or record.task.direction is Direction.UNDO)
     )
@@ -214,7 +196,7 @@ def started_by(
         for step in record.steps
         if step.activity == runner.activity
         and step.start_id in start_ids
-        and _is_under_way(step, record)
+        and is_under_way(step, record)
         and not step.shape.via.waits
     )
 
@@ -224,7 +206,7 @@ def awaited_replies(record: TaskRecord) -> Mapping[StepName, datetime]:
     return {
         step.name: step.complete_by
         for step in record.steps
-        if step.shape.via is Way.QUEUE and step.complete_by is not None and _is_under_way(step, record)
+        if step.shape.via is Way.QUEUE and step.complete_by is not None and is_under_way(step, record)
     }
 
 
@@ -246,17 +228,6 @@ def _may_outlast(step: StepRecord, runner: Runner, now: datetime) -> bool:
 
 def _is_held(record: TaskRecord, runner: Runner) -> bool:
     return not is_over(record, runner.epoch, runner.scheduler)
-
-
-def _is_under_way(step: StepRecord, record: TaskRecord) -> bool:
-    return step.state is UNDER_WAY[record.task.direction] and step.epoch == record.task.epoch
-
-
-def _can_start(step: StepRecord, epoch: Epoch) -> bool:
-    if step.state is StepState.NOT_STARTED:
-        return True
-    is_of_older_epoch = step.state is StepState.RUNNING and step.epoch != epoch
-    return is_of_older_epoch and not (step.never_twice or step.shape.via.waits)
 
 
 def _skipped(name: StepName, runner: Runner, now: datetime) -> StepSkipped:

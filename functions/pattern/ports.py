@@ -19,18 +19,14 @@ from functions.pattern.identity import (
     TaskId,
     resource_of,
 )
+from functions.pattern.index_rows import IndexRows
 from functions.pattern.messages import SubmissionMessage
 from functions.pattern.records import Task
 from functions.pattern.rejected import Postbox, RejectedMessages
 from functions.pattern.retry import Retry
 from functions.pattern.shared_rows import BreakerRows, Heartbeats, Times
-from functions.pattern.store_ports import (
-    IndexRows,
-    Outbox,
-    StateStore,
-    TaskIndex,
-    TaskRetention,
-)
+from functions.pattern.store_ports import Outbox, StateStore, TaskIndex, TaskRetention
+from functions.pattern.trends import TrendRows
 
 
 class Clock(Protocol):
@@ -195,6 +191,7 @@ class Ports:
     agent_requests: AgentRequestRows
     heartbeats: Heartbeats
     times: Times
+    trends: TrendRows
     submissions: Submissions
     postbox: Postbox
     announcements: Announcements

@@ -10,14 +10,17 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import lru_cache, partial
+from itertools import islice
+from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from functions.pattern.definition import Json, Registry, Step, Workflow
+from functions.pattern.definition import Json, Registry, Results, Step, Workflow
 from functions.pattern.errors import PermanentError
-from functions.pattern.identity import Epoch, StepName
+from functions.pattern.identity import Epoch, StepName, item_of, step_of
 from functions.pattern.inputs import all_results, results_of, undo_results_of
-from functions.pattern.planning import CannotStart, ready_steps
+from functions.pattern.planning import CannotStart
+from functions.pattern.ready import ready_steps
 from functions.pattern.records import TaskRecord
 from functions.pattern.requests import request_bytes
 from functions.pattern.states import Direction, ProcessState, Way
@@ -74,7 +77,7 @@ class Definitions:
         if self.record.task.direction is Direction.UNDO or self.record.step(step).started_at is not None:
             return True
         when = self._step(step).when
-        return when is None or when(self._payload(), results_of(self.record, step))
+        return when is None or when(*self._inputs(step, results_of(self.record, step)))
 
     def until(self, step: StepName) -> datetime:
         """Tell until when a timer's step waits (UTC). Raises as `request` does."""
@@ -98,11 +101,11 @@ class Definitions:
 
         A request that can't be sent is a defect of the definition, too: it raises `PermanentError`.
         """
-        defined, payload = self._step(step), self._payload()
+        defined = self._step(step)
         if self.record.task.direction is Direction.UNDO and defined.undo_request is not None:
-            made = defined.undo_request(payload, undo_results_of(self.record, step))
+            made = defined.undo_request(*self._inputs(step, undo_results_of(self.record, step)))
         else:
-            made = defined.request(payload, results_of(self.record, step))
+            made = defined.request(*self._inputs(step, results_of(self.record, step)))
         request_bytes(made)
         return made
 
@@ -119,8 +122,22 @@ class Definitions:
             return lack_of(lack)
         return None
 
-    def _step(self, step: StepName) -> Step:
-        workflow, shape = self._workflow(), self.record.step(step).shape
+    def _inputs(self, step: StepName, results: Results) -> tuple[Any, ...]:
+        """Give what a step's functions are called with; those of an item get it, too."""
+        payload, number = self._payload(), item_of(step)
+        return (payload, results) if number is None else (payload, results, self._item(step, number))
+
+    def _item(self, name: StepName, number: int) -> Any:
+        for_each, recorded = self._step(name).for_each, len(self.record.steps_of(step_of(name)))
+        items = () if for_each is None else tuple(islice(for_each(self._payload()), recorded + 1))
+        if len(items) != recorded:
+            raise NotDeployedError(
+                f"step '{step_of(name)}' of {self._version} has other items as it is deployed here"
+            )
+        return items[number]
+
+    def _step(self, name: StepName) -> Step:
+        workflow, shape, step = self._workflow(), self.record.step(name).shape, step_of(name)
         if step not in {each.name for each in workflow.steps}:
             raise NotDeployedError(f"step '{step}' of {self._version} is not deployed here")
         if not self.registry.serves(shape):

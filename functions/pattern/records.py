@@ -15,6 +15,7 @@ from functions.pattern.identity import (
     TaskId,
     resource_id,
 )
+from functions.pattern.items import steps_with_items
 from functions.pattern.shape import Shape, StepShape
 from functions.pattern.states import (
     AlertCause,
@@ -42,7 +43,8 @@ class Order:
     """What the caller asked for, and what the task is made of; it never changes.
 
     `payload` is JSON bytes, `traceparent` W3C's. The `shape` is the definition's at submission: nothing but
-    it is asked what the steps are. `birth` tells the task from others of its id.
+    it is asked what the steps are, and `items` how many items its for-each steps have. `birth` tells the task
+    from others of its id. Operators find it by its `search_keys`, each of which has a row.
     """
 
     task: TaskId
@@ -57,6 +59,13 @@ class Order:
     reply_to: str | None = None
     correlation_id: str | None = None
     traceparent: str | None = None
+    items: tuple[int, ...] = ()
+    search_keys: tuple[str, ...] = ()
+
+    @property
+    def steps(self) -> tuple[StepShape, ...]:
+        """Give the steps that its task is made of. Raises `ValueError` for damage."""
+        return steps_with_items(self.shape, self.items)
 
     @property
     def resource(self) -> ResourceId:
@@ -137,8 +146,9 @@ class Task:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepRecord:
-    """The state of one step. `result` is JSON bytes; `epoch` is the one that dispatched it last.
+    """The state of one step, or of one item of a for-each step.
 
+    `result` is JSON bytes; `epoch` is the one that dispatched it last.
     `activity` is the number of the `run_steps` that dispatched it, and `start_id` is that one start's own.
     What was `received` is its event, as JSON bytes.
     While it runs, `attempts` calls of it have failed, the last of them with `error`. What an operator has to
@@ -257,6 +267,10 @@ class TaskRecord:
     def step(self, name: StepName) -> StepRecord:
         """Find a step by its name. Raises `KeyError` when the task has none of that name."""
         return {step.name: step for step in self.steps}[name]
+
+    def steps_of(self, defined: StepName) -> tuple[StepRecord, ...]:
+        """Give what stands for a defined step: itself, or one for each item. Nothing for an unknown one."""
+        return tuple(step for step in self.steps if step.shape.step == defined)
 
     def with_step(self, changed: StepRecord) -> TaskRecord:
         """Put `changed` in the place of the step that has its name."""

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, replace
 from functools import cached_property, lru_cache
 from typing import Any
 
-from functions.pattern.identity import StepName
+from functions.pattern.identity import StepName, step_of
 from functions.pattern.retry import Retry
 from functions.pattern.states import Expiry, Remedy, Way
 
@@ -23,6 +23,7 @@ _MOST_KEPT = 256
 class StepShape:
     """One step: who does it, which way, after which others, and within how many seconds.
 
+    One with `at_once` is for each item of the order, at most so many of them at the same time.
     Of an event, the `role` is that of those who may tell it, and `default` the result (JSON) when it did not
     come in time. What is None is what the task, or the settings, say. What has a default is written only when
     it differs, so that shapes and their digests stay as they were.
@@ -40,6 +41,12 @@ class StepShape:
     role: str | None = None
     on_expiry: Expiry = Expiry.REFUSE
     default: str | None = None
+    at_once: int | None = None
+
+    @property
+    def step(self) -> StepName:
+        """Name the step as it is defined; that of an item is its for-each step."""
+        return step_of(self.name)
 
     @property
     def facts(self) -> dict[str, Any]:
@@ -57,7 +64,7 @@ class StepShape:
             facts["retry"] = asdict(self.retry) | {"on": sorted(self.retry.on)}
         if self.on_expiry is not Expiry.REFUSE:
             facts["on_expiry"] = self.on_expiry
-        for name in ("on_failure", "role", "default"):
+        for name in ("on_failure", "role", "default", "at_once"):
             if getattr(self, name) is not None:
                 facts[name] = getattr(self, name)
         return facts
@@ -125,4 +132,5 @@ def _read_step(written: Mapping[str, Any], names: list[StepName]) -> StepShape:
         role=written.get("role"),
         on_expiry=Expiry(written.get("on_expiry", Expiry.REFUSE)),
         default=written.get("default"),
+        at_once=written.get("at_once"),
     )

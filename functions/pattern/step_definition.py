@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
@@ -12,12 +12,16 @@ from pydantic import BaseModel, ValidationError
 
 from functions.pattern import written
 from functions.pattern.identity import StepName
+from functions.pattern.items import MOST_STEPS
 from functions.pattern.retry import Retry
 from functions.pattern.shape import StepShape
 from functions.pattern.states import Expiry, Remedy, Way
 
 #: What names of workflows, resources, steps and Agents look like; they become part of keys, URLs and queues.
 NAME_PATTERN = "[a-z][a-z0-9-]{0,31}"
+
+#: What the name of a task's step looks like, which may be an item of a for-each step.
+STEP_PATTERN = rf"{NAME_PATTERN}(\.\d{{1,2}})?"
 
 #: A step's request or result: a JSON object.
 Json = Mapping[str, Any]
@@ -26,11 +30,15 @@ Json = Mapping[str, Any]
 #: skipped has None.
 Results = Mapping[StepName, Any]
 
-#: Makes the Agent's request out of the order's payload and the results.
-RequestMaker = Callable[[Any, Results], Json]
+#: Makes the Agent's request out of the order's payload and the results; of a for-each step, the item, too.
+#: Which arguments it takes, is checked when the workflow is defined.
+RequestMaker = Callable[..., Json]
 
-#: Tells whether the order needs the step, by its payload and the results.
-Condition = Callable[[Any, Results], bool]
+#: Tells whether the order needs the step, or the item, by the same.
+Condition = Callable[..., bool]
+
+#: Gives the items of an order, by its payload.
+Items = Callable[[Any], Iterable[Any]]
 
 #: Tells, by the payload and the results, at which time a timer's step is done (with its time zone).
 Time = Callable[[Any, Results], datetime]
@@ -40,6 +48,10 @@ ROLES = ("Submitter", "Operator")
 
 #: A default is a part of the task's shape.
 _MOST_DEFAULT_BYTES = 4 * 1024
+
+
+#: So many items of a step run at the same time, unless it says otherwise.
+_USUALLY_AT_ONCE = 16
 
 
 def no_request(_payload: Any, _results: Results) -> Json:
@@ -64,6 +76,10 @@ class Step:
     A step that is not `idempotent` is never run twice: if its outcome is unknown, the task goes to `Error`.
     `on_failure` stands before the workflow's; `retry` before the settings'.
 
+    With `for_each`, which is pure, it is carried out for each item of the order, each by itself, at most
+    `at_once` at the same time. Its functions get the item as a third argument; its result is the list of the
+    items' results, in order, None for what was skipped or has failed.
+
     By `Way.EVENT`, it waits for a body that fits the model `payload`, from somebody of its `role`, until
     `complete_within` after it began; then `on_expiry` says what follows. By `Way.TIMER`, it waits `until` a
     time. Neither has an Agent.
@@ -85,10 +101,14 @@ class Step:
     on_expiry: Expiry | Default = field(default=Expiry.REFUSE, hash=False)
     role: str = "Operator"
     until: Time | None = None
+    for_each: Items | None = None
+    at_once: int | None = None
 
 
 _OF_EVENTS = frozenset({"payload", "on_expiry", "role"})
-_OF_AGENTS = frozenset({"agent", "request", "undo", "idempotent", "undo_request", "retry"})
+_OF_AGENTS = frozenset(
+    {"agent", "request", "undo", "idempotent", "undo_request", "retry", "for_each", "at_once"}
+)
 
 #: What a step of each way has no use for.
 _USELESS = {
@@ -117,6 +137,7 @@ def read_step(step: Step) -> Step:
         raise ValueError(f"retry must be a Retry(…), not {read.retry!r}")
     if read.undo_request is not None and not read.undo:
         raise ValueError("it has undo_request, but no undo: add undo=True")
+    read = _read_items(read)
     for name, usual in ((each.name, each.default) for each in fields(Step)):
         if name in _USELESS[via] and getattr(step, name) != usual:
             raise ValueError(f"a step by way {via} has no {name}: leave it out")
@@ -124,13 +145,24 @@ def read_step(step: Step) -> Step:
 
 
 def _check_functions(step: Step, via: Way) -> None:
+    takes = written.USUAL if step.for_each is None else written.WITH_ITEM
     if via is Way.TIMER:
         written.function("until", step.until)
     elif via is not Way.EVENT:
-        written.function("request", None if step.request is no_request else step.request)
+        written.function("request", None if step.request is no_request else step.request, takes=takes)
     for name in ("when", "undo_request"):
         if getattr(step, name) is not None:
-            written.function(name, getattr(step, name))
+            written.function(name, getattr(step, name), takes=takes)
+
+
+def _read_items(step: Step) -> Step:
+    if step.for_each is None:
+        if step.at_once is not None:
+            raise ValueError("it has at_once, but no for_each: leave it out")
+        return step
+    written.function("for_each", step.for_each, takes=written.PAYLOAD)
+    at_once = _USUALLY_AT_ONCE if step.at_once is None else step.at_once
+    return replace(step, at_once=written.count("at_once", at_once, most=MOST_STEPS))
 
 
 def _read_event(step: Step) -> Step:
@@ -174,4 +206,5 @@ def shape_of(step: Step) -> StepShape:
         role=step.role if step.via is Way.EVENT else None,
         on_expiry=Expiry.REFUSE if isinstance(step.on_expiry, Default) else step.on_expiry,
         default=_default_of(step),
+        at_once=step.at_once,
     )

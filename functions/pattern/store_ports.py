@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -12,7 +11,7 @@ from functions.pattern.announcements import Announcement
 from functions.pattern.errors import UnreadableError
 from functions.pattern.events import Event
 from functions.pattern.folding import Follow
-from functions.pattern.identity import TaskId
+from functions.pattern.identity import StepName, TaskId
 from functions.pattern.records import TaskRecord
 from functions.pattern.refusals import Refused
 from functions.pattern.states import ProcessState
@@ -139,17 +138,23 @@ class ChangeAnnouncer(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class IndexEntry:
-    """One index row: which task, the time in its key (due, or finished), and when it was submitted.
+    """What an index row, or an order's, tells of a task: a hint, the task itself may have changed.
 
-    A parked task has no time in its key, so that `at` is when it was submitted. `version` is the workflow's.
+    `at` is the time in the key (due, or finished), or when it was submitted if there is none; such a row may
+    tell no `state`. `version` is the workflow's. In `Error`, it tells the `step` and its `error`'s class.
+    Without a `submitter`, the row is of before these were told.
     """
 
     task: TaskId
     at: datetime
     workflow: str
-    state: ProcessState
+    state: ProcessState | None
     submitted_at: datetime
     version: int = 1
+    submitter: str | None = None
+    correlation_id: str | None = None
+    step: StepName | None = None
+    error: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,69 +211,20 @@ class TaskIndex(Protocol):
     ) -> IndexPage:
         """Read a page of the tasks of one shard that wait for a version of a workflow."""
 
-    async def named(self, prefix: str, shard: int, *, most: int) -> Sequence[TaskId]:
-        """Read ids of one shard that begin with `prefix`: one request."""
+    async def named(self, prefix: str, shard: int, *, after: str | None = None, most: int) -> IndexPage:
+        """Read a page of the tasks of one shard whose ids begin with `prefix`, in the order of their ids."""
 
-
-@dataclass(frozen=True, slots=True)
-class IndexRow:
-    """An index row as it was seen: its key, and the version that guards its removal (an ETag).
-
-    One that is `damaged` has the right key or not, but can't be read.
-    """
-
-    task: TaskId
-    key: str
-    version: str
-    damaged: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class TaskRow:
-    """A task as it was seen, and the key of the one index row that it must have."""
-
-    task: TaskId
-    index_key: str
-
-
-@dataclass(frozen=True, slots=True)
-class RowPage[RowT]:
-    """Some rows of one shard, and where the next page begins (None: there is none)."""
-
-    rows: tuple[RowT, ...]
-    continuation: str | None
-    unreadable: tuple[UnreadableError, ...] = ()
-
-
-def row_order(task: TaskId) -> str:
-    """Give what sorts tasks as their rows lie: an id comes after those that only begin with it."""
-    return f"{task}|"
-
-
-@dataclass(frozen=True, slots=True)
-class IndexFix:
-    """How many index rows were created and deleted; none when the task changed meanwhile."""
-
-    created: int = 0
-    deleted: int = 0
-
-
-class IndexRows(Protocol):
-    """The rows of all tasks and of the indexes over them. Its methods raise `TransientError`."""
-
-    async def indexed(self, shard: int, *, after: str | None, most: int) -> RowPage[IndexRow]:
-        """Read a page of a shard's index rows."""
-
-    async def tasks(
-        self, shard: int, *, beyond: TaskId | None, after: str | None, most: int
-    ) -> RowPage[TaskRow]:
-        """Read a page of a shard's tasks, in the order of their rows; of those beyond one, or of all."""
-
-    async def fix(self, stored: Stored, seen: Sequence[IndexRow]) -> IndexFix:
-        """Leave the task the one index row it must have, if it is still as it was read."""
-
-    async def remove(self, orphan: IndexRow) -> IndexFix:
-        """Delete an index row without a task, if it is still as it was seen."""
+    async def found(
+        self,
+        key: str,
+        shard: int,
+        *,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        after: str | None = None,
+        most: int,
+    ) -> IndexPage:
+        """Read a page of the tasks of one shard that have a search key, the latest submitted first."""
 
 
 class TaskRetention(Protocol):

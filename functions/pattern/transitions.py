@@ -63,9 +63,7 @@ def admit(order: Order, *, pick_up_by: datetime) -> TaskRecord:
         due_at=pick_up_by,
         updated_at=order.submitted_at,
     )
-    return TaskRecord(
-        order=order, task=task, steps=tuple(StepRecord(shape=step) for step in order.shape.steps)
-    )
+    return TaskRecord(order=order, task=task, steps=tuple(StepRecord(shape=step) for step in order.steps))
 
 
 def apply(record: TaskRecord, event: Event, now: datetime) -> TaskRecord | Refused:

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Set as AbstractSet
 from enum import StrEnum
 
 from pydantic import BaseModel
+
+#: What a definition's functions are called with.
+PAYLOAD = ("the payload",)
+USUAL = (*PAYLOAD, "the results")
+WITH_ITEM = (*USUAL, "the item")
 
 #: A limit beyond a year would be as good as none.
 _MOST_SECONDS = 365 * 86_400
@@ -50,11 +56,26 @@ def flag(field: str, value: object) -> bool:
     return value
 
 
-def function(field: str, value: object) -> None:
-    """Check what is called with the payload and results."""
+def function(field: str, value: object, *, takes: tuple[str, ...] = USUAL) -> None:
+    """Check a function, and that it can be called with what it is given."""
+    kind = f"a function of {' and '.join(takes)}"
     if not callable(value):
-        kind = "a function of the payload and the results"
         raise ValueError(f"{field} must be {kind}, not {value!r}")  # noqa: TRY004 - as above
+    try:
+        signature = inspect.signature(value)
+    except ValueError:  # of some that are built in, none is known
+        return
+    try:
+        signature.bind(*takes)
+    except TypeError as fault:
+        raise ValueError(f"{field} must be {kind} ({fault})") from None
+
+
+def count(field: str, value: object, *, most: int) -> int:
+    """Check a number of things."""
+    if type(value) is not int or not 1 <= value <= most:
+        raise ValueError(f"{field} must be a whole number from 1 to {most}, not {value!r}")
+    return value
 
 
 def model(field: str, value: object) -> None:

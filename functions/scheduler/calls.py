@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functions.pattern.agent_messages import AGENT_SCHEMA, AgentRequest
 from functions.pattern.definition import Registry
-from functions.pattern.identity import StepName, effect_key
+from functions.pattern.identity import StepName, effect_key, item_of, step_of
 from functions.pattern.inputs import result_of
 from functions.pattern.ports import AgentCall
 from functions.pattern.readiness import Definitions
@@ -35,7 +35,8 @@ def agent_request(registry: Registry, record: TaskRecord, step: StepName) -> Age
     return AgentRequest(
         schema_version=AGENT_SCHEMA,
         task_id=call.task,
-        step=step,
+        step=step_of(step),
+        item=item_of(step),
         epoch=record.task.epoch,
         token=recorded.token or "",
         direction=record.task.direction,

@@ -11,6 +11,7 @@ from functions.messages.reading import MessageReader, NotAMessageError, read_mes
 from functions.messages.tokens import tokens_in
 from functions.pattern.agent_messages import AgentReply
 from functions.pattern.errors import PermanentError, UnreadableError
+from functions.pattern.late import replied_step
 from functions.pattern.messages import AGENT_REPLIES_QUEUE
 from functions.pattern.ports import Ports
 from functions.pattern.records import StepRecord
@@ -76,7 +77,7 @@ class RefusedReplies:
         An Agent whose replies are refused is not silent; of an Agent that no task knows, nothing is believed.
         """
         about, reason, said = error.about, str(error), error.content.get(_TOKEN)
-        step = await self._step(about)
+        step = await self._step(about, said)
         token = None if step is None else step.token
         if step is not None:
             about = replace(about, agent=step.shape.agent)
@@ -91,13 +92,15 @@ class RefusedReplies:
             self._quiet_until[subject] = now + _EVERY
             await self._alert(about, reason)
 
-    async def _step(self, named: About) -> StepRecord | None:
+    async def _step(self, named: About, said: object) -> StepRecord | None:
         """Give the step that a message names, if there is one that can be read; as it is, with its token."""
-        if named.task is None:
+        if named.task is None or named.step is None:
             return None
         try:
             stored = await self._store.load(named.task)
         except UnreadableError:
             return None
-        steps = () if stored is None else stored.record.steps
-        return next((step for step in steps if step.name == named.step), None)
+        if stored is None:
+            return None
+        step = replied_step(stored.record, named.step, said if isinstance(said, str) else "")
+        return None if step is None else stored.record.step(step)

@@ -11,9 +11,10 @@ from functions.pattern.agent_messages import AgentReply
 from functions.pattern.errors import UnwritableError
 from functions.pattern.events import StepOutcome
 from functions.pattern.identity import Epoch, StepName, scheduler_id, start_of
+from functions.pattern.late import replied_step
 from functions.pattern.messages import SCHEDULER_REQUESTS_QUEUE, SchedulerRequest
-from functions.pattern.planning import ready_steps
 from functions.pattern.ports import Ports, Schedulers
+from functions.pattern.ready import ready_steps
 from functions.pattern.records import TaskRecord
 from functions.pattern.refusals import Refused
 from functions.pattern.states import Outcome, StepState
@@ -84,20 +85,28 @@ class ReplyTaker:
             reply = known_done(error)
         if reply is None:
             return
-        heard = await self._record(reply)
+        heard = await self._heard(reply)
         if isinstance(heard, Ignored):
             level = logging.WARNING if heard.may_be_forged else logging.INFO
             text = "task %s step %s: a reply counts for nothing: %s"
             _log.log(level, text, reply.task_id, reply.step, heard.why)
             return
-        progress, run = heard
-        await schedulers.wake(reply.task_id, reply.epoch, reply.step, progress, run=run)
+        step, progress, run = heard
+        await schedulers.wake(reply.task_id, reply.epoch, step, progress, run=run)
 
-    async def _record(self, reply: AgentReply) -> tuple[Progress, int | None] | Ignored:
-        """Record what the reply says; give how the task stands then, and its run, or why it is ignored."""
+    async def _heard(self, reply: AgentReply) -> tuple[StepName, Progress, int | None] | Ignored:
+        """Record what the reply says of a step, which may be an item; or give why it is ignored."""
         record = await self._record_of(reply)
         if isinstance(record, Ignored):
             return record
+        step = replied_step(record, reply.step, reply.token)
+        if step is None:
+            return NO_SUCH_STEP
+        recorded = await self._record(reply.model_copy(update={"step": step}), record)
+        return recorded if isinstance(recorded, Ignored) else (step, *recorded)
+
+    async def _record(self, reply: AgentReply, record: TaskRecord) -> tuple[Progress, int | None] | Ignored:
+        """Record what the reply says; give how the task stands then, and its run, or why it is ignored."""
         agent = record.step(reply.step).shape.agent
         recorded = await self._change(reply, record)
         if isinstance(recorded, Ignored) and recorded.may_be_forged:
@@ -114,12 +123,12 @@ class ReplyTaker:
         return progress_of(recorded, reply.epoch, scheduler, ready=ready, at_once=at_once), run
 
     async def _record_of(self, reply: AgentReply) -> TaskRecord | Ignored:
-        """Give the record of the task, which must have the reply's step and epoch.
+        """Give the record of the task, which must have the reply's epoch.
 
         Whoever has sent the request that is replied to has recorded its token before.
         """
         record = await self._ports.store.known(reply.task_id)
-        tokens = () if record is None else {step.token for step in record.steps if step.name == reply.step}
+        tokens = () if record is None else {step.token for step in record.steps_of(reply.step)}
         if record is not None and reply.token not in tokens:
             stored = await self._ports.store.load(reply.task_id)
             record = None if stored is None else stored.record
@@ -127,7 +136,7 @@ class ReplyTaker:
             return NO_SUCH_TASK
         if record.task.epoch < reply.epoch:
             return NO_SUCH_EPOCH
-        return record if reply.step in {step.name for step in record.steps} else NO_SUCH_STEP
+        return record
 
     async def _change(self, reply: AgentReply, record: TaskRecord) -> TaskRecord | Ignored:
         attempt, step = _attempt(reply, record), record.step(reply.step)

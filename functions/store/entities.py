@@ -27,7 +27,7 @@ from functions.pattern.records import (
 )
 from functions.pattern.shape import Shape, read_shape
 from functions.pattern.texts import bounded
-from functions.store.keys import index_row, outbox_row, task_row
+from functions.store.keys import outbox_row, task_row
 
 #: What the SDK takes and gives: property names and their values.
 Entity = dict[str, Any]
@@ -206,18 +206,6 @@ def task_of(row: Mapping[str, Any]) -> Task:
     return task
 
 
-def index_entity(record: TaskRecord) -> Entity:
-    """Make the index row that belongs to the task's state."""
-    return {
-        "RowKey": index_row(record.task),
-        "OrderID": record.task.order_id,
-        "Workflow": record.order.workflow,
-        "WorkflowVersion": record.order.workflow_version,
-        "ProcessState": str(record.task.process_state),
-        "SubmittedAt": record.order.submitted_at,
-    }
-
-
 def outbox_entity(announcement: Announcement) -> Entity:
     """Make the row of an announcement that is to be sent."""
     return {
@@ -242,9 +230,10 @@ def record_of(rows: Iterable[Mapping[str, Any]]) -> TaskRecord:
     if not parts["order"] or not parts["task"]:
         raise ValueError("the rows of a task lack its order or its state")
     task, order = task_of(parts["task"][0]), _order_of(parts["order"][0])
-    if [row["Name"] for row in parts["step"]] != [step.name for step in order.shape.steps]:
+    shapes = order.steps
+    if [row["Name"] for row in parts["step"]] != [step.name for step in shapes]:
         raise ValueError(f"task {task.order_id} has other steps than its order says")
-    steps = zip(parts["step"], order.shape.steps, strict=True)
+    steps = zip(parts["step"], shapes, strict=True)
     return TaskRecord(
         order=order,
         task=task,

@@ -2,46 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
 from azure.data.tables.aio import TableClient
 
 from functions.pattern.identity import TaskId
+from functions.pattern.index_rows import IndexFix, IndexRow, RowPage, TaskRow
 from functions.pattern.request_figures import StoreFigures
 from functions.pattern.states import ProcessState
-from functions.pattern.store_ports import (
-    Index,
-    IndexEntry,
-    IndexFix,
-    IndexPage,
-    IndexRow,
-    RowPage,
-    Stored,
-    TaskRow,
-)
+from functions.pattern.store_ports import Index, IndexEntry, IndexPage, Stored
 from functions.store.connect import table_faults
-from functions.store.entities import index_entity, readable, task_entity, task_of
+from functions.store.entities import readable, task_entity, task_of
 from functions.store.entity_groups import EntityGroups
 from functions.store.group_format import Operation
+from functions.store.index_entities import index_entity
 from functions.store.keys import (
     index_range,
     index_row,
     index_time,
     parked_range,
+    search_range,
     shard_key,
     shard_of,
     task_row,
 )
-from functions.store.pages import KEYS_BETWEEN, Page, read_page
+from functions.store.pages import KEYS_BETWEEN, read_page
 from functions.store.transactions import Committed, ShardWriter, Transaction
 
-#: All that is read of a row; of a task's own row, its id.
+#: All that is read of a row.
 _COLUMNS = ["RowKey", "OrderID", "Workflow", "WorkflowVersion", "ProcessState", "SubmittedAt"]
-
-#: A request looks at so many rows at most, and a task has a dozen (Table Storage gives up after 5 seconds).
-_MOST_REQUESTS = 5
+_COLUMNS += ["Submitter", "CorrelationID", "Step", "ErrorClass"]
 
 #: Keys of index rows sort before those of tasks, whose ids begin with a letter, a digit, `-` or `_`.
 _FIRST_INDEX, _FIRST_TASK = "!", '"'
@@ -75,43 +68,51 @@ class TableTaskIndex:
 
         Raises `TransientError`, and `ValueError` when `after` is no continuation.
         """
-        first, end = index_range(index, since, until)
-        keys = {"partition": shard_key(shard), "first": first, "end": end}
-        page = await self._read(KEYS_BETWEEN, keys, after, most)
-        entries, damaged = readable(_entry, page.rows)
-        return IndexPage(entries, page.continuation, damaged)
+        return await self._page(_entry, shard, index_range(index, since, until), after, most)
 
     async def parked(
         self, workflow: str, version: int, shard: int, *, after: str | None, most: int
     ) -> IndexPage:
         """Read a page of the tasks of one shard that wait for a version of a workflow."""
-        first, end = parked_range(workflow, version)
-        keys = {"partition": shard_key(shard), "first": first, "end": end}
-        page = await self._read(KEYS_BETWEEN, keys, after, most)
-        entries, damaged = readable(_entry, page.rows)
-        return IndexPage(entries, page.continuation, damaged)
+        return await self._page(_entry, shard, parked_range(workflow, version), after, most)
 
-    async def named(self, prefix: str, shard: int, *, most: int) -> Sequence[TaskId]:
-        """Read ids of one shard that begin with `prefix`, in their rows' order. Raises `TransientError`.
+    async def named(self, prefix: str, shard: int, *, after: str | None = None, most: int) -> IndexPage:
+        """Read a page of one shard's orders whose ids begin with `prefix`, in their rows' order.
 
-        It takes one request, and a few more where the service gives less than it has.
+        It takes one request; the page can be short, or empty, and have another behind it.
         """
-        found: list[TaskId] = []
-        after = None
-        query = f"{KEYS_BETWEEN} and OrderID gt @nothing"
-        keys = {"partition": shard_key(shard), "first": prefix, "end": f"{prefix}~", "nothing": ""}
-        for _ in range(_MOST_REQUESTS):
-            page = await self._read(query, keys, after, most)
-            found += (TaskId(row["OrderID"]) for row in page.rows)
-            after = page.continuation
-            if after is None or len(found) >= most:
-                break
-        return found
+        only_orders = f"{KEYS_BETWEEN} and Digest gt @nothing"
+        return await self._page(_order, shard, (prefix, f"{prefix}~"), after, most, query=only_orders)
 
-    async def _read(self, query: str, keys: dict[str, Any], after: str | None, most: int) -> Page:
-        return await read_page(
+    async def found(
+        self,
+        key: str,
+        shard: int,
+        *,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        after: str | None = None,
+        most: int,
+    ) -> IndexPage:
+        """Read a page of the tasks of one shard that have a search key, the latest submitted first."""
+        return await self._page(_found, shard, search_range(key, since, until), after, most)
+
+    async def _page(
+        self,
+        read: Callable[[Mapping[str, Any]], IndexEntry],
+        shard: int,
+        between: tuple[str, str],
+        after: str | None,
+        most: int,
+        *,
+        query: str = KEYS_BETWEEN,
+    ) -> IndexPage:
+        keys = {"partition": shard_key(shard), "first": between[0], "end": between[1], "nothing": ""}
+        page = await read_page(
             self._table, self._figures, query, keys, after=after, most=most, select=_COLUMNS
         )
+        entries, damaged = readable(read, page.rows)
+        return IndexPage(entries, page.continuation, damaged)
 
 
 class TableIndexRows:
@@ -181,19 +182,38 @@ def _removal(row: IndexRow) -> Operation:
 
 
 def _entry(row: Mapping[str, Any]) -> IndexEntry:
-    submitted_at, workflow, version = row["SubmittedAt"], row["Workflow"], row["WorkflowVersion"]
+    entry = _of_row(row, TaskId(row["OrderID"]))
     is_parked = row["RowKey"].startswith(Index.PARKED)
-    at = submitted_at if is_parked else index_time(row["RowKey"])
+    at = entry.submitted_at if is_parked else index_time(row["RowKey"])
+    if at.tzinfo is None:
+        raise ValueError("its key has no time")
+    return replace(entry, at=at, state=ProcessState(row["ProcessState"]))
+
+
+def _order(row: Mapping[str, Any]) -> IndexEntry:
+    return _of_row(row, TaskId(row["RowKey"].partition("|")[0]))
+
+
+def _found(row: Mapping[str, Any]) -> IndexEntry:
+    return _of_row(row, TaskId(row["RowKey"].rpartition("|")[2]))
+
+
+def _of_row(row: Mapping[str, Any], task: TaskId) -> IndexEntry:
+    submitted_at, workflow, version = row["SubmittedAt"], row["Workflow"], row["WorkflowVersion"]
     is_right = isinstance(submitted_at, datetime) and isinstance(workflow, str) and isinstance(version, int)
-    if not is_right or at.tzinfo is None:
-        raise ValueError("its key or a column has not what an index row has")
+    if not is_right:
+        raise ValueError("a column has not what an index row has")
     return IndexEntry(
-        task=TaskId(row["OrderID"]),
-        at=at,
+        task=task,
+        at=submitted_at,
         workflow=workflow,
-        state=ProcessState(row["ProcessState"]),
+        state=None,
         submitted_at=submitted_at,
         version=version,
+        submitter=row.get("Submitter"),
+        correlation_id=row.get("CorrelationID"),
+        step=row.get("Step"),
+        error=row.get("ErrorClass"),
     )
 
 

@@ -24,6 +24,9 @@ SHARDS_ROW = "shards"
 #: What begins the row keys of announcements that are to be sent.
 OUTBOX = "!send"
 
+#: What begins the row keys of what tasks are found by.
+SEARCH = "!find"
+
 #: What begins the row keys of the circuit breakers, in the settings' partition.
 BREAKERS = "breaker"
 
@@ -100,8 +103,7 @@ def index_range(index: Index, since: datetime | None, until: datetime | None) ->
     if index is Index.PARKED:
         return f"{index}|", f"{index}}}"
     if index.latest_first:
-        first = "" if until is None else _latest_first(until - _MICROSECOND)
-        return f"{index}|{first}", f"{index}}}" if since is None else f"{index}|{_latest_first(since)}}}"
+        return _between_latest_first(index, since, until)
     first = "" if since is None else sortable(since)
     return f"{index}|{first}", f"{index}}}" if until is None else f"{index}|{sortable(until)}"
 
@@ -110,6 +112,16 @@ def parked_range(workflow: str, version: int) -> tuple[str, str]:
     """Give the keys between which the tasks lie that wait for a version of a workflow."""
     waiting_for = f"{Index.PARKED}|{workflow}|{version}"
     return f"{waiting_for}|", f"{waiting_for}}}"
+
+
+def search_row(key: str, submitted_at: datetime, task: TaskId) -> str:
+    """Give the row key of a search key of a task: those of one key sort by their submission, latest first."""
+    return f"{SEARCH}|{key}|{_latest_first(submitted_at)}|{task}"
+
+
+def search_range(key: str, since: datetime | None, until: datetime | None) -> tuple[str, str]:
+    """Give the keys between which lie the tasks of a search key, from `since` up to `until` (excluded)."""
+    return _between_latest_first(f"{SEARCH}|{key}", since, until)
 
 
 def outbox_row(announcement: Announcement) -> str:
@@ -137,6 +149,12 @@ def heartbeat_row(chore: Chore) -> str:
 def time_row(occasion: Occasion, name: str) -> str:
     """Give the row key of a time that instances share."""
     return f"{occasion}|{name}"
+
+
+def _between_latest_first(beginning: str, since: datetime | None, until: datetime | None) -> tuple[str, str]:
+    first = "" if until is None else _latest_first(until - _MICROSECOND)
+    end = f"{beginning}}}" if since is None else f"{beginning}|{_latest_first(since)}}}"
+    return f"{beginning}|{first}", end
 
 
 def _latest_first(time: datetime) -> str:

@@ -16,7 +16,7 @@ from functions.pattern.store_ports import Stored
 from functions.store.connect import table_faults
 from functions.store.entity_groups import EntityGroups
 from functions.store.group_format import Operation
-from functions.store.keys import index_row, rows_of, shard_of, task_row
+from functions.store.keys import index_row, rows_of, search_row, shard_of, task_row
 from functions.store.pages import KEYS_BETWEEN
 from functions.store.transactions import MOST_OPERATIONS, ShardWriter
 
@@ -24,7 +24,7 @@ from functions.store.transactions import MOST_OPERATIONS, ShardWriter
 _AT_A_TIME = 20
 
 
-async def delete_old_rows(table: TableClient, query: str, before: datetime, most: int) -> int:
+async def delete_old_rows(table: TableClient, query: str, before: datetime | str, most: int) -> int:
     """Delete up to `most` rows that `query` finds by `@before`; give how many. Raises `TransientError`."""
     keys: dict[str, Any] = {"parameters": {"before": before}, "select": ["PartitionKey", "RowKey"]}
     old: list[Mapping[str, Any]] = []
@@ -67,6 +67,8 @@ class TableTaskRetention:
                     return False
             own = task_row(task.order_id)
             others = [*(key for key in keys if key not in past and key != own), index_row(task)]
+            order = stored.record.order
+            others += (search_row(key, order.submitted_at, task.order_id) for key in order.search_keys)
             deletions = [Operation("delete", {"RowKey": key}) for key in others]
             deletions.append(Operation("delete", {"RowKey": own}, stored.version))
             return await writer.delete(task.order_id, deletions)

@@ -9,8 +9,9 @@ from functions.pattern.events import AnnouncementSent
 from functions.pattern.folding import Change
 from functions.pattern.records import TaskRecord
 from functions.pattern.store_ports import Stored
-from functions.store.entities import Entity, entity, index_entity, outbox_entity, task_entity
+from functions.store.entities import Entity, entity, outbox_entity, task_entity
 from functions.store.group_format import Operation
+from functions.store.index_entities import index_entity, search_entities
 from functions.store.keys import epoch_row, index_row, lost_row, order_row, outbox_row, step_row
 from functions.store.transactions import Transaction
 
@@ -19,13 +20,14 @@ _MOST_WRITES = 8
 
 
 def admission(record: TaskRecord, write_id: str) -> Transaction:
-    """Create a task: its state, order, steps and index row, and what is to be announced."""
+    """Create a task: its state, order, steps, index row and search keys, and what is to be announced."""
     task = record.order.task
     rows = [
         task_entity(record.task, (write_id,)),
         entity(order_row(task), record.order),
         *(entity(step_row(task, number), step) for number, step in enumerate(record.steps)),
         index_entity(record),
+        *search_entities(record.order),
         *(outbox_entity(each) for each in announcements(None, record)),
     ]
     return Transaction(task, tuple(Operation("create", row) for row in rows))

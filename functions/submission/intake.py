@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from functions.messages.reading import NotAMessageError, faults_of, read_message
 from functions.pattern.definition import Registry, Workflow
-from functions.pattern.errors import PayloadTooLargeError, UnwritableError
+from functions.pattern.errors import PayloadTooLargeError, UnfitOrderError, UnwritableError
 from functions.pattern.identity import FIRST_EPOCH, new_birth
 from functions.pattern.messages import SUBMISSIONS_QUEUE, SubmissionMessage, order_of, put_back_for
 from functions.pattern.ports import Ports, Schedulers
@@ -114,13 +114,13 @@ class Intake:
     def _task_record(self, message: SubmissionMessage, workflow: Workflow) -> TaskRecord:
         try:
             order = order_of(message, workflow, new_birth(self._ports.new_id()))
-        except (ValidationError, PayloadTooLargeError) as error:
+        except (ValidationError, PayloadTooLargeError, UnfitOrderError) as error:
             raise _RejectedError(_reason(error)) from None
         order = replace(order, traceparent=current_traceparent())
         return admit(order, pick_up_by=self._ports.clock.now() + self._pick_up_within)
 
 
-def _reason(error: ValidationError | PayloadTooLargeError) -> str:
-    if isinstance(error, PayloadTooLargeError):
-        return str(error)
-    return "; ".join(map(str, faults_of(error)))
+def _reason(error: ValidationError | PayloadTooLargeError | UnfitOrderError) -> str:
+    if isinstance(error, ValidationError):
+        return "; ".join(map(str, faults_of(error)))
+    return str(error)

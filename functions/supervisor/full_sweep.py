@@ -11,9 +11,9 @@ from collections.abc import Iterable
 from functools import partial
 
 from functions.pattern.identity import TaskId
+from functions.pattern.index_rows import IndexFix, IndexRow, TaskRow, row_order
 from functions.pattern.ports import Ports
 from functions.pattern.shared_rows import Chore
-from functions.pattern.store_ports import IndexFix, IndexRow, TaskRow, row_order
 from functions.supervisor.course import Course
 from functions.supervisor.damage import Damage
 from functions.supervisor.sweeping import FullSweepReport, for_each

@@ -22,6 +22,8 @@ class Field(StrEnum):
     STATE = "task.state"
     #: The step, by its name in the workflow.
     STEP = "step.name"
+    #: Of a step for each item: which of them, from 0.
+    ITEM = "step.item"
     #: The Agent that does the step.
     AGENT = "step.agent"
     #: Whether the step is done or undone.

@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager
 from opentelemetry.context import Context
 from opentelemetry.trace import Span
 
-from functions.pattern.identity import Epoch
+from functions.pattern.identity import Epoch, item_of
 from functions.pattern.records import TaskRecord
 from functions.pattern.shape import StepShape
 from functions.telemetry.fields import Facts, Field
@@ -25,12 +25,14 @@ def run_steps_span(record: TaskRecord, epoch: Epoch) -> AbstractContextManager[S
 
 def step_span(record: TaskRecord, step: StepShape, epoch: Epoch) -> AbstractContextManager[Span]:
     """Follow an attempt at a step in `epoch`."""
+    item = item_of(step.name)
     facts: Facts = {
-        Field.STEP: step.name,
+        Field.STEP: step.step,
+        **({} if item is None else {Field.ITEM: item}),
         Field.AGENT: step.agent,
         Field.DIRECTION: record.task.direction.value,
     }
-    return _epoch_span(f"step {step.name}", record, epoch, facts)
+    return _epoch_span(f"step {step.step}", record, epoch, facts)
 
 
 def sweep_span() -> AbstractContextManager[Span]:

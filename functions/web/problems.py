@@ -16,7 +16,7 @@ from pydantic import BaseModel, ValidationError
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from functions.pattern.errors import PayloadTooLargeError, TransientError
+from functions.pattern.errors import PayloadTooLargeError, TransientError, UnfitOrderError
 
 PROBLEM_TYPE = "application/problem+json"
 
@@ -54,6 +54,13 @@ class ProblemError(Exception):
     headers: Mapping[str, str] | None = None
 
 
+#: The statuses of orders that can't be taken as they are.
+_OF_CONTENT: Mapping[type[Exception], HTTPStatus] = {
+    PayloadTooLargeError: HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+    UnfitOrderError: HTTPStatus.UNPROCESSABLE_ENTITY,
+}
+
+
 def problem(status: HTTPStatus, detail: str | None = None, *, errors: Sequence[FieldFault] = ()) -> Problem:
     """Make a problem document."""
     named = list(errors[:_MOST_FAULTS]) or None
@@ -69,8 +76,8 @@ def problem_of(error: Exception, *, doing: str) -> Problem:
             _log.warning("%s: unavailable: %s", doing, error)
             text = "A required service does not answer. Try again; it is safe to repeat the same id."
             return problem(HTTPStatus.SERVICE_UNAVAILABLE, text)
-        case PayloadTooLargeError():
-            return problem(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, str(error))
+        case PayloadTooLargeError() | UnfitOrderError():
+            return problem(_OF_CONTENT[type(error)], str(error))
         case HTTPException():
             return problem(HTTPStatus(error.status_code), error.detail)
         case RequestValidationError():
@@ -120,7 +127,7 @@ def install_problems(app: FastAPI) -> None:
 
 def handle_errors(app: FastAPI) -> None:
     """Make the errors that routes of `app` are expected to raise problem documents."""
-    for kind in (ProblemError, TransientError, PayloadTooLargeError, HTTPException, RequestValidationError):
+    for kind in (ProblemError, TransientError, *_OF_CONTENT, HTTPException, RequestValidationError):
         app.add_exception_handler(kind, _answer)
 
 

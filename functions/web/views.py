@@ -5,8 +5,9 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from pydantic import AliasPath, BaseModel, ConfigDict, Field
+from pydantic import AliasPath, BaseModel, ConfigDict, Field, computed_field
 
+from functions.pattern.identity import StepName, item_of
 from functions.pattern.states import StepState
 
 
@@ -16,7 +17,7 @@ def read_from(*path: str) -> Any:
 
 
 class StepView(BaseModel):
-    """How far one step is; times are UTC."""
+    """How far one step is, or one `item` of a for-each step, from 0 on; times are UTC."""
 
     model_config = ConfigDict(from_attributes=True)
 
@@ -26,3 +27,9 @@ class StepView(BaseModel):
     started_at: datetime | None
     finished_at: datetime | None
     error: str | None
+
+    @computed_field  # type: ignore[prop-decorator] # of pydantic
+    @property
+    def item(self) -> int | None:
+        """Tell which item it is."""
+        return item_of(StepName(self.name))

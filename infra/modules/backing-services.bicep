@@ -37,7 +37,7 @@ param alertWebhookUrl string
 var packageContainer = 'app-package'
 
 // The application makes these too, when they are missing: functions/store/, functions/services/service.py.
-var stateTables = ['Tasks', 'Rejected', 'AgentRequests']
+var stateTables = ['Tasks', 'Rejected', 'AgentRequests', 'Trends']
 var sampleTables = ['Accounts', 'ServiceFaults', 'Payments', 'Packages', 'Transports', 'Drones', 'Deliveries']
 
 module identity 'identity.bicep' = {

@@ -13,10 +13,10 @@ from functions.pattern.refusals import Refused
 from functions.pattern.transitions import admit, apply
 from functions.store.entities import (
     entity,
-    index_entity,
     outbox_entity,
     task_entity,
 )
+from functions.store.index_entities import index_entity
 from functions.store.keys import epoch_row, order_row, step_row
 from tests.chaos.evidence.rows import tasks_of
 from tests.fakes.orders import ORDERS, PAYMENT

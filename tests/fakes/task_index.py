@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime
 from functools import partial
 
+from functions.pattern.error_class import class_of_task, failed_step
 from functions.pattern.errors import UnreadableError
 from functions.pattern.identity import TaskId
 from functions.pattern.records import TaskRecord
 from functions.pattern.states import ProcessState
 from functions.pattern.store_ports import Index, IndexEntry, IndexPage
-from functions.store.keys import index_key
+from functions.store.keys import index_key, search_row
 from tests.fakes.store import MemoryStateStore
 
 
@@ -29,6 +30,8 @@ class MemoryTaskIndex:
         self.failure: Exception | None = None
         #: Entries of tasks that do not exist, or that differ from the index.
         self.wrong: dict[Index, list[IndexEntry]] = {index: [] for index in Index}
+        #: Tasks without the index rows that they should have.
+        self.hidden: set[TaskId] = set()
         #: Rows of shard 0 that can't be read, with the first page of each index.
         self.damaged: list[UnreadableError] = []
 
@@ -77,16 +80,47 @@ class MemoryTaskIndex:
         page = tuple(entries[task] for task in sorted(waiting)[:most])
         return IndexPage(page, page[-1].task if len(waiting) > most else None)
 
-    async def named(self, prefix: str, shard: int, *, most: int) -> Sequence[TaskId]:
-        """Read ids of one shard that begin with `prefix`."""
+    async def named(self, prefix: str, shard: int, *, after: str | None = None, most: int) -> IndexPage:
+        """Read a page of the tasks of one shard whose ids begin with `prefix`."""
         self.requests += 1
-        ids = sorted((record.order.task for record in self._store.records()), key=lambda task: f"{task}|")
-        return [each for each in ids if each.startswith(prefix) and self._shard(each) == shard][:most]
+        named = (_order_entry(record) for record in self._store.records())
+        mine = (each for each in named if each.task.startswith(prefix) and self._shard(each.task) == shard)
+        rest = sorted(
+            (each for each in mine if after is None or each.task > after), key=lambda each: each.task
+        )
+        return IndexPage(tuple(rest[:most]), rest[most - 1].task if len(rest) > most else None)
+
+    async def found(
+        self,
+        key: str,
+        shard: int,
+        *,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        after: str | None = None,
+        most: int,
+    ) -> IndexPage:
+        """Read a page of the tasks of one shard that have a search key."""
+        self.requests += 1
+        having = (_order_entry(each) for each in self._store.records() if key in each.order.search_keys)
+        mine = (each for each in having if self._shard(each.task) == shard)
+        between = [
+            each
+            for each in mine
+            if (since is None or since <= each.at) and (until is None or each.at < until)
+        ]
+        rows = {search_row(key, each.at, each.task): each for each in between}
+        rest = [row for row in sorted(rows) if after is None or row > after]
+        page = tuple(rows[row] for row in rest[:most])
+        return IndexPage(page, rest[most - 1] if len(rest) > most else None)
 
     def _entries(self, index: Index, shard: int) -> list[IndexEntry]:
-        right = (_entry(record) for record in self._store.records() if _index_of(record) is index)
+        right = (_entry(record) for record in self._indexed() if _index_of(record) is index)
         there = (each for each in (*right, *self.wrong[index]) if self._shard(each.task) == shard)
         return sorted(there, key=partial(_key, index))
+
+    def _indexed(self) -> list[TaskRecord]:
+        return [each for each in self._store.records() if each.order.task not in self.hidden]
 
     def _shard(self, task: TaskId) -> int:
         return zlib.crc32(task.encode()) % self._shards
@@ -105,12 +139,23 @@ def _index_of(record: TaskRecord) -> Index:
 
 
 def _entry(record: TaskRecord) -> IndexEntry:
-    task = record.task
+    task, entry = record.task, _order_entry(record)
+    at = entry.at if task.is_parked else task.finished_at or task.due_at
+    entry = replace(entry, at=at, state=task.process_state)
+    if task.process_state is not ProcessState.ERROR:
+        return entry
+    return replace(entry, step=failed_step(record), error=class_of_task(record))
+
+
+def _order_entry(record: TaskRecord) -> IndexEntry:
+    order = record.order
     return IndexEntry(
-        task=task.order_id,
-        at=record.order.submitted_at if task.is_parked else task.finished_at or task.due_at,
-        workflow=record.order.workflow,
-        state=task.process_state,
-        submitted_at=record.order.submitted_at,
-        version=record.order.workflow_version,
+        task=order.task,
+        at=order.submitted_at,
+        workflow=order.workflow,
+        state=None,
+        submitted_at=order.submitted_at,
+        version=order.workflow_version,
+        submitter=order.submitter,
+        correlation_id=order.correlation_id,
     )

@@ -30,9 +30,9 @@ def after(seconds: float) -> datetime:
     return START + timedelta(seconds=seconds)
 
 
-def pending(workflow: Workflow = DIAMOND, task: TaskId = TASK) -> TaskRecord:
+def pending(workflow: Workflow = DIAMOND, task: TaskId = TASK, weight: int = 3) -> TaskRecord:
     """Create a task that waits for its Scheduler for at most 30 seconds."""
-    return admit(order(workflow, task), pick_up_by=after(30))
+    return admit(order(workflow, task, weight), pick_up_by=after(30))
 
 
 def claimed(epoch: Epoch = FIRST, *, task: TaskId = TASK, start_by: float = 30) -> Claimed:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 from pydantic import BaseModel, ConfigDict
 
-from functions.pattern.definition import Condition, Default, Json, Step, Workflow
+from functions.pattern.definition import Condition, Default, Finder, Json, Step, Workflow
 from functions.pattern.identity import Birth, StepName, TaskId
 from functions.pattern.messages import SubmissionMessage, order_of
 from functions.pattern.records import Order
@@ -49,6 +50,25 @@ def step(
         when=when,
         via=via,
         on_failure=on_failure,
+    )
+
+
+def each(
+    name: str,
+    *needs: str,
+    at_once: int | None = None,
+    undo: bool = False,
+    idempotent: bool = True,
+    via: Way = Way.ACTIVITY,
+    on_failure: Remedy | None = None,
+    when: Condition | None = None,
+) -> Step:
+    """Create a step for each item: an order has as many as its weight, numbered from 1."""
+    return replace(
+        step(name, *needs, undo=undo, idempotent=idempotent, via=via, on_failure=on_failure, when=when),
+        request=lambda _parcel, results, item: {"item": item, "after": sorted(results)},
+        for_each=lambda parcel: range(1, parcel.weight + 1),
+        at_once=at_once,
     )
 
 
@@ -98,6 +118,7 @@ def workflow(
     resource: str = "parcels",
     remedy: Remedy = Remedy.HOLD,
     cancel_within: float | None = None,
+    find_by: Finder | None = None,
 ) -> Workflow:
     """Create a workflow of these steps; `remedy` applies to refusals and to exhausted recoveries."""
     return Workflow(
@@ -108,6 +129,7 @@ def workflow(
         on_failure=remedy,
         on_exhausted=remedy,
         cancel_within=cancel_within,
+        find_by=find_by,
     )
 
 

@@ -13,18 +13,24 @@ import pytest
 from azure.data.tables.aio import TableClient
 
 from functions.pattern.definition import Workflow
-from functions.pattern.events import Event, StepStarted
-from functions.pattern.identity import StepName, scheduler_id
+from functions.pattern.events import Event, StepCompleted, StepStarted
+from functions.pattern.identity import StepName, TaskId, scheduler_id
 from functions.pattern.planning import Runner, plan
 from functions.pattern.records import TaskRecord
 from functions.pattern.states import ProcessState, Way
 from functions.pattern.store_ports import Changed
+from functions.pattern.trends import Happening
 from functions.store.announcing import Announcer
+from functions.store.connect import TableStorage
 from functions.store.entity_groups import EntityGroups
 from functions.store.row_reads import RowReads
 from functions.store.state_store import TableStateStore
 from functions.store.task_table import TaskTable
 from functions.store.task_writer import TaskWriter
+from functions.store.trends import TableTrends
+from functions.telemetry.changes import CountedChanges
+from functions.telemetry.collected import CollectedTrends
+from tests.fakes.announcer import RecordingAnnouncer
 from tests.fakes.supervision import Queues, RecordedRequests
 from tests.fakes.tasks import FIRST, after, claimed, completed, pending
 from tests.fakes.workflows import TASK, step, workflow
@@ -53,19 +59,24 @@ RUNNER = Runner(
 class Run:
     """Runs a task as `run_steps` does, with Agents that do their work in no time."""
 
-    def __init__(self, store: TableStateStore) -> None:
+    def __init__(self, store: TableStateStore, task: TaskId = TASK) -> None:
         self._store = store
+        self._task = task
+        self._runner = replace(RUNNER, scheduler=scheduler_id(task, FIRST))
 
     def follow(self, record: TaskRecord, now: datetime) -> Sequence[Event]:
         """Plan what is ready."""
-        return plan(record, RUNNER, now, look_at=_always, is_first=True, may_share=False).events
+        return plan(record, self._runner, now, look_at=_always, is_first=True, may_share=False).events
 
     async def tell(self, event: Event) -> None:
         """Tell the event, then the outcomes of what it has started."""
-        changed = await self._store.change(TASK, event, follow=self.follow)
+        changed = await self._store.change(self._task, event, follow=self.follow)
         assert isinstance(changed, Changed)
         started = [each for each in changed.events if isinstance(each, StepStarted)]
-        await asyncio.gather(*(self.tell(completed(each.step, token=each.token)) for each in started))
+        await asyncio.gather(*(self.tell(self._completed(each)) for each in started))
+
+    def _completed(self, start: StepStarted) -> StepCompleted:
+        return completed(start.step, task=self._task, token=start.token)
 
 
 def _always(_: StepName) -> bool:
@@ -88,6 +99,14 @@ async def test_order_costs_its_transactions_and_rows_and_no_read(
     assert (await process.read(TASK)).record.task.process_state is ProcessState.PROCESSED
 
 
+async def test_text_by_which_a_task_is_found_adds_a_row_and_no_transaction(process: Process) -> None:
+    """Written with the task, and never again."""
+    findable = replace(FIVE, find_by=lambda parcel: ["Ada", f"weight {parcel.weight}"])
+    await process.store.admit(pending(findable))
+    await Run(process.store).tell(claimed())
+    assert (process.figures.transactions, process.figures.operations) == (7, 28)
+
+
 async def test_notices_add_one_transaction_and_five_rows(
     process: Process, table: TableClient, groups: EntityGroups
 ) -> None:
@@ -105,6 +124,34 @@ async def test_notices_add_one_transaction_and_five_rows(
     assert (figures.transactions, figures.operations, figures.reads) == (8, 31, 0)
     assert len((await process.read(TASK)).record.task.sent) == 2
     assert not any(key.startswith("!send") for key in await process.rows())
+
+
+async def test_trends_add_one_row_a_minute_however_many_orders(
+    process: Process, table: TableClient, groups: EntityGroups, storage: TableStorage
+) -> None:
+    """No transaction and no row of an order is more: its process writes down what it counted, by itself."""
+    rows = TaskTable(table, groups, storage.rows(table.table_name), shards=1, figures=process.figures)
+    writer = TaskWriter(rows, clock=process.clock, new_id=lambda: uuid.uuid4().hex)
+    trends = TableTrends(table, groups, figures=process.figures)
+    minute = asyncio.Event()
+
+    async def sleep(seconds: float) -> None:
+        await minute.wait()
+        process.clock.advance(seconds)
+
+    collected = CollectedTrends(trends, clock=process.clock, new_id=lambda: uuid.uuid4().hex, sleep=sleep)
+    store = TableStateStore(rows, writer, CountedChanges(RecordingAnnouncer(), collected))
+    tasks = [TaskId(f"task-{number}") for number in range(5)]
+    for task in tasks:
+        await store.admit(pending(FIVE, task))
+        await Run(store, task).tell(claimed(task=task))
+    figures = process.figures
+    assert (figures.transactions, figures.operations, figures.reads) == (5 * 7, 5 * 26, 0)
+    minute.set()
+    await collected.settle()
+    assert (figures.transactions, figures.operations, figures.reads) == (5 * 7, 5 * 26 + 1, 0)
+    [row] = await trends.since(process.clock.now() - timedelta(minutes=2))
+    assert (row.trend.counts[Happening.PROCESSED], len(row.trend.steps)) == (5, 5)
 
 
 async def test_order_that_changes_processes_costs_a_read_in_each(make_process: MakeProcess) -> None:

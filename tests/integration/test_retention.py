@@ -15,8 +15,8 @@ from functions.store.rejected import TableRejectedMessages
 from functions.store.retention import TableTaskRetention
 from tests.fakes.clock import START, FakeClock
 from tests.fakes.interventions import done, resubmission
-from tests.fakes.tasks import FIRST, SECOND, claimed, failed, pending, started
-from tests.fakes.workflows import LINE, TASK
+from tests.fakes.tasks import FIRST, SECOND, claimed, completed, failed, pending, started
+from tests.fakes.workflows import LINE, TASK, step, workflow
 from tests.integration.processes import Process
 
 pytestmark = pytest.mark.process
@@ -55,6 +55,21 @@ async def test_task_is_deleted_with_all_its_rows(process: Process, retention: Ta
     assert await retention.delete(stored)
     assert await _left(process) == others
     assert await process.store.load(TASK) is None
+
+
+async def test_rows_by_which_a_task_is_found_go_with_it(
+    process: Process, retention: TableTaskRetention
+) -> None:
+    """In the same transaction, and those of another task stay."""
+    findable = workflow(step("pick"), find_by=lambda parcel: ["Ada", f"weight {parcel.weight}"])
+    other = TaskId("task-10")
+    for task in (TASK, other):
+        await process.store.admit(pending(findable, task))
+    stored = await process.told(TASK, claimed(), started("pick"), completed("pick"))
+    assert len([key for key in await process.rows() if key.startswith("!find|")]) == 4
+    others = {key for key in await process.rows() if other in key}
+    assert await retention.delete(stored)
+    assert await _left(process) == others
 
 
 async def test_second_deletion_of_a_task_does_nothing(

@@ -9,7 +9,7 @@ import pytest
 from azure.data.tables.aio import TableClient
 
 from functions.pattern.identity import TaskId
-from functions.pattern.store_ports import IndexFix, IndexRow, RowPage, row_order
+from functions.pattern.index_rows import IndexFix, IndexRow, RowPage, row_order
 from functions.store.entity_groups import EntityGroups
 from tests.fakes.tasks import claimed, completed, pending, started, told
 from tests.fakes.workflows import LINE

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import datetime
 
 import pytest
 
 from functions.pattern.errors import TransientError
 from functions.pattern.events import Parked, Released
-from functions.pattern.identity import TaskId, scheduler_id
+from functions.pattern.identity import StepName, TaskId, scheduler_id
 from functions.pattern.shared_rows import Chore
 from functions.pattern.states import ProcessState
 from functions.pattern.store_ports import Index, IndexEntry
@@ -60,6 +61,10 @@ async def test_index_is_read_up_to_a_time_and_oldest_first(process: Process) -> 
         assert page.continuation is None
 
 
+def _entry(task: TaskId, at: datetime, state: ProcessState) -> IndexEntry:
+    return IndexEntry(task, at, "line", state, START, submitter="tester", correlation_id="c-1")
+
+
 async def test_each_index_has_its_own_tasks(process: Process) -> None:
     """With the time from the key, the workflow, the state, and the time of submission.
 
@@ -76,10 +81,14 @@ async def test_each_index_has_its_own_tasks(process: Process) -> None:
     )
     entries = {index: (await _index(process).page(index, 0, most=10)).entries for index in Index}
     assert entries == {
-        Index.PARKED: (IndexEntry(parked, START, "line", ProcessState.PENDING, START),),
-        Index.DUE: (IndexEntry(waiting, after(30), "line", ProcessState.PENDING, START),),
-        Index.ERROR: (IndexEntry(broken, after(1), "line", ProcessState.ERROR, START),),
-        Index.DONE: (IndexEntry(done, after(1), "line", ProcessState.PROCESSED, START),),
+        Index.PARKED: (_entry(parked, START, ProcessState.PENDING),),
+        Index.DUE: (_entry(waiting, after(30), ProcessState.PENDING),),
+        Index.ERROR: (
+            replace(
+                _entry(broken, after(1), ProcessState.ERROR), step=StepName("pick"), error="pick: no money"
+            ),
+        ),
+        Index.DONE: (_entry(done, after(1), ProcessState.PROCESSED),),
     }
     await process.told(parked, Released(epoch=FIRST, start_by=after(40)))
     entries = {index: (await _index(process).page(index, 0, most=10)).entries for index in Index}

@@ -12,9 +12,10 @@ from azure.data.tables.aio import TableClient
 from functions.pattern.identity import Epoch, TaskId
 from functions.pattern.records import TaskRecord
 from functions.pattern.states import AnnouncementKind, ProcessState
-from functions.store.entities import index_entity, task_entity
+from functions.store.entities import task_entity
 from functions.store.entity_groups import EntityGroups
 from functions.store.group_format import Row
+from functions.store.index_entities import index_entity
 from functions.store.keys import shard_key, shard_of
 from tests.fakes.tasks import SECOND, claimed, completed, pending, started, told
 from tests.fakes.workflows import TASK

@@ -11,15 +11,18 @@ from azure.data.tables.aio import TableClient
 from functions.pattern.events import Event
 from functions.pattern.identity import TaskId
 from functions.pattern.request_figures import StoreFigures
+from functions.pattern.search_keys import search_key
 from functions.pattern.store_ports import Index
+from functions.pattern.transitions import admit
 from functions.store.indexes import TableTaskIndex
 from tests.fakes.tasks import after, claimed, completed, failed, pending, started
-from tests.fakes.workflows import LINE, step, workflow
+from tests.fakes.workflows import LINE, order, step, workflow
 from tests.integration.processes import Process
 
 pytestmark = pytest.mark.process
 
 ONE_STEP = workflow(step("pick"))
+WEIGHED = workflow(step("pick"), find_by=lambda parcel: [f"Weight {parcel.weight}"])
 
 
 @pytest.fixture
@@ -65,7 +68,46 @@ async def test_finished_tasks_are_listed_newest_first(
 async def test_tasks_are_found_by_the_beginning_of_their_ids(process: Process, index: TableTaskIndex) -> None:
     """Each once; ids that only contain the prefix do not match, nor do index rows."""
     await _admit(process, "ab-2", "ab-1", "ab", "b", "xab", "AB")
-    assert await index.named("ab", 0, most=10) == ["ab-1", "ab-2", "ab"]
-    assert await index.named("ab", 0, most=2) == ["ab-1", "ab-2"]
-    assert await index.named("ab-", 0, most=10) == ["ab-1", "ab-2"]
-    assert await index.named("nobody", 0, most=10) == []
+    assert await _named(index, "ab") == ["ab-1", "ab-2", "ab"]
+    assert await _named(index, "ab-") == ["ab-1", "ab-2"]
+    assert await _named(index, "nobody") == []
+
+
+async def test_tasks_under_a_beginning_come_page_by_page(process: Process, index: TableTaskIndex) -> None:
+    """With what their orders tell."""
+    await _admit(process, "ab-2", "ab-1", "ab-3")
+    first = await index.named("ab", 0, most=2)
+    last = await index.named("ab", 0, after=first.continuation, most=2)
+    assert [each.task for each in (*first.entries, *last.entries)] == ["ab-1", "ab-2", "ab-3"]
+    entry = first.entries[0]
+    assert (entry.workflow, entry.submitter, entry.correlation_id) == ("line", "tester", "c-1")
+    assert (entry.at, entry.state) == (after(0), None)
+
+
+async def test_tasks_are_found_by_a_text_the_latest_first(process: Process, index: TableTaskIndex) -> None:
+    """Whatever has become of them meanwhile; another text finds others."""
+    for number, (name, weight) in enumerate([("a", 7), ("b", 8), ("c", 7), ("d", 7)]):
+        record = admit(
+            replace(order(WEIGHED, TaskId(name), weight), submitted_at=after(number)), pick_up_by=after(60)
+        )
+        await process.store.admit(record)
+    await process.told(TaskId("a"), claimed(task=TaskId("a")))
+    first = await index.found(search_key("weight 7"), 0, until=after(3), most=1)
+    last = await index.found(search_key("weight 7"), 0, until=after(3), after=first.continuation, most=5)
+    assert [each.task for each in (*first.entries, *last.entries)] == ["c", "a"]
+    assert (await index.found(search_key("weight 9"), 0, most=5)).entries == ()
+
+
+async def test_index_row_tells_the_cause_of_an_error(process: Process, index: TableTaskIndex) -> None:
+    """The step, and the error's class; and who submitted it."""
+    task = TaskId("a")
+    await process.store.admit(pending(ONE_STEP, task))
+    refusal = failed("pick", task=task, error="pick answered 422: no 17")
+    await process.told(task, claimed(task=task), started("pick", task=task), refusal)
+    [entry] = (await index.page(Index.ERROR, 0, most=5)).entries
+    assert (entry.step, entry.error) == ("pick", "pick: pick answered 422: no …")
+    assert (entry.submitter, entry.correlation_id) == ("tester", "c-1")
+
+
+async def _named(index: TableTaskIndex, prefix: str) -> list[str]:
+    return [each.task for each in (await index.named(prefix, 0, most=10)).entries]

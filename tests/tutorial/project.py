@@ -55,12 +55,12 @@ class TripServices:
     def calls_of(self, trip: str) -> list[str]:
         """Return the calls for one trip, as they would be without its birth."""
         called = map(without_births, self.printed[1:])
-        return [line for line in called if f"/{trip} " in line]
+        return [line for line in called if re.search(rf"/{trip}(\.\d+)? ", line)]
 
 
 def without_births(line: str) -> str:
     """Leave out what no two runs have in common."""
-    return re.sub(r"\.[0-9a-f]{8} ", " ", line)
+    return re.sub(r"\.[0-9a-f]{8}(?=[ .])", "", line)
 
 
 def follow_tutorial(folder: Path, services: str) -> None:

@@ -115,3 +115,39 @@ async def test_sale_counts_without_its_receipt(cook: Cook) -> None:
     sale = await cook.until(look, '"state":"Processed"')
     assert sale["answer"] == {"receipt_sent": False}
     assert [step["state"] for step in sale["steps"]] == ["Completed", "Failed"]
+
+
+async def test_convoy_starts_without_the_vehicle_that_is_missing(cook: Cook) -> None:
+    """Each is asked for by itself; two of three suffice."""
+    submit, look = _commands("convoys")
+    await cook.types(submit)
+    convoy = await cook.until(look, '"state":"Processed"')
+    assert convoy["answer"] == {"rented": [True, False, True]}
+    assert [(step["name"], step["item"]) for step in convoy["steps"]] == [
+        ("vehicle.0", 0),
+        ("vehicle.1", 1),
+        ("vehicle.2", 2),
+        ("contract", None),
+    ]
+    *asked, contract = cook.services.calls_of("north")
+    assert sorted(asked) == [
+        "PUT /garage/north.0 201",
+        "PUT /garage/north.1 422",
+        "PUT /garage/north.2 201",
+    ]
+    assert contract == "PUT /contracts/north 201"
+
+
+async def test_convoy_with_too_few_vehicles_is_undone(cook: Cook) -> None:
+    """In reverse order: the contract, which was never made, and each vehicle that was asked for."""
+    submit, look = (
+        each.replace("north", "south").replace('"needed": 2', '"needed": 3') for each in _commands("convoys")
+    )
+    await cook.types(submit)
+    convoy = await cook.until(look, '"state":"Compensated"')
+    begun = sorted((str(step["started_at"]), step["item"]) for step in convoy["steps"][:3])
+    calls = cook.services.calls_of("south")
+    assert [call for call in calls if call.startswith("DELETE")] == [
+        "DELETE /contracts/south 200",
+        *(f"DELETE /garage/south.{item} 200" for _, item in reversed(begun)),
+    ]

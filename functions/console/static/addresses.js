@@ -8,8 +8,16 @@ export function addressOfList(query) {
   return withQuery("#/tasks", query);
 }
 
+export function addressOfErrors(query) {
+  return withQuery("#/errors", query);
+}
+
 export function addressOfRejected(query) {
   return withQuery("#/rejected", query);
+}
+
+export function addressOfTrends(query) {
+  return withQuery("#/trends", query);
 }
 
 export function addressOfMessage(id) {

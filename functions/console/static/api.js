@@ -22,8 +22,21 @@ export function overview(signal) {
   return ask("overview", { signal });
 }
 
+// `query` is `over` (hour, day or month), and perhaps a `workflow`.
+export function trends(query, signal) {
+  return ask(`trends?${new URLSearchParams(query)}`, { signal });
+}
+
+export function heat(signal) {
+  return ask("heat", { signal });
+}
+
 export function tasks(query, signal) {
   return ask(`tasks?${new URLSearchParams(query)}`, { signal });
+}
+
+export function errors(query, signal) {
+  return ask(`errors?${new URLSearchParams(query)}`, { signal });
 }
 
 export function task(id, signal) {

@@ -1,58 +1,58 @@
-// The last hour, minute by minute: a row of bars for each thing that happens, each on a scale of its own.
+// What happened, point by point of a time: a row of bars for each thing, each on a scale of its own.
 
 import { el, svg } from "./elements.js";
-import { count, minute } from "./format.js";
+import { count, seconds } from "./format.js";
 
-const ROWS = [
-  ["accepted", "Accepted", "active"],
-  ["processed", "Processed", "good"],
-  ["compensated", "Compensated", "undone"],
-  ["error", "Error", "bad"],
-];
 const HEIGHT = 24;
 const LEAST_HEIGHT = 1.5;
 
-export function chart(minutes) {
+export const COUNTS = [
+  { name: "accepted", title: "Accepted", tone: "active" },
+  { name: "processed", title: "Processed", tone: "good" },
+  { name: "compensated", title: "Compensated", tone: "undone" },
+  { name: "error", title: "Error", tone: "bad" },
+];
+// Of durations there is no sum.
+export const DURATIONS = [
+  { name: "p50", title: "p50", tone: "calm", lasts: true },
+  { name: "p99", title: "p99", tone: "calm", lasts: true },
+];
+
+// `over` is "in the last hour", `each` "a minute"; `clock` writes a point's time.
+export function chart(points, rows, { over, each, clock }) {
+  const last = points.length - 1;
+  const marks = [0, Math.round(last / 3), Math.round((2 * last) / 3), last];
   return el(
     "div",
     { class: "chart" },
-    ROWS.map(([name, title, tone]) => row(minutes, name, title, tone)),
-    el(
-      "div",
-      { class: "axis" },
-      [0, 20, 40, 59].map((at) => el("span", {}, minute(minutes[at].at))),
-    ),
+    rows.map((row) => rowOf(points, row, over, each, clock)),
+    el("div", { class: "axis" }, marks.map((at) => el("span", {}, clock(points[at].at)))),
   );
 }
 
-function row(minutes, name, title, tone) {
-  const known = minutes.map((each) => each[name]).filter((value) => value !== null);
-  const total = known.reduce((sum, value) => sum + value, 0);
-  const peak = Math.max(0, ...known);
-  const label = `${title}: ${count(total)} in the last hour, at most ${count(peak)} a minute`;
-  const bars = minutes.map((each, at) => bar(each, at, name, title, peak));
+function rowOf(points, { name, title, tone, lasts }, over, each, clock) {
+  const write = lasts ? seconds : count;
+  const values = points.map((point) => point[name]);
+  const total = lasts ? "" : count(values.reduce((sum, value) => sum + value, 0));
+  const peak = Math.max(0, ...values);
+  const label = lasts ? `${title}: at most ${write(peak)} ${over}` : `${title}: ${total} ${over}, at most ${write(peak)} ${each}`;
+  const bars = points.map((point, at) => bar(point[name], at, peak, `${clock(point.at)} ${title.toLowerCase()}: ${write(point[name])}`));
   return el(
     "div",
     { class: "chart-row" },
     el("span", { class: "chart-title" }, title),
-    el("span", { class: "chart-total" }, count(total)),
+    el("span", { class: "chart-total" }, total),
     svg(
       "svg",
-      { viewBox: `0 0 ${minutes.length} ${HEIGHT}`, preserveAspectRatio: "none", role: "img", "aria-label": label, class: tone },
+      { viewBox: `0 0 ${points.length} ${HEIGHT}`, preserveAspectRatio: "none", role: "img", "aria-label": label, class: tone },
       bars,
     ),
-    el("span", { class: "chart-peak" }, peak ? `max ${count(peak)}` : ""),
+    el("span", { class: "chart-peak" }, peak ? `max ${write(peak)}` : ""),
   );
 }
 
-function bar(each, at, name, title, peak) {
-  const value = each[name];
-  if (value === 0) return null;
-  if (value === null) {
-    const what = svg("title", {}, `${minute(each.at)} not counted`);
-    return svg("rect", { class: "unknown", x: at, y: 0, width: 1, height: HEIGHT }, what);
-  }
+function bar(value, at, peak, told) {
+  if (!value) return null;
   const height = Math.max(LEAST_HEIGHT, (HEIGHT * value) / peak);
-  const what = svg("title", {}, `${minute(each.at)} ${title.toLowerCase()}: ${count(value)}`);
-  return svg("rect", { x: at + 0.1, y: HEIGHT - height, width: 0.8, height }, what);
+  return svg("rect", { x: at + 0.1, y: HEIGHT - height, width: 0.8, height }, svg("title", {}, told));
 }

@@ -17,8 +17,19 @@ const ORDERS = [
   ["oldest", "oldest first"],
 ];
 
+// What is not needed every day. What is sought by one of the first three may be in any state.
+const SOUGHT = [
+  ["Found by", "find", 100],
+  ["Submitter", "submitter", 100],
+  ["Correlation id", "correlation_id", 128],
+];
+const CAUSE = [
+  ["Step", "step", 32, "[a-z][a-z0-9\\-]{0,31}"],
+  ["Error like", "error", 256],
+];
+
 export function filters(asked) {
-  const anyState = asked.prefix ? [["", "any"]] : [];
+  const anyState = isSought(asked) ? [["", "any"]] : [];
   const states = [...anyState, ...STATES.map((state) => [state, state])];
   const form = el(
     "form",
@@ -26,8 +37,8 @@ export function filters(asked) {
       class: "filters",
       role: "search",
       "aria-label": "Tasks",
-      submit: (event) => { event.preventDefault(); go(form); },
-      change: () => go(form),
+      submit: (event) => { event.preventDefault(); go(form, asked); },
+      change: () => go(form, asked),
     },
     field("State", choice("state", states, stateOf(asked))),
     field("Workflow", text("workflow", asked.workflow, "any", "[a-z][a-z0-9\\-]{0,31}")),
@@ -35,6 +46,7 @@ export function filters(asked) {
     field("Age", choice("age", AGES, ageOf(asked))),
     field("Order", choice("order", ORDERS, asked.order ?? "newest")),
     field("Id begins with", text("prefix", asked.prefix, "any", "[A-Za-z0-9_\\-]{1,64}")),
+    more(asked),
     el("button", {}, "Find"),
   );
   return form;
@@ -43,7 +55,17 @@ export function filters(asked) {
 // A parked task is `Pending` to the interface, which lists those apart.
 function stateOf(asked) {
   if (asked.parked) return "Parked";
-  return asked.state ?? (asked.prefix ? "" : "Error");
+  return asked.state ?? (isSought(asked) ? "" : "Error");
+}
+
+function isSought(asked) {
+  return Boolean(asked.prefix) || SOUGHT.some(([, name]) => asked[name]);
+}
+
+function more(asked) {
+  const named = [...SOUGHT, ...CAUSE];
+  const fields = named.map(([label, name, most, pattern]) => field(label, text(name, asked[name], "any", pattern, most)));
+  return el("details", { open: named.some(([, name]) => asked[name]) }, el("summary", {}, "More"), el("div", { class: "more" }, fields));
 }
 
 function field(name, input) {
@@ -58,8 +80,8 @@ function choice(name, options, chosen) {
   );
 }
 
-function text(name, value, placeholder, pattern) {
-  return el("input", { name, value, placeholder, pattern, type: "search", autocomplete: "off", spellcheck: "false" });
+function text(name, value, placeholder, pattern, most) {
+  return el("input", { name, value, placeholder, pattern, maxlength: most, type: "search", autocomplete: "off", spellcheck: "false" });
 }
 
 function ageOf(asked) {
@@ -67,9 +89,15 @@ function ageOf(asked) {
   return asked.max_age ? `max_age=${asked.max_age}` : "";
 }
 
-function go(form) {
+function go(form, before) {
   if (!form.reportValidity()) return;
   const { age, state, ...others } = Object.fromEntries(new FormData(form));
-  const asked = { ...(state === "Parked" ? { parked: true } : { state }), ...others, ...Object.fromEntries(new URLSearchParams(age)) };
+  const asked = { ...stateAsked(state, before), ...others, ...Object.fromEntries(new URLSearchParams(age)) };
   location.hash = addressOfList(asked);
+}
+
+// A state that nobody chose is the list's own choice, which depends on what else is asked for.
+function stateAsked(state, before) {
+  if (state === "Parked") return { parked: true };
+  return state === stateOf(before) ? { state: before.state } : { state };
 }

@@ -1,4 +1,4 @@
-// The task's steps as they were recorded with it: a step in each box, the steps it needs before it.
+// A workflow's steps, as they were recorded with a task or are defined: each in a box, or all of its items, after those it needs.
 
 import { el, svg } from "./elements.js";
 import { icon, tone, word } from "./states.js";
@@ -8,8 +8,8 @@ const GAP = { along: 40, across: 16 };
 const MARGIN = 4;
 const MOST_CHARACTERS = 16;
 
-// `needs` is by the steps' names.
-export function graph(steps, needs, vertical) {
+// `needs` is by the steps' names; what a step is `told` to be stands in its box, or else its state.
+export function graph(steps, needs, vertical, label = "Workflow") {
   const layers = layersOf(steps, needs);
   const places = placed(layers, vertical);
   const size = sizeOf(places);
@@ -20,11 +20,15 @@ export function graph(steps, needs, vertical) {
     edges(steps, reduced(needs), places, vertical),
     steps.map((step) => box(step, places.get(step.name))),
   );
-  return el("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": "Workflow" }, drawn);
+  return el("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": label }, drawn);
 }
 
 function described(steps) {
-  return steps.map((step) => `${step.name}: ${word(step.state)}`).join(", ");
+  return steps.map((step) => `${step.name}: ${saying(step)}`).join(", ");
+}
+
+function saying({ state, told }) {
+  return told ?? word(state);
 }
 
 function layersOf(steps, needs) {
@@ -102,10 +106,10 @@ function box(step, { x, y }) {
   return svg(
     "g",
     { class: `box ${tone(step.state)}`, transform: `translate(${x} ${y})` },
-    svg("title", {}, [step.name, word(step.state), step.error].filter(Boolean).join(" · ")),
+    svg("title", {}, [step.name, saying(step), step.error].filter(Boolean).join(" · ")),
     svg("rect", { ...BOX, rx: 6 }),
     icon(step.state, { x: 10, y: 15, width: 16, height: 16 }),
     svg("text", { class: "step-name", x: 34, y: 20 }, name),
-    svg("text", { class: "step-state", x: 34, y: 36 }, word(step.state)),
+    svg("text", { class: "step-state", x: 34, y: 36 }, saying(step)),
   );
 }

@@ -1,12 +1,12 @@
 // The list of tasks: those in `Error` unless others are asked for. What is asked for stands in the address.
 
-import { addressOfList, addressOfTask } from "./addresses.js";
+import { addressOfErrors, addressOfList, addressOfTask } from "./addresses.js";
 import * as api from "./api.js";
 import { el, replace } from "./elements.js";
 import { filters } from "./filters.js";
-import { ago, count, NOTHING } from "./format.js";
+import { ago, clock, count, NOTHING } from "./format.js";
 import { badge } from "./states.js";
-import { table } from "./tables.js";
+import { unreadable } from "./unreadable.js";
 
 const PAUSE = 5_000;
 // A task under way is in one of two states, and the overview counts both.
@@ -18,7 +18,7 @@ export function listView(query) {
   return {
     title: "Tasks",
     page: "tasks",
-    open: () => [el("h1", {}, "Tasks"), filters(asked), place],
+    open: () => [el("h1", {}, "Tasks"), filters(asked), byCause(asked), place],
     read: (signal) => api.tasks(asked, signal),
     show(page) {
       replace(place, ...results(page, asked));
@@ -27,22 +27,21 @@ export function listView(query) {
   };
 }
 
+function byCause({ workflow, version }) {
+  return el("p", { class: "note" }, "Tasks in Error can be seen ", el("a", { href: addressOfErrors({ workflow, version }) }, "by cause"), ".");
+}
+
 function results(page, asked) {
   const rows = page.tasks.map(line);
   const shown = page.tasks.length
     ? el("ol", { class: "lines", "aria-label": "Tasks" }, el("li", { class: "line head", "aria-hidden": "true" }, head()), rows)
     : el("p", { class: "none" }, nothing(page, asked));
   const more = page.more && page.tasks.length ? el("p", { class: "none" }, `There are more; ${closer(asked)} finds them.`) : null;
-  return [shown, more, unreadable(page), pager(page, asked)];
-}
-
-function unreadable(page) {
-  if (page.unreadable.length === 0) return null;
-  return table("Rows that can’t be read", ["Row", "Why"], page.unreadable.map((row) => [row.key, row.reason]));
+  return [shown, more, unreadable(page), looked(page, asked), pager(page, asked)];
 }
 
 function nothing(page, asked) {
-  if (page.cursor) return "None here; the list goes on.";
+  if (page.cursor) return "None so far; the list goes on.";
   if (page.more) return `None among those looked at; ${closer(asked)} finds others.`;
   const { cursor, state, ...others } = asked;
   const other = ALSO_UNDER_WAY[state];
@@ -54,6 +53,12 @@ function closer(asked) {
   if (asked.prefix) return "a longer beginning of the id";
   // What ended is read from its newest on: the oldest of very many are beyond that.
   return asked.order === "oldest" && !asked.parked && !ALSO_UNDER_WAY[asked.state] ? "a greater age" : "the beginning of an id";
+}
+
+// What no index tells is looked for in some tasks at a time.
+function looked({ looked_to: to }, { order }) {
+  if (!to) return null;
+  return el("p", { class: "none" }, order === "oldest" ? "Looked from the earliest up to " : "Looked from now back to ", clock(to), ".");
 }
 
 function head() {
@@ -76,6 +81,7 @@ function line(task) {
 function pager(page, asked) {
   const { cursor, ...others } = asked;
   const first = cursor ? el("a", { href: addressOfList(others) }, "First page") : null;
-  const next = page.cursor ? el("a", { href: addressOfList({ ...others, cursor: page.cursor }) }, "Next page") : null;
+  const further = page.tasks.length ? "Next page" : "Look further";
+  const next = page.cursor ? el("a", { href: addressOfList({ ...others, cursor: page.cursor }) }, further) : null;
   return first || next ? el("nav", { class: "pager", "aria-label": "Pages" }, first, next) : null;
 }

@@ -1,8 +1,8 @@
 // The first view: what is stuck, what goes on, and whether all that keeps it going is well.
 
-import { addressOfList } from "./addresses.js";
+import { addressOfList, addressOfTrends } from "./addresses.js";
 import * as api from "./api.js";
-import { chart } from "./chart.js";
+import { chart, COUNTS } from "./chart.js";
 import { el, replace } from "./elements.js";
 import { ago, count, minute, NOTHING, seconds, tally } from "./format.js";
 import { badge, icon } from "./states.js";
@@ -12,6 +12,8 @@ import { versions } from "./versions.js";
 const PAUSE = 5_000;
 // As long as the alert `supervisor-silent` waits.
 const SILENCE = 600_000;
+// Fifty-nine minutes, and the one that runs.
+const WHOLE_HOUR = 3_540_000;
 
 export function overviewView() {
   const place = el("div", { class: "overview" });
@@ -19,12 +21,12 @@ export function overviewView() {
     title: "Overview",
     page: "overview",
     open: () => [el("h1", {}, "Overview"), place],
-    read: (signal) => api.overview(signal),
-    show(data) {
+    read: (signal) => Promise.all([api.overview(signal), api.trends({ over: "hour" }, signal)]),
+    show([data, trends]) {
       replace(
         place,
         strip(data),
-        hour(data),
+        hour(trends),
         el("div", { class: "sides" }, el("div", {}, workflows(data), versions(data), queues(data)), el("div", {}, silent(data), supervisor(data), breakers(data), housekeeping(data))),
       );
       return PAUSE;
@@ -72,12 +74,14 @@ function finished(data, kind) {
 
 // Where too much finished in an hour to be read, it is of a shorter time.
 function span(data) {
-  const whole = data.finished.since === data.minutes[0].at;
+  const whole = Date.parse(data.at) - Date.parse(data.finished.since) >= WHOLE_HOUR;
   return whole ? "in the last hour" : `since ${minute(data.finished.since)}`;
 }
 
-function hour(data) {
-  return section("The last hour", chart(data.minutes));
+function hour(trends) {
+  const times = { over: "in the last hour", each: "a minute", clock: minute };
+  const more = el("p", { class: "pager" }, el("a", { href: addressOfTrends({}) }, "The last day and month"));
+  return section("The last hour", chart(trends.points, COUNTS, times), more);
 }
 
 function workflows(data) {

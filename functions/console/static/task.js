@@ -8,6 +8,7 @@ import { announce } from "./freshness.js";
 import { ago, clock, count, NOTHING } from "./format.js";
 import { graph } from "./graph.js";
 import { history, lostMessages, notices, rejected, steps } from "./history.js";
+import { definedSteps } from "./items.js";
 import { badge } from "./states.js";
 import { facts, section } from "./tables.js";
 import { timeline } from "./timeline.js";
@@ -60,7 +61,7 @@ function content(task, vertical, again) {
     trouble(task),
     waiting(task),
     actions(task, again),
-    section("Workflow", graph(task.steps, task.needs, vertical)),
+    section("Workflow", graph(definedSteps(task), task.needs, vertical)),
     section("Timeline", timeline(task)),
     steps(task),
     el("div", { class: "columns" }, history(task), notices(task)),

@@ -124,13 +124,17 @@ class NotAnAlertError(Exception):
     """A message of the queue `operator-alerts` can't be read; the text names fields, not what is in them."""
 
 
+#: Takes an alert to where operators see it, or raises `TransientError`.
+type Post = Callable[[Alert], Awaitable[None]]
+
+
 class Alerts:
     """Alerts operators. An alert is logged as an error before it is posted: an alert rule finds it anyway.
 
     `post` is where alerts go in addition to the log; it raises `TransientError` when one is not taken.
     """
 
-    def __init__(self, post: Callable[[Alert], Awaitable[None]] | None) -> None:
+    def __init__(self, post: Post | None) -> None:
         self._post = post
 
     async def alert_task(self, body: bytes) -> None:

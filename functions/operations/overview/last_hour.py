@@ -1,4 +1,4 @@
-"""What the index entries of the last hour come to: pure counting, minute by minute and by workflow."""
+"""What the index entries of the last hour come to: pure counting, by workflow and by version."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from functions.pattern.store_ports import Index, IndexEntry, IndexPage
 
 _NEEDS = {Index.DUE: "under_way", Index.PARKED: "parked", Index.ERROR: "in_error"}
 
-MINUTE = timedelta(minutes=1)
+_MINUTE = timedelta(minutes=1)
 _MINUTES = 60
 
 
@@ -27,16 +27,6 @@ class Finished:
     entries: tuple[IndexEntry, ...]
     since: datetime
     more: bool
-
-
-class Minute(BaseModel):
-    """What happened in one minute; null is what was not counted."""
-
-    at: datetime
-    accepted: int | None
-    processed: int | None
-    compensated: int | None
-    error: int
 
 
 class EndToEnd(BaseModel):
@@ -72,7 +62,7 @@ class WorkflowLine(BaseModel):
 
 def beginning_of_hour(now: datetime) -> datetime:
     """Give the beginning of the first of the sixty minutes, of which the last still runs."""
-    return _minute(now) - (_MINUTES - 1) * MINUTE
+    return _minute(now) - (_MINUTES - 1) * _MINUTE
 
 
 def finished_in_last_hour(pages: Iterable[IndexPage], now: datetime) -> Finished:
@@ -84,31 +74,10 @@ def finished_in_last_hour(pages: Iterable[IndexPage], now: datetime) -> Finished
     read = list(pages)
     # How far back the pages go that are not the last ones.
     reached = [page.entries[-1].at if page.entries else now for page in read if page.continuation is not None]
-    since = max([beginning_of_hour(now), *(_minute(at) + MINUTE for at in reached)])
+    since = max([beginning_of_hour(now), *(_minute(at) + _MINUTE for at in reached)])
     since = min(since, _minute(now))
     entries = tuple(entry for page in read for entry in page.entries if entry.at >= since)
     return Finished(entries, since, more=any(at >= since for at in reached))
-
-
-def minutes(
-    entries: Sequence[tuple[Index, IndexEntry]], now: datetime, *, finished_since: datetime
-) -> list[Minute]:
-    """Count by minute up to the one that runs; what finished is known from `finished_since` on."""
-    accepted = Counter(_minute(entry.submitted_at) for _, entry in entries)
-    ends = {Index.ERROR, Index.DONE}
-    ended = Counter((_minute(entry.at), entry.state) for index, entry in entries if index in ends)
-
-    def line(at: datetime) -> Minute:
-        known = at >= finished_since
-        return Minute(
-            at=at,
-            accepted=accepted[at] if known else None,
-            processed=ended[at, ProcessState.PROCESSED] if known else None,
-            compensated=ended[at, ProcessState.COMPENSATED] if known else None,
-            error=ended[at, ProcessState.ERROR],
-        )
-
-    return [line(beginning_of_hour(now) + number * MINUTE) for number in range(_MINUTES)]
 
 
 def end_to_end(finished: Iterable[IndexEntry]) -> EndToEnd | None:

@@ -11,7 +11,6 @@ from pydantic import BaseModel
 
 from functions.operations.overview.last_hour import (
     EndToEnd,
-    Minute,
     VersionLine,
     WorkflowLine,
     beginning_of_hour,
@@ -19,7 +18,6 @@ from functions.operations.overview.last_hour import (
     by_workflow,
     end_to_end,
     finished_in_last_hour,
-    minutes,
 )
 from functions.pattern.breaker import BreakerRecord
 from functions.pattern.definition import Registry
@@ -77,7 +75,6 @@ class Overview(BaseModel):
     finished: FinishedView
     workflows: list[WorkflowLine]
     versions: list[VersionLine]
-    minutes: list[Minute]
     supervisor: dict[str, Any] | None
     housekeeping: dict[str, Any] | None
     unreadable: int
@@ -132,7 +129,6 @@ class OverviewReader:
             ),
             workflows=workflows,
             versions=by_version(entries, self._registry),
-            minutes=minutes(entries, now, finished_since=finished.since),
             supervisor=sweep,
             housekeeping=housekeeping,
             unreadable=sum(len(page.unreadable) for page in (*due, *parked, *errors, *done)),

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from http import HTTPStatus
 
-from functions.operations.tasks.listing import Tasks
+from functions.operations.tasks.finding import Tasks
 from functions.pattern.definition import Json, Registry
 from functions.pattern.errors import PermanentError
 from functions.pattern.events import (
@@ -20,9 +20,10 @@ from functions.pattern.events import (
     UndoRequested,
 )
 from functions.pattern.identity import Epoch, StepName, TaskId
-from functions.pattern.planning import CannotStart, ready_steps
+from functions.pattern.planning import CannotStart
 from functions.pattern.ports import Agent, Ports, ReadingAgent
 from functions.pattern.readiness import Definitions
+from functions.pattern.ready import ready_steps
 from functions.pattern.records import TaskRecord
 from functions.pattern.refusals import RefusalReason, Refused
 from functions.pattern.requests import result_bytes

@@ -7,12 +7,14 @@ from contextlib import suppress
 from datetime import timedelta
 from enum import StrEnum
 from http import HTTPStatus
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 
 from functions.pattern.definition import NAME_PATTERN
-from functions.pattern.identity import TASK_ID_PATTERN
+from functions.pattern.error_class import MAX_CLASS_BYTES
+from functions.pattern.identity import TASK_ID_PATTERN, StepName
+from functions.pattern.search_keys import MAX_TEXT_CHARACTERS
 from functions.pattern.states import ProcessState
 from functions.web.problems import FieldFault, ProblemError
 
@@ -20,6 +22,14 @@ from functions.web.problems import FieldFault, ProblemError
 _MOST_SECONDS = 315_360_000
 
 _Age = Annotated[float, Field(ge=0, le=_MOST_SECONDS)]
+
+WorkflowName = Annotated[str, Field(pattern=f"^{NAME_PATTERN}$")]
+Version = Annotated[int, Field(ge=1, description="The workflow's")]
+
+
+# Together they have room in an address of 8 KiB, whatever they hold.
+def _text(most: int, description: str) -> Any:
+    return Field(min_length=1, max_length=most, description=description)
 
 
 class Sorting(StrEnum):
@@ -31,13 +41,25 @@ class Sorting(StrEnum):
     OLDEST = "oldest"
 
 
+class Source(StrEnum):
+    """Where a list comes from, and by which time it goes."""
+
+    #: The indexes of tasks by their states: when they ended or, under way, were submitted.
+    TIME = "time"
+    #: The tasks whose ids have a prefix: when they were submitted.
+    NAME = "name"
+    #: The tasks that are found by one text: when they were submitted.
+    TEXT = "text"
+
+
 class Cursor(BaseModel):
-    """The place of the last entry that was looked at, in the list of one state; callers get it as a text."""
+    """The place of the last entry that was looked at, in one list; callers get it as a text."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    state: ProcessState
+    state: ProcessState | None
     sorting: Sorting
+    source: Source = Source.TIME
     at: AwareDatetime
     task: Annotated[str, Field(pattern=TASK_ID_PATTERN)]
 
@@ -47,28 +69,64 @@ class Cursor(BaseModel):
 
 
 class ListQuery(BaseModel):
-    """Tasks of one state, `Error` unless another is named, or those that are `parked`, in the order of time.
+    """Tasks in the order of time: of one state, `Error` unless another is named, or those that are `parked`.
 
-    Ages are in seconds: since the task ended or, under way, since it was submitted. With a `prefix`,
-    tasks are found by their ids, in any state unless one is named; then ages and order have no effect.
+    Those that are sought by id, text, submitter or correlation id may be in any state unless one is named.
+    Ages are in seconds: since the task ended or, under way, since it was submitted.
     """
 
     model_config = ConfigDict(extra="forbid")
 
     state: ProcessState | None = None
     parked: bool = False
-    workflow: Annotated[str | None, Field(pattern=f"^{NAME_PATTERN}$")] = None
-    version: Annotated[int | None, Field(ge=1, description="The workflow's")] = None
+    workflow: WorkflowName | None = None
+    version: Version | None = None
+    step: Annotated[
+        StepName | None,
+        Field(
+            pattern=f"^{NAME_PATTERN}$",
+            description="The step at which it failed, or is: in `Error`, that of its last error",
+        ),
+    ] = None
+    error: Annotated[
+        str | None, _text(MAX_CLASS_BYTES, "Another error of the same class as its last error")
+    ] = None
+    submitter: Annotated[str | None, _text(100, "Who submitted it")] = None
+    correlation_id: Annotated[str | None, _text(128, "As its caller gave it")] = None
+    find: Annotated[
+        str | None, _text(MAX_TEXT_CHARACTERS, "One of the texts that its workflow's `find_by` gives of it")
+    ] = None
     min_age: _Age | None = None
     max_age: _Age | None = None
     prefix: Annotated[str | None, Field(pattern="^[A-Za-z0-9_-]{1,64}$")] = None
     order: Sorting = Sorting.NEWEST
-    cursor: Annotated[str | None, Field(max_length=512, description="From the page before")] = None
+    cursor: Annotated[
+        str | None, Field(pattern="^[A-Za-z0-9_-]{1,512}={0,2}$", description="From the page before")
+    ] = None
 
     @property
-    def listed_state(self) -> ProcessState:
-        """Give the state whose tasks are listed, unless they are found by their ids."""
-        return ProcessState.PENDING if self.parked else self.state or ProcessState.ERROR
+    def listed_state(self) -> ProcessState | None:
+        """Give the state whose tasks are listed; None for any."""
+        if self.parked:
+            return ProcessState.PENDING
+        return self.state or (None if self._is_sought else ProcessState.ERROR)
+
+    @property
+    def looks_into_tasks(self) -> bool:
+        """Tell whether only the tasks may tell which of them are meant."""
+        return self._is_sought or self.step is not None or self.error is not None
+
+    @property
+    def _is_sought(self) -> bool:
+        asked = (self.prefix, self.find, self.submitter, self.correlation_id)
+        return any(each is not None for each in asked)
+
+    @property
+    def sources(self) -> tuple[Source, ...]:
+        """Give where the tasks may be looked for, the best first."""
+        if self.find is not None:
+            return (Source.TEXT,)
+        return (Source.TIME,) if self.prefix is None else (Source.NAME, Source.TIME)
 
     def place(self) -> Cursor | None:
         """Tell after which entry the page begins. Raises `ProblemError` 422 for another list's cursor."""
@@ -78,7 +136,7 @@ class ListQuery(BaseModel):
             json = urlsafe_b64decode(self.cursor + "=" * (-len(self.cursor) % 4))
             cursor = Cursor.model_validate_json(json)
             of_this_list = (cursor.state, cursor.sorting) == (self.listed_state, self.order)
-            if of_this_list and cursor.at.utcoffset() == timedelta(0):
+            if of_this_list and cursor.source in self.sources and cursor.at.utcoffset() == timedelta(0):
                 return cursor
         fault = FieldFault(field="cursor", reason="not a cursor of this list")
         raise ProblemError(HTTPStatus.UNPROCESSABLE_ENTITY, "Some fields are wrong.", errors=[fault])

@@ -53,12 +53,15 @@ class UnreadableRow(BaseModel):
 class TaskPage(BaseModel):
     """Some tasks; `cursor` asks for the next page, null when there is none.
 
-    `more` says that there are others to which no cursor leads: a longer prefix, or another age, finds them.
+    The list was looked through from its beginning to the time `looked_to`, null: to its end. Times are those
+    by which it goes. `more` says that there are others to which no cursor leads: a longer prefix, or another
+    age, finds them.
     `unreadable` are rows that would belong to the page and are damaged: they hide no others.
     """
 
     tasks: list[TaskLine]
     cursor: str | None
+    looked_to: datetime | None
     more: bool
     unreadable: list[UnreadableRow]
 
@@ -163,7 +166,8 @@ class TaskDetails(TaskLine):
 class TaskView(TaskDetails):
     """One task whole: as it stands in its current epoch, how it came there, and what can be done about it.
 
-    `notices` are those that were sent. `needs` names the steps that each step needs.
+    `notices` are those that were sent. `needs` names the steps that each step needs, as they are defined:
+    a step's items are not told apart there.
     """
 
     needs: dict[StepName, list[StepName]]
@@ -192,7 +196,7 @@ class TaskView(TaskDetails):
             trace_url = trace_url_template and trace_url_template.replace("{trace_id}", trace_id)
         return cls(
             **dict(TaskDetails.model_validate(record)),
-            needs={step.name: sorted(step.shape.needs) for step in record.steps},
+            needs={step.name: sorted(step.needs) for step in order.shape.steps},
             decision=DecisionView.of(record),
             history=[TransitionView.submitted(order), *map(TransitionView.model_validate, record.history)],
             notices=sorted(record.task.sent, key=lambda notice: notice.sent_at),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 import uuid
+from collections import defaultdict
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -14,7 +15,11 @@ from azure.data.tables.aio import TableClient
 from functions.pattern.breaker import BreakerRecord, BreakerState
 from functions.pattern.definition import Workflow
 from functions.pattern.request_figures import StoreFigures
+from functions.pattern.trends import Period, Trend, TrendKey
 from functions.store.conditional_rows import ConditionalRows, TableBreakerRows
+from functions.store.connect import TableStorage
+from functions.store.tables import TASKS_TABLE
+from functions.store.trends import TableTrends
 from tests.e2e.console.story import Story
 from tests.e2e.console.workflows import BOOKING, GONE, NEWEST, NEWEST_UNDOING, OLDER
 from tests.fakes.orders import ORDERS
@@ -154,7 +159,7 @@ async def booking_in_question(stage: Stage, _chance: random.Random) -> None:
     await story.begun("drone", 0.2)
     await story.done("drone", 1.4)
     await story.begun("account", 1.5, within=5)
-    await story.given_up(7.1, "account: its outcome is unknown, and it must not run twice")
+    await story.given_up(7.1, "account: its outcome is unknown, and it must not run twice", unknown=True)
 
 
 async def order_under_way(stage: Stage, chance: random.Random) -> None:
@@ -181,30 +186,41 @@ _CAST: tuple[tuple[Scene, int], ...] = (
 )
 
 
-async def write_hour(table: TableClient, shards: int, now: datetime) -> None:
-    """Fill a table with the tasks of the hour before `now`; each is written once, in its final state."""
+async def write_hour(storage: TableStorage, shards: int, now: datetime) -> None:
+    """Write the tasks of the hour before `now`, each once, in its final state, and what is counted."""
+    table = storage.table(TASKS_TABLE)
     chance = random.Random(4711)  # noqa: S311 - for screenshots
     slots = asyncio.Semaphore(_TASKS_AT_ONCE)
 
-    async def played(scene: Scene, seed: float) -> None:
+    async def played(scene: Scene, seed: float) -> list[Story]:
         own = random.Random(seed)  # noqa: S311 - as above
         stage = Stage(now, own)
         await scene(stage, own)
         async with slots:
             for story in stage.stories:
                 await story.write(table, shards)
+        return stage.stories
 
     scenes = [scene for scene, times in _CAST for _ in range(times)]
-    await asyncio.gather(*(played(scene, chance.random()) for scene in scenes))
+    stories = await asyncio.gather(*(played(scene, chance.random()) for scene in scenes))
+    await _trends(storage, [story for some in stories for story in some])
     await _breakers(table, now)
+
+
+async def _trends(storage: TableStorage, stories: list[Story]) -> None:
+    trends: defaultdict[TrendKey, Trend] = defaultdict(Trend)
+    for at, occurred in (each for story in stories for each in story.occurred):
+        trends[TrendKey.of(occurred.workflow, at, Period.MINUTE)].count(occurred)
+    rows = TableTrends.of(storage, StoreFigures())
+    await asyncio.gather(*(rows.insert(key, trend) for key, trend in trends.items()))
 
 
 async def _packed(story: Story) -> None:
     await story.claimed(0.1)
-    await story.begun("account", 0.2, within=10)
+    await story.begun("account", 0.2)
     await story.done("account", 0.4)
-    await story.begun("package", 0.5, within=15)
-    await story.begun("transport", 0.5, within=15)
+    await story.begun("package", 0.5)
+    await story.begun("transport", 0.5)
     await story.done("transport", 0.8)
     await story.done("package", 1.1)
 
@@ -219,7 +235,7 @@ async def _park(story: Story) -> None:
 async def _flown(story: Story, at: float, took: float) -> None:
     await story.begun("drone", at)
     await story.done("drone", at + took)
-    await story.begun("delivery", at + took + 0.1, within=15)
+    await story.begun("delivery", at + took + 0.1)
     await story.done("delivery", at + took + 0.6)
 
 

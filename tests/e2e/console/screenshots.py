@@ -12,10 +12,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import get_args
 
-from azure.data.tables.aio import TableServiceClient
 from playwright.async_api import Browser
 
-from functions.store.tables import TASKS_TABLE
+from functions.settings import Connection
+from functions.store.connect import connect
 from tests.e2e.console.bench import SHARDS, Console, Scheme, running
 from tests.e2e.console.browser import browsing
 from tests.e2e.console.scenes import IN_QUESTION, STUCK, write_hour
@@ -25,16 +25,21 @@ FOLDER = Path(__file__).parents[3] / "docs" / "images"
 MOST_BYTES = 200 * 1024
 
 _WIDTH = 1120
-_VIEWS = {"overview": "", "list": "#/tasks", "task": f"#/tasks/{STUCK}", "question": f"#/tasks/{IN_QUESTION}"}
+_VIEWS = {
+    "overview": "",
+    "trends": "#/trends?over=hour",
+    "list": "#/tasks",
+    "task": f"#/tasks/{STUCK}",
+    "question": f"#/tasks/{IN_QUESTION}",
+}
 
 
 async def screenshots(folder: Path) -> Sequence[Path]:
     """Take all screenshots. Raises `ValueError` for one that is too large for a document."""
     with tempfile.TemporaryDirectory() as data:
         async with running(Path(data)) as bench, browsing() as browser:
-            connection = bench.settings["StateStore"]
-            async with TableServiceClient.from_connection_string(connection) as service:
-                await write_hour(service.get_table_client(TASKS_TABLE), SHARDS, datetime.now(UTC))
+            async with connect(Connection(bench.settings["StateStore"], None, None)) as storage:
+                await write_hour(storage, SHARDS, datetime.now(UTC))
             return [
                 await _taken(bench, browser, folder, name, scheme)
                 for scheme in get_args(Scheme.__value__)

@@ -27,10 +27,12 @@ from functions.pattern.events import (
     StepStarted,
 )
 from functions.pattern.identity import Epoch, SchedulerId, StartId, StepName, TaskId, new_birth, scheduler_id
+from functions.pattern.occurrences import occurrences
 from functions.pattern.records import Order, TaskRecord
 from functions.pattern.refusals import Refused
 from functions.pattern.transitions import admit, apply
-from functions.store.entities import entity, index_entity, outbox_entity, task_entity
+from functions.store.entities import entity, outbox_entity, task_entity
+from functions.store.index_entities import index_entity
 from functions.store.keys import epoch_row, order_row, shard_of, step_row
 from local.callers.client import SAMPLE_DELIVERY, SAMPLE_ORDER
 
@@ -50,6 +52,8 @@ class Story:
         self._record = record
         self._begin = record.order.submitted_at
         self._announcements = [*announcements(None, record)]
+        #: What happened when, for the trends.
+        self.occurred = [(self._begin, occurrences(None, record))]
 
     @classmethod
     def begin(cls, workflow: Workflow, task: str, at: datetime, *, reply_to: str | None = None) -> Self:
@@ -87,9 +91,10 @@ class Story:
         """Let a Scheduler claim the task."""
         await self._apply(at, Claimed(**self._ours(), start_by=self._start_by(at)))
 
-    async def begun(self, step: str, at: float, *, within: float = 20) -> None:
-        """Start a step."""
-        complete_by = self._at(at + within)
+    async def begun(self, step: str, at: float, *, within: float | None = None) -> None:
+        """Start a step, which may take as long as it says, or that long."""
+        shape = self._record.step(StepName(step)).shape
+        complete_by = self._at(at + (within or shape.complete_within))
         started = StepStarted(
             **self._ours(),
             step=StepName(step),
@@ -118,9 +123,9 @@ class Story:
         """Let the Supervisor recover the overdue task."""
         await self._apply(at, Recovered(epoch=self._epoch, start_by=self._start_by(at)))
 
-    async def given_up(self, at: float, reason: str) -> None:
-        """Let the Supervisor hold the task for an operator."""
-        event = GivenUp(epoch=self._epoch, reason=reason, hold=True, start_by=self._start_by(at))
+    async def given_up(self, at: float, reason: str, *, unknown: bool = False) -> None:
+        """Let the Supervisor give the task up, or hold it as an outcome is unknown."""
+        event = GivenUp(epoch=self._epoch, reason=reason, hold=unknown, start_by=self._start_by(at))
         await self._apply(at, event)
 
     async def resubmitted(self, at: float, reason: str) -> None:
@@ -152,4 +157,5 @@ class Story:
         outcome = apply(self._record, event, self._at(at))
         assert not isinstance(outcome, Refused), f"{event} was refused: {outcome.reason}"
         self._announcements += announcements(self._record, outcome)
+        self.occurred.append((self._at(at), occurrences(self._record, outcome)))
         self._record = outcome

@@ -32,6 +32,7 @@ def _poisoned(content: Any, *, keep: frozenset[str]) -> Any:
 _OURS = frozenset(
     {"at", "since", "name", "needs", "prospects", "submitted_at", "updated_at", "due_at", "finished_at"}
     | {"started_at", "sent_at", "complete_by", "not_before", "oldest_at", "probe_at", "cursor"}
+    | {"looked_to", "first_at", "last_at"}
 )
 
 
@@ -56,7 +57,8 @@ async def test_reason_that_looks_like_markup_is_shown_as_text(bench: Bench, cons
 
 
 @pytest.mark.parametrize(
-    ("view", "path"), [("", "overview"), ("#/tasks", "tasks"), ("#/tasks/evil-1", "tasks/evil-1")]
+    ("view", "path"),
+    [("", "overview"), ("#/tasks", "tasks"), ("#/errors", "errors"), ("#/tasks/evil-1", "tasks/evil-1")],
 )
 async def test_no_text_of_any_response_becomes_markup(
     bench: Bench, console: Console, view: str, path: str

@@ -58,8 +58,13 @@ BOOKING = _booking("booking", charged_within=5)
 #: The same, with more time than any test takes.
 PATIENT = _booking("patient-booking", charged_within=240)
 
-#: Waits a day for an operator's approval.
-APPROVED = workflow(awaiting("approve", complete_within=86_400), name="approval", resource="approvals")
+#: Waits a day for an operator's approval; it is found by its weight.
+APPROVED = workflow(
+    awaiting("approve", complete_within=86_400),
+    name="approval",
+    resource="approvals",
+    find_by=lambda parcel: [f"weight {parcel.weight}"],
+)
 
 REGISTRATIONS = (
     Registration(NEWEST, AGENTS, older=(OLDER,)),

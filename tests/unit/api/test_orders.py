@@ -62,6 +62,14 @@ async def test_same_order_again_gets_the_same_answer(api: Api) -> None:
     assert len(api.submissions.messages) == submitted
 
 
+async def test_order_that_is_found_by_too_much_is_refused(api: Api) -> None:
+    """Each text by which an order is found is a row; the answer says how many there can be."""
+    findable = replace(ORDERS, find_by=lambda order: [f"{order.customer} {each}" for each in range(9)])
+    answer = problem(await api.serving(findable).post("/api/orders", ORDER), 422)
+    assert answer["detail"] == "It is found by 9 texts; there is room for 8."
+    assert api.submissions.messages == []
+
+
 @pytest.mark.parametrize(
     "change", [{"currency": "USD"}, {"items": [ITEM, ITEM]}, {"reply_to": "notices-demo"}]
 )
@@ -121,6 +129,7 @@ async def test_order_is_shown_with_its_steps_and_times(api: Api) -> None:
         "started_at": "2026-11-21T10:00:00.123456Z",
         "finished_at": "2026-11-21T10:00:02.123456Z",
         "error": "bank answered 402",
+        "item": None,
     }
     assert shown["steps"][1]["state"] == "NotStarted"
 

@@ -26,6 +26,7 @@ from tests.fakes.rejected import MemoryRejected
 from tests.fakes.store import MemoryStateStore
 from tests.fakes.task_index import MemoryTaskIndex
 from tests.fakes.tasks import claimed, completed, failed, pending, started, told
+from tests.fakes.trends import MemoryTrends
 from tests.fakes.workflows import LINE, TASK
 
 _KEYS = Guard(key_holder("operator"), WIDE, FakeClock())
@@ -65,7 +66,7 @@ class Desk:
         self.rejected, self.postbox = MemoryRejected(self.clock), RecordedPostbox()
         self.breaker_rows = MemoryBreakerRows()
         self.bus_figures = BusFigures()
-        self.queues = SeenQueues()
+        self.queues, self.trends = SeenQueues(), MemoryTrends()
         self.ports = fake_ports(
             clock=self.clock,
             store=self.store,
@@ -75,6 +76,7 @@ class Desk:
             queues=self.queues,
             rejected=self.rejected,
             postbox=self.postbox,
+            trends=self.trends,
         )
         self.application = operators_application(
             self.ports,

@@ -6,7 +6,6 @@ from datetime import timedelta
 
 import pytest
 
-from functions.operations.overview.last_hour import MINUTE
 from functions.pattern.breaker import BreakerPolicy, after_failure, after_success, as_probe, new_record
 from functions.pattern.errors import TransientError
 from functions.pattern.identity import TaskId
@@ -44,22 +43,6 @@ async def test_every_task_is_counted_by_state_and_workflow(desk: Desk) -> None:
     assert (finished["processed"], finished["compensated"], finished["more"]) == (1, 1, False)
 
 
-async def test_hour_is_counted_minute_by_minute(desk: Desk) -> None:
-    """Sixty of them, the last of which still runs; a task was accepted when it was submitted."""
-    desk.index.wrong[Index.DONE] = [ended("a", 0, took=130), ended("b", 61, state="Compensated")]
-    desk.index.wrong[Index.ERROR] = [ended("c", 121, state="Error")]
-    minutes = (await desk.get("/overview")).json["minutes"]
-    assert len(minutes) == 60
-    kinds = ("accepted", "processed", "compensated", "error")
-    assert [tuple(minute[kind] for kind in kinds) for minute in minutes[-5:]] == [
-        (0, 0, 0, 0),
-        (2, 0, 0, 1),
-        (1, 0, 1, 0),
-        (0, 0, 0, 0),
-        (0, 1, 0, 0),
-    ]
-
-
 async def test_times_from_end_to_end_are_from_submission_to_end(desk: Desk) -> None:
     """Nearest rank."""
     desk.index.wrong[Index.DONE] = [ended(f"d-{number}", 30, took=number) for number in range(1, 101)]
@@ -82,9 +65,6 @@ async def test_of_too_many_the_newest_are_counted(desk: Desk) -> None:
     assert not shown["finished"]["more"]
     assert START - timedelta(minutes=15) < since < START - timedelta(minutes=4)
     assert shown["finished"]["processed"] == sum(entry.at >= since for entry in entries)
-    assert [minute["processed"] is None for minute in shown["minutes"]].count(False) == round(
-        (START.replace(second=0, microsecond=0) + MINUTE - since) / MINUTE
-    )
     assert desk.index.requests == 4 * desk.index.shards
 
 

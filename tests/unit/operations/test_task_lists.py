@@ -64,6 +64,11 @@ def _failed_at(seconds: float, task: str) -> TaskRecord:
     return told(running, failed("send", task=name), now=after(seconds))
 
 
+def _submitted_at(seconds: float, task: str) -> TaskRecord:
+    record = processed(task)
+    return replace(record, order=replace(record.order, submitted_at=after(seconds)))
+
+
 async def test_tasks_in_error_are_listed_first_of_all(desk: Desk) -> None:
     """They wait for the operator; the line says what went wrong."""
     desk.holds(in_error("e-1"), pending(LINE, TaskId("p-1")), processed("d-1"))
@@ -206,12 +211,29 @@ async def test_tasks_are_found_by_the_beginning_of_their_ids(desk: Desk) -> None
     assert await _listed(desk, "?prefix=order-&workflow=diamond") == []
 
 
-async def test_more_tasks_than_fit_under_a_beginning_are_told_of(desk: Desk) -> None:
-    """A longer one finds them."""
-    desk.holds(*(processed(f"d-{number:03}") for number in range(60)))
-    page = (await desk.get("/tasks?prefix=d-")).json
-    assert (len(page["tasks"]), page["more"], page["cursor"]) == (50, True, None)
-    assert (await desk.get("/tasks?prefix=d-05")).json["more"] is False
+@pytest.mark.parametrize("order", ["newest", "oldest"])
+async def test_tasks_under_a_beginning_come_page_by_page(desk: Desk, order: str) -> None:
+    """In the order of their submission, whatever their ids are."""
+    names = [f"d-{number * 7 % 60:03}" for number in range(60)]
+    desk.holds(*(_submitted_at(number, name) for number, name in enumerate(names)))
+    desk.clock.advance(60)
+    pages = await _all_pages(desk, f"prefix=d-&order={order}")
+    assert [len(page) for page in pages] == [50, 10]
+    listed = [name for page in pages for name in page]
+    assert listed == (names if order == "oldest" else names[::-1])
+
+
+async def test_beginning_of_very_many_ids_is_looked_for_by_time(desk: Desk) -> None:
+    """The newest are found in the indexes, which go by time; a longer beginning finds the oldest."""
+    names = [f"d-{number:04}" for number in range(2_500)]
+    desk.holds(*(_failed_at(number, name) for number, name in enumerate(names)), pending(LINE, TaskId("d-x")))
+    desk.clock.advance(2_500)
+    first = (await desk.get("/tasks?prefix=d-")).json
+    assert [task["id"] for task in first["tasks"]] == names[:-51:-1]
+    assert first["looked_to"] == after(2_450).isoformat().replace("+00:00", "Z")
+    following = await _listed(desk, f"?prefix=d-&cursor={first['cursor']}")
+    assert following == names[-51:-101:-1]
+    assert await _listed(desk, "?prefix=d-000") == names[:10]
 
 
 async def test_task_of_just_that_name_comes_first(desk: Desk) -> None:

@@ -47,6 +47,14 @@ def test_request_sent_again_has_the_same_message_id() -> None:
     assert later.message_id != REQUEST.message_id
 
 
+def test_items_of_a_step_are_asked_for_one_by_one() -> None:
+    """An Agent of before ignores the item: its reply echoes the token, which is the item's own."""
+    first, second = (REQUEST.model_copy(update={"item": item}) for item in (0, 1))
+    assert (first.message_id, second.message_id) == (f"{REQUEST.message_id}.0", f"{REQUEST.message_id}.1")
+    assert json.loads(second.model_dump_json())["item"] == 1
+    assert done(second, {}) == done(REQUEST, {})
+
+
 def test_request_of_the_schema_before_is_idempotent() -> None:
     """It says nothing of it; its reply is of its own schema."""
     before = {name: value for name, value in SHOWN_REQUEST.items() if name != "idempotent"}

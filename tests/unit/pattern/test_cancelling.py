@@ -11,7 +11,7 @@ from functions.pattern.errors import DefinitionError
 from functions.pattern.events import Parked
 from functions.pattern.folding import Told, fold
 from functions.pattern.identity import StepName, scheduler_id
-from functions.pattern.planning import ready_steps
+from functions.pattern.ready import ready_steps
 from functions.pattern.records import TaskRecord
 from functions.pattern.refusals import RefusalReason, Refused
 from functions.pattern.shape import read_shape

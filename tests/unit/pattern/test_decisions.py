@@ -9,7 +9,7 @@ import pytest
 from functions.pattern.announcements import announcements
 from functions.pattern.events import DecisionDue, Event, GivenUp, Postponed, Recovered
 from functions.pattern.identity import StartId, StepName
-from functions.pattern.planning import ready_steps
+from functions.pattern.ready import ready_steps
 from functions.pattern.records import TaskRecord
 from functions.pattern.refusals import RefusalReason, Refused
 from functions.pattern.states import Direction, EpochEnd, ProcessState, Remedy, StepState

@@ -9,7 +9,7 @@ import pytest
 from functions.pattern.announcements import starts_scheduler, wakes_scheduler
 from functions.pattern.events import Released
 from functions.pattern.identity import scheduler_id
-from functions.pattern.planning import ready_steps
+from functions.pattern.ready import ready_steps
 from functions.pattern.refusals import RefusalReason
 from functions.pattern.states import StepState
 from tests.fakes.interventions import (

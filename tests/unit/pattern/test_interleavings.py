@@ -10,7 +10,7 @@ from functools import partial
 
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import initialize, precondition, rule
+from hypothesis.stateful import initialize, invariant, precondition, rule
 
 from functions.pattern.definition import Default, Workflow
 from functions.pattern.epochs import FINAL
@@ -30,11 +30,11 @@ from functions.pattern.events import (
     StepStarted,
     StepTried,
 )
-from functions.pattern.identity import Epoch, SchedulerId, StepName, scheduler_id
-from functions.pattern.planning import ready_steps
+from functions.pattern.identity import Epoch, SchedulerId, StepName, scheduler_id, step_of
+from functions.pattern.ready import ready_steps
 from functions.pattern.records import TaskRecord
 from functions.pattern.refusals import Refused
-from functions.pattern.states import Expiry, ProcessState, Remedy, StepState
+from functions.pattern.states import Direction, Expiry, ProcessState, Remedy, StepState
 from functions.pattern.supervision import SupervisionPolicy, judge
 from functions.pattern.transitions import apply
 from functions.pattern.wait_events import EventReceived, HandedBack, WaitsEnded
@@ -46,18 +46,21 @@ from tests.fakes.interventions import (
     undo_request,
 )
 from tests.fakes.tasks import FIRST, claimed, completed, failed, pending, started, unrecorded
-from tests.fakes.workflows import TASK, awaiting, step, workflow
+from tests.fakes.workflows import TASK, awaiting, each, step, workflow
 from tests.unit.pattern.change_rules import CANCEL_WITHIN, check_change, check_time, is_late, is_refused
 from tests.unit.pattern.sound_record import SoundRecord
 
 STRANGER = SchedulerId("somebody-else")
 #: How many epochs back the speaker is: most know the present one.
 BEHIND = st.sampled_from([0, 0, 0, 1])
+#: So many items run at the same time.
+AT_ONCE = 1
+STEPS = ("open", "left", "right", "call.1", "close")
 EVENTS = st.sampled_from(
     [
         claimed(),
         Parked(epoch=FIRST, scheduler=STRANGER, reason="not deployed here"),
-        *(say(step) for say in (started, completed, failed) for step in ("open", "left", "right", "close")),
+        *(say(step) for say in (started, completed, failed) for step in STEPS),
     ]
 )
 ANSWERS = (partial(found_done, "right"), partial(found_not_done, "right"))
@@ -77,7 +80,8 @@ def _workflow(remedy: Remedy, *, idempotent: bool, by_default: bool = False) -> 
         step("left", "open", undo=True),
         step("right", "open", idempotent=idempotent),
         awaiting("approve", "open", on_expiry=Default({"approved": True}) if by_default else Expiry.REFUSE),
-        step("close", "left", "right", "approve", undo=True),
+        each("call", "open", undo=True, at_once=AT_ONCE),
+        step("close", "left", "right", "approve", "call", undo=True),
         remedy=remedy,
         cancel_within=CANCEL_WITHIN,
     )
@@ -86,11 +90,16 @@ def _workflow(remedy: Remedy, *, idempotent: bool, by_default: bool = False) -> 
 class LifeOfATask(SoundRecord):
     """Schedulers of all epochs and a stranger, Supervisors that act late, and operators."""
 
-    @initialize(remedy=st.sampled_from(OF_WORKFLOWS), idempotent=st.booleans(), by_default=st.booleans())
-    def recorded(self, remedy: Remedy, idempotent: bool, by_default: bool) -> None:  # noqa: FBT001 - Hypothesis draws them
-        """Record a task whose workflow has one remedy or the other."""
+    @initialize(
+        remedy=st.sampled_from(OF_WORKFLOWS),
+        idempotent=st.booleans(),
+        by_default=st.booleans(),
+        items=st.integers(0, 2),
+    )
+    def recorded(self, *, remedy: Remedy, idempotent: bool, by_default: bool, items: int) -> None:
+        """Record a task whose workflow has one remedy or the other, and with so many items."""
         self.workflow = _workflow(remedy, idempotent=idempotent, by_default=by_default)
-        self.record = pending(self.workflow)
+        self.record = pending(self.workflow, weight=items)
 
     @rule(seconds=SECONDS)
     def time_passes(self, seconds: int) -> None:
@@ -100,6 +109,8 @@ class LifeOfATask(SoundRecord):
     @rule(event=EVENTS, behind=BEHIND, seconds=SECONDS, stranger=st.booleans())
     def speak(self, event: SchedulerEvent, behind: int, seconds: int, stranger: bool) -> None:  # noqa: FBT001 - as above
         """Let any Scheduler or Agent say anything, also what it is not its turn to say."""
+        if getattr(event, "step", "open") not in {each.name for each in self.record.steps}:
+            return
         epoch = Epoch(max(1, self.record.task.epoch - behind))
         speaker = STRANGER if stranger else scheduler_id(TASK, epoch)
         self._tell(self._timed(replace(event, epoch=epoch, scheduler=speaker), seconds))
@@ -184,6 +195,14 @@ class LifeOfATask(SoundRecord):
     def lose(self, message: int) -> None:
         """Let a message about the task die, perhaps the same one again."""
         self._tell(MessageLost(queue="scheduler-requests", message_id=str(message), reason="too often"))
+
+    @invariant()
+    def only_so_many_items_would_run_at_once(self) -> None:
+        """With those that are under way, if all that is ready is started."""
+        items = [each for each in self._under_way() if step_of(each) == "call"]
+        ready = [each for each in ready_steps(self.record) if step_of(each) == "call"]
+        if self.record.task.direction is Direction.DO and ready:
+            assert len(items) + len(ready) <= AT_ONCE
 
     def _rightful(self) -> SchedulerId:
         task = self.record.task

@@ -15,7 +15,7 @@ from functions.pattern.errors import DefinitionError
 from functions.pattern.events import Event, StepBroken, StepUnknown
 from functions.pattern.identity import StartId, StepName, scheduler_id
 from functions.pattern.inputs import all_results, results_of
-from functions.pattern.planning import ready_steps
+from functions.pattern.ready import ready_steps
 from functions.pattern.records import TaskRecord
 from functions.pattern.states import Direction, EpochEnd, ProcessState, Remedy, StepState
 from tests.fakes.interventions import cancellation, done, refused, resubmission

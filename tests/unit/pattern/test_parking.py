@@ -9,7 +9,7 @@ import pytest
 from functions.pattern.announcements import announcements, starts_scheduler
 from functions.pattern.events import AnnouncementSent, Event, Parked, Released
 from functions.pattern.identity import scheduler_id
-from functions.pattern.planning import ready_steps
+from functions.pattern.ready import ready_steps
 from functions.pattern.records import TaskRecord
 from functions.pattern.refusals import RefusalReason, Refused
 from functions.pattern.states import AnnouncementKind, EpochEnd, ProcessState

@@ -13,9 +13,9 @@ from functions.pattern.planning import (
     StepPlan,
     awaited_replies,
     plan,
-    ready_steps,
     taken_up,
 )
+from functions.pattern.ready import ready_steps
 from functions.pattern.records import TaskRecord
 from functions.pattern.states import Way
 from tests.fakes.clock import START

@@ -36,6 +36,7 @@ def _shapes(draw: st.DrawFn) -> Shape:
             role=draw(st.none() | st.just("Operator")),
             on_expiry=draw(st.sampled_from(Expiry)),
             default=draw(st.none() | st.just('{"approved":true}')),
+            at_once=draw(st.none() | st.integers(1, 90)),
         )
         for name in names
     )

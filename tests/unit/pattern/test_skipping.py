@@ -6,7 +6,7 @@ import pytest
 
 from functions.pattern.errors import IllegalTransitionError
 from functions.pattern.identity import StepName
-from functions.pattern.planning import ready_steps
+from functions.pattern.ready import ready_steps
 from functions.pattern.refusals import RefusalReason, Refused
 from functions.pattern.states import ProcessState, StepState
 from functions.pattern.transitions import apply

@@ -7,7 +7,7 @@ import pytest
 from functions.pattern.definition import Workflow
 from functions.pattern.errors import IllegalTransitionError
 from functions.pattern.identity import Epoch, StepName
-from functions.pattern.planning import ready_steps
+from functions.pattern.ready import ready_steps
 from functions.pattern.records import TaskRecord
 from functions.pattern.refusals import RefusalReason, Refused
 from functions.pattern.states import Direction, EpochEnd, ProcessState, Remedy, StepState

@@ -9,7 +9,7 @@ import pytest
 from functions.pattern.definition import Default
 from functions.pattern.events import DecisionDue, Event, StepTried
 from functions.pattern.identity import StartId, StepName, scheduler_id
-from functions.pattern.planning import ready_steps
+from functions.pattern.ready import ready_steps
 from functions.pattern.refusals import RefusalReason
 from functions.pattern.states import Direction, Expiry, ProcessState, Remedy, StepState
 from functions.pattern.supervision import judge

@@ -27,24 +27,24 @@ from functions.store.entities import (
     RowCodec,
     announcement_of,
     entity,
-    index_entity,
     outbox_entity,
     record_of,
     task_entity,
     task_of,
     writes_of,
 )
+from functions.store.index_entities import index_entity
 from functions.store.keys import epoch_row, lost_row, order_row, step_row
 from tests.fakes.tasks import pending
-from tests.fakes.workflows import DIAMOND, LINE, TRIP
+from tests.fakes.workflows import DIAMOND, LINE, TRIP, each, step, workflow
 
 _TIMES = st.datetimes(timezones=st.just(UTC))
 _IDS = st.from_regex(r"[A-Za-z0-9_-]{1,64}", fullmatch=True)
 
 #: The columns of each kind beside its keys: rows that are stored have these names.
 _COLUMNS = {
-    Order: "Birth CorrelationID Digest Payload ReplyTo Shape SubmittedAt Submitter TraceParent Workflow"
-    " WorkflowVersion",
+    Order: "Birth CorrelationID Digest Items Payload ReplyTo SearchKeys Shape SubmittedAt Submitter"
+    " TraceParent Workflow WorkflowVersion",
     Task: "Answer CompleteBy Decision Direction DueAt Epoch FailureCount FinishedAt LastError LockedBy"
     " NotBefore OrderID ParkedFor ParkedReasons ProcessState Run Sent UpdatedAt",
     StepRecord: "Activity Attempts CompleteBy Epoch Error FinishedAt Name Noted Received Result StartId"
@@ -71,7 +71,8 @@ def _records(kind: Any, **chosen: st.SearchStrategy[Any]) -> st.SearchStrategy[A
 
 _STEP_OF_EPOCH = _records(PastStep)
 _STEPS_OF_EPOCHS = st.lists(_STEP_OF_EPOCH, max_size=2).map(tuple)
-_SHAPES = st.sampled_from([LINE.shape, TRIP.shape, DIAMOND.shape])
+_EACH = workflow(step("pick"), each("send", "pick"), each("close", "send"))
+_SHAPES = st.sampled_from([LINE.shape, TRIP.shape, DIAMOND.shape, _EACH.shape])
 _ANNOUNCEMENTS = st.lists(_records(SentAnnouncement), max_size=2).map(tuple)
 
 
@@ -82,11 +83,13 @@ def _whole(draw: st.DrawFn) -> TaskRecord:
     epochs = draw(
         st.lists(_records(EpochRecord, steps=_STEPS_OF_EPOCHS), max_size=2, unique_by=lambda each: each.epoch)
     )
-    order = draw(_records(Order, task=st.just(task), shape=_SHAPES))
+    shape = draw(_SHAPES)
+    items = tuple(draw(st.integers(0, 3)) for step in shape.steps if step.at_once is not None)
+    order = draw(_records(Order, task=st.just(task), shape=st.just(shape), items=st.just(items)))
     return TaskRecord(
         order=order,
         task=draw(_records(Task, order_id=st.just(task), sent=_ANNOUNCEMENTS)),
-        steps=tuple(draw(_records(StepRecord, shape=st.just(each))) for each in order.shape.steps),
+        steps=tuple(draw(_records(StepRecord, shape=st.just(each))) for each in order.steps),
         history=tuple(epochs),
         lost=tuple(draw(st.lists(_records(LostMessage), max_size=2))),
     )
@@ -127,10 +130,11 @@ def _full(kind: Any) -> st.SearchStrategy[Any]:
         if type(None) in get_args(hint)
         else hint
         for name, hint in get_type_hints(kind).items()
-        if name not in {"steps", "sent", "parked_reasons"}
+        if name not in {"steps", "sent", "parked_reasons", "items", "search_keys"}
     }
     of_tuples: dict[Any, dict[str, st.SearchStrategy[Any]]] = {
         EpochRecord: {"steps": _STEP_OF_EPOCH},
+        Order: {"items": st.integers(0, 90), "search_keys": st.text(min_size=1)},
         Task: {"sent": _records(SentAnnouncement), "parked_reasons": st.text(min_size=1)},
     }
     tuples = {name: st.tuples(each) for name, each in of_tuples.get(kind, {}).items()}

@@ -21,7 +21,7 @@ from functions.store.task_rows import admission, update
 from functions.store.transactions import Transaction
 from tests.fakes.interventions import cancellation, found_not_done, resubmission
 from tests.fakes.tasks import FIRST, after, claimed, completed, failed, pending, started, told, unrecorded
-from tests.fakes.workflows import step, workflow
+from tests.fakes.workflows import each, step, workflow
 
 #: What Table Storage takes: of one property, one row, one transaction.
 _PROPERTY, _ROW, _TRANSACTION, _OPERATIONS = 64 * 1024, 1024 * 1024, 4 * 1024 * 1024, 100
@@ -39,6 +39,7 @@ def _widest(*, idempotent: bool) -> Workflow:
 
 
 WIDEST, ONCE = _widest(idempotent=True), _widest(idempotent=False)
+ITEMS = workflow(each("n" * 32, via=Way.QUEUE, idempotent=False, undo=True, at_once=90), name="w" * 32)
 POLICY = SupervisionPolicy(
     threshold=3, extended_waits=(), skew=timedelta(0), start_within=timedelta(seconds=30)
 )
@@ -128,27 +129,30 @@ def test_widest_task_with_the_longest_texts_is_written_to_its_end(character: str
 
 
 @each_text
-def test_widest_task_of_what_must_not_be_repeated_is_written_to_its_end(character: str) -> None:
+@pytest.mark.parametrize("of", [ONCE, ITEMS], ids=["steps", "items"])
+def test_widest_task_of_what_must_not_be_repeated_is_written_to_its_end(character: str, of: Workflow) -> None:
     """Held with 90 outcomes unknown, each of which is answered for; begun again, then known."""
-    written, text = Written(pending(ONCE)), character * 100_000
+    written, text = Written(pending(of, weight=90)), character * 100_000
+    names = [step.name for step in written.record.steps]
+    assert len(names) == 90
     written.fail_all(text)
     event = judge(written.record, after(100), POLICY)
     assert isinstance(event, GivenUp)
     written.tell(event, 100)
-    for number, name in enumerate(_NAMES, 1):
+    for number, name in enumerate(names, 1):
         answer = replace(found_not_done(name, Epoch(number)), who=_WHO, reason=character * 500)
         written.tell(answer, 100 + number)
     epoch = written.record.task.epoch
     assert (written.record.task.process_state, epoch) == (ProcessState.PENDING, 91)
     written.tell(claimed(epoch, start_by=400), 300)
     written.fail_all(text, complete_by=1000)
-    for name in _NAMES:
+    for name in names:
         written.tell(_known_late(name, FIRST), 400)
     assert all(each.noted for each in written.record.steps)
     written.tell(replace(cancellation(by_operator=True), who=_WHO, reason=character * 500), 500)
     assert written.record.task.decision is not None
-    written.tell(replace(_known_late(_NAMES[0], epoch), error=text), 600)
-    written.tell(_completed_late(_NAMES[1], epoch), 1001)
+    written.tell(replace(_known_late(names[0], epoch), error=text), 600)
+    written.tell(_completed_late(names[1], epoch), 1001)
     event = judge(written.record, after(2000), POLICY)
     assert isinstance(event, DecisionDue)
     written.tell(event, 2000)

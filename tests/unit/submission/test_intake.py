@@ -24,7 +24,7 @@ from tests.fakes.ports import fake_ports
 from tests.fakes.queues import RecordedRejections, RecordedSchedulers, Rejection
 from tests.fakes.store import MemoryStateStore
 from tests.fakes.tasks import FIRST, after, claimed, pending, told
-from tests.fakes.workflows import DIAMOND, TASK, step, submission, workflow
+from tests.fakes.workflows import DIAMOND, TASK, each, step, submission, workflow
 
 LABELS = Labels(subject="line", correlation_id="c-1", properties={"tenant": "blue"})
 
@@ -85,6 +85,23 @@ async def test_scheduler_is_told_which_replies_it_may_have_to_take() -> None:
     bench = Bench(workflow(step("pick"), step("pay", via=Way.QUEUE), name="diamond"))
     await bench.take(_body())
     assert bench.schedulers.queued == [("pay",)]
+
+
+async def test_task_has_a_step_for_each_item() -> None:
+    """Its Scheduler is told of each that may get a reply."""
+    bench = Bench(workflow(step("pick"), each("send", via=Way.QUEUE), name="diamond"))
+    await bench.take(_body(payload={"weight": 2}))
+    assert [step.name for step in bench.store.record(TASK).steps] == ["pick", "send.0", "send.1"]
+    assert bench.schedulers.queued == [("send.0", "send.1")]
+
+
+async def test_order_with_too_many_items_is_rejected() -> None:
+    """Who has put it on the queue, did not ask the API."""
+    bench = Bench(workflow(each("send"), name="diamond"))
+    await bench.take(_body(payload={"weight": 91}))
+    assert [rejection.reason for rejection in bench.rejections.all] == [
+        "It has too many items: with a step for each, more than 90 steps."
+    ]
 
 
 async def test_doubled_order_is_one_task(bench: Bench) -> None:
@@ -185,6 +202,15 @@ async def test_id_of_any_sender_says_nothing_of_how_long_its_message_waited() ->
     bench = Bench(workflow(step("pick"), name="journey"))
     await bench.take(_body(), "invoice.p55")
     assert (len(bench.postbox.sent), bench.rejections.all) == (1, [])
+
+
+async def test_order_that_is_found_by_too_much_is_rejected() -> None:
+    """The queue is no trust boundary: the API has refused it."""
+    bench = Bench(workflow(step("pick"), name="diamond", find_by=lambda _: map(str, range(9))))
+    await bench.take(_body())
+    [kept] = bench.rejections.all
+    assert kept.reason == "It is found by 9 texts; there is room for 8."
+    assert len(bench.store) == 0
 
 
 async def test_payload_that_is_too_large_is_rejected() -> None:

@@ -9,13 +9,8 @@ import pytest
 
 from functions.pattern.errors import TransientError
 from functions.pattern.identity import TaskId
-from functions.pattern.store_ports import (
-    IndexFix,
-    IndexRow,
-    RowPage,
-    Stored,
-    TaskRow,
-)
+from functions.pattern.index_rows import IndexFix, IndexRow, RowPage, TaskRow
+from functions.pattern.store_ports import Stored
 from functions.supervisor import full_sweep
 from functions.supervisor.damage import Damage
 from functions.supervisor.full_sweep import FullSweep

@@ -10,7 +10,7 @@ from functions.pattern.records import TaskRecord
 from functions.telemetry.tasks import decision_span, run_steps_span, step_span, sweep_span
 from tests.fakes.interventions import recovery, supervised
 from tests.fakes.tasks import FIRST, SECOND, claimed, pending, started, told
-from tests.fakes.workflows import LINE, TASK
+from tests.fakes.workflows import LINE, TASK, each, workflow
 from tests.unit.telemetry.conftest import Spans, links_of, parent_of, traceparent_of
 
 ORDERS = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
@@ -43,6 +43,15 @@ def test_step_lies_in_the_orders_trace(spans: Spans) -> None:
         "step.direction": "do",
     }
     assert links_of(step) == []
+
+
+def test_items_are_told_apart_by_their_number(spans: Spans) -> None:
+    """They have their step's name: a view of all its spans is one of few names."""
+    record = pending(workflow(each("send")))
+    with step_span(record, record.steps[2].shape, FIRST):
+        pass
+    attributes = spans.one("step send").attributes or {}
+    assert (attributes["step.name"], attributes["step.item"]) == ("send", 2)
 
 
 def test_recovered_epoch_is_linked_to_the_supervisor(spans: Spans) -> None:

@@ -1,0 +1,62 @@
+// Tasks in `Error` by cause: how many failed at one step for one reason, since when, and the list of them.
+
+import { addressOfErrors, addressOfList, addressOfTask } from "./addresses.js";
+import * as api from "./api.js";
+import { el, replace } from "./elements.js";
+import { ago, clock, count } from "./format.js";
+import { section } from "./tables.js";
+import { unreadable } from "./unreadable.js";
+
+const PAUSE = 5_000;
+
+export function errorsView(query) {
+  const asked = Object.fromEntries(query);
+  const place = el("div", { class: "errors" });
+  return {
+    title: "Errors by cause",
+    page: "tasks",
+    open: () => [el("h1", {}, "Errors by cause"), place],
+    read: (signal) => api.errors(asked, signal),
+    show(answer) {
+      replace(place, ...content(answer, asked));
+      return PAUSE;
+    },
+  };
+}
+
+function content(answer, asked) {
+  const groups = answer.groups.map(line);
+  return [
+    el("p", { class: "note" }, "Tasks in Error whose last errors differ in nothing but numbers, ids and quoted values. Each group leads to its tasks."),
+    section(
+      asked.workflow ?? "All workflows",
+      groups.length ? el("ol", { class: "lines", "aria-label": "Causes" }, groups) : el("p", { class: "none" }, "No task is in Error here."),
+    ),
+    unreadable(answer),
+    further(answer, asked),
+  ];
+}
+
+function line(group) {
+  const { workflow, version, step, error, count: number, first_at: first, last_at: last, example } = group;
+  return el(
+    "li",
+    { class: "message" },
+    el("strong", {}, el("a", { href: addressOfList(group.filter) }, `${count(number)} × ${error ?? "an error that an older version recorded"}`)),
+    el("span", { class: "note" }, "since ", clock(first)),
+    el("p", { class: "note" }, `${workflow} v${version}`, step && ` · step ${step}`, " · last ", ago(last), " · such as ", el("a", { href: addressOfTask(example) }, example)),
+  );
+}
+
+function further({ looked_to: to }, { before, ...others }) {
+  if (!to && !before) return null;
+  return [
+    to ? el("p", { class: "none" }, "Looked back to ", clock(to), ".") : null,
+    el(
+      "nav",
+      { class: "pager", "aria-label": "Pages" },
+      before ? el("a", { href: addressOfErrors(others) }, "The latest") : null,
+      to ? el("a", { href: addressOfErrors({ ...others, before: to }) }, "Further back") : null,
+    ),
+  ];
+}

@@ -1,0 +1,139 @@
+"""Tasks in `Error`, grouped by cause: counted by their index, never by reading tasks."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from functions.operations.tasks.query import ListQuery, Version, WorkflowName
+from functions.operations.tasks.views import UnreadableRow
+from functions.pattern.identity import StepName, TaskId
+from functions.pattern.ports import Ports
+from functions.pattern.states import ProcessState
+from functions.pattern.store_ports import Index, IndexEntry, IndexPage
+from functions.pattern.times import UtcTime
+
+#: What Table Storage gives in one request at most.
+_MOST_PER_REQUEST = 1_000
+
+#: Times in keys are no finer.
+_MICROSECOND = timedelta(microseconds=1)
+
+
+class GroupsQuery(BaseModel):
+    """Which tasks in `Error` are grouped; `before` is where an answer before had looked to."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    workflow: WorkflowName | None = None
+    version: Version | None = None
+    before: Annotated[UtcTime | None, Field(description="`looked_to` of the answer before, to go on")] = None
+
+
+class ErrorGroup(BaseModel):
+    """Tasks that failed for one cause: at one step of one version, with errors of one class.
+
+    `error` is the class: the text without numbers, ids and quoted values. It is null, and `step` as well, of
+    tasks whose index row is of a version that did not tell it. `example` failed last. `filter` are the
+    parameters of the list of tasks that has these.
+    """
+
+    workflow: str
+    version: int
+    step: StepName | None
+    error: str | None
+    count: int
+    first_at: datetime
+    last_at: datetime
+    example: TaskId
+    filter: dict[str, Any]
+
+
+class ErrorGroups(BaseModel):
+    """The groups, the largest first. All tasks were looked at that failed after `looked_to`; null: all.
+
+    `unreadable` are rows that are damaged: they are in no group.
+    """
+
+    groups: list[ErrorGroup]
+    looked_to: datetime | None
+    unreadable: list[UnreadableRow]
+
+
+@dataclass(frozen=True, slots=True)
+class _Cause:
+    workflow: str
+    version: int
+    step: StepName | None
+    error: str | None
+
+    @classmethod
+    def of(cls, entry: IndexEntry) -> _Cause:
+        return cls(entry.workflow, entry.version, entry.step, entry.error)
+
+
+class Groups:
+    """Groups tasks in `Error` in one request for each shard."""
+
+    def __init__(self, ports: Ports) -> None:
+        self._index = ports.index
+
+    async def read(self, query: GroupsQuery) -> ErrorGroups:
+        """Group the latest of them, up to a thousand of each shard. Raises `TransientError`."""
+        until = None if query.before is None else query.before + _MICROSECOND
+        shards = range(self._index.shards)
+        reads = (self._index.page(Index.ERROR, each, until=until, most=_MOST_PER_REQUEST) for each in shards)
+        pages = await asyncio.gather(*reads)
+        looked_to = _looked_to(pages)
+        entries = (
+            each
+            for page in pages
+            for each in page.entries
+            if (looked_to is None or each.at > looked_to)
+            and query.workflow in {None, each.workflow}
+            and query.version in {None, each.version}
+        )
+        damaged = [UnreadableRow.model_validate(row) for page in pages for row in page.unreadable]
+        return ErrorGroups(groups=grouped(entries), looked_to=looked_to, unreadable=damaged)
+
+
+def _looked_to(pages: Iterable[IndexPage]) -> datetime | None:
+    """Tell back to which time, excluded, the pages show all that there is; None: all of it."""
+    ends = [page.entries[-1].at for page in pages if page.entries and page.continuation is not None]
+    return max(ends) if ends else None
+
+
+def grouped(entries: Iterable[IndexEntry]) -> list[ErrorGroup]:
+    """Group tasks in `Error` by their causes, the largest group first."""
+    groups: defaultdict[_Cause, list[IndexEntry]] = defaultdict(list)
+    for entry in entries:
+        groups[_Cause.of(entry)].append(entry)
+    return sorted((_group(*each) for each in groups.items()), key=lambda each: (-each.count, each.example))
+
+
+def _group(cause: _Cause, entries: Sequence[IndexEntry]) -> ErrorGroup:
+    by_time = sorted(entries, key=lambda entry: (entry.at, entry.task))
+    query = ListQuery(
+        state=ProcessState.ERROR,
+        workflow=cause.workflow,
+        version=cause.version,
+        step=cause.step,
+        error=cause.error,
+    )
+    return ErrorGroup(
+        workflow=cause.workflow,
+        version=cause.version,
+        step=cause.step,
+        error=cause.error,
+        count=len(entries),
+        first_at=by_time[0].at,
+        last_at=by_time[-1].at,
+        example=by_time[-1].task,
+        filter=query.model_dump(mode="json", exclude_none=True, exclude_defaults=True),
+    )

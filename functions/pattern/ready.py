@@ -1,0 +1,54 @@
+"""Which steps of a task can be dispatched now."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from functions.pattern.identity import Epoch, StepName
+from functions.pattern.records import StepRecord, TaskRecord
+from functions.pattern.states import Direction, ProcessState, StepState
+from functions.pattern.steps import UNDER_WAY, undo_order
+
+
+def ready_steps(record: TaskRecord) -> tuple[StepName, ...]:
+    """Name the steps that can be dispatched, in the direction in which the task goes.
+
+    A step that an older epoch dispatched is dispatched again, unless it must not run twice. Nothing starts
+    any more once it is decided how the epoch ends.
+    """
+    if record.task.process_state is not ProcessState.PROCESSING or record.task.decision is not None:
+        return ()
+    epoch = record.task.epoch
+    if record.task.direction is Direction.UNDO:
+        next_undone = undo_order(record)[:1]
+        return tuple(name for name in next_undone if not is_under_way(record.step(name), record))
+    settled = {step.name for step in record.steps if step.settled}
+    ready = (step for step in record.steps if step.shape.needs <= settled and _can_start(step, epoch))
+    return tuple(step.name for step in _with_room(record, ready))
+
+
+def is_under_way(step: StepRecord, record: TaskRecord) -> bool:
+    """Tell whether this epoch has dispatched a step whose outcome is awaited."""
+    return step.state is UNDER_WAY[record.task.direction] and step.epoch == record.task.epoch
+
+
+def _can_start(step: StepRecord, epoch: Epoch) -> bool:
+    if step.state is StepState.NOT_STARTED:
+        return True
+    is_of_older_epoch = step.state is StepState.RUNNING and step.epoch != epoch
+    return is_of_older_epoch and not (step.never_twice or step.shape.via.waits)
+
+
+def _with_room(record: TaskRecord, ready: Iterable[StepRecord]) -> Iterator[StepRecord]:
+    """Leave out items for which there is no room beside those of their step that are under way."""
+    room: dict[StepName, int] = {}
+    for step in ready:
+        if step.shape.at_once is not None:
+            of = step.shape.step
+            if of not in room:
+                running = [each for each in record.steps_of(of) if is_under_way(each, record)]
+                room[of] = step.shape.at_once - len(running)
+            if room[of] <= 0:
+                continue
+            room[of] -= 1
+        yield step

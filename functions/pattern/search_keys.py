@@ -1,0 +1,43 @@
+"""The keys by which an order is found: what its workflow's `find_by` gives of its payload."""
+
+from __future__ import annotations
+
+import hashlib
+import unicodedata
+
+from pydantic import BaseModel
+
+from functions.pattern.definition import Workflow
+from functions.pattern.errors import DefinitionError, UnfitOrderError
+from functions.pattern.items import MOST_STEPS
+
+#: Each is a row, written with the task.
+MAX_KEYS = 8
+
+#: What counts of a text, which a person types, such as an e-mail address; an address (URL) has room for it.
+MAX_TEXT_CHARACTERS = 100
+
+_KEY_CHARACTERS = 32
+
+
+def search_key(text: str) -> str:
+    """Give the key of a text: the same for capital letters, and for spaces around it."""
+    same = unicodedata.normalize("NFKC", text.strip()[:MAX_TEXT_CHARACTERS]).casefold().strip()
+    return hashlib.sha256(same.encode()).hexdigest()[:_KEY_CHARACTERS]
+
+
+def search_keys(workflow: Workflow, payload: BaseModel, steps: int) -> tuple[str, ...]:
+    """Give the keys by which an order of so many steps is found; an empty text, or None, is none.
+
+    Raises `UnfitOrderError` for too many texts, and what `find_by` itself raises.
+    """
+    if workflow.find_by is None:
+        return ()
+    texts = [text for text in workflow.find_by(payload) if text is not None]
+    if not all(isinstance(text, str) for text in texts):
+        raise DefinitionError(f"workflow '{workflow.name}': find_by must give texts")
+    keys = tuple(dict.fromkeys(search_key(text) for text in texts if text.strip()))
+    room = min(MAX_KEYS, MOST_STEPS - steps)
+    if len(keys) > room:
+        raise UnfitOrderError(f"It is found by {len(keys)} texts; there is room for {room}.")
+    return keys

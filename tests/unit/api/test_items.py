@@ -1,0 +1,46 @@
+"""Orders with a step for each item: how many a task can have, and how they are shown."""
+
+from __future__ import annotations
+
+from tests.fakes.interventions import done
+from tests.fakes.tasks import claimed, pending, told
+from tests.fakes.workflows import each, step, workflow
+from tests.unit.api.conftest import Api
+from tests.unit.api.samples import problem
+
+FLOW = workflow(step("open"), each("send", "open"))
+TOO_MANY = "It has too many items: with a step for each, more than 90 steps."
+
+
+async def test_order_with_too_many_items_is_422(api: Api) -> None:
+    """Before anything of it is recorded; the largest one is taken."""
+    client = api.serving(FLOW)
+    assert problem(await client.put("/api/parcels/a", {"weight": 90}), 422)["detail"] == TOO_MANY
+    assert (await client.put("/api/parcels/a", {"weight": 89})).status == 202
+    assert [message.payload for message in api.submissions.messages] == [{"weight": 89}]
+
+
+async def test_order_with_too_many_items_is_refused_alone_in_a_batch(api: Api) -> None:
+    """The others are taken."""
+    sent = {"parcels": [{"weight": 1}, {"weight": 10**9}, {"weight": 2}]}
+    results = (await api.serving(FLOW).post("/api/parcels/batch", sent)).json["results"]
+    assert [each["status"] for each in results] == [202, 422, 202]
+    assert results[1]["problem"]["detail"] == TOO_MANY
+
+
+async def test_each_item_is_shown_with_its_number(api: Api) -> None:
+    """In the place of its step."""
+    api.store.put(told(pending(FLOW, weight=2), claimed(), *done("open", "send.1")))
+    shown = (await api.serving(FLOW).get("/api/parcels/task-1")).json["steps"]
+    assert [(each["name"], each["item"], each["state"]) for each in shown] == [
+        ("open", None, "Completed"),
+        ("send.0", 0, "NotStarted"),
+        ("send.1", 1, "Completed"),
+    ]
+
+
+def test_example_shows_an_item(api: Api) -> None:
+    """As an order of that workflow is shown."""
+    answer = api.application_of(FLOW).openapi()["paths"]["/api/parcels/{id}"]["get"]["responses"]["200"]
+    shown = answer["content"]["application/json"]["example"]["steps"]
+    assert [each["name"] for each in shown] == ["open", "send.0"]

@@ -1,0 +1,74 @@
+"""The keys by which a task is found: few, bounded, and the same however a person types the text."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import pytest
+
+from functions.pattern.errors import DefinitionError, UnfitOrderError
+from functions.pattern.search_keys import MAX_KEYS, search_key, search_keys
+from tests.fakes.workflows import DIAMOND, Parcel, each, order, step, workflow
+
+PARCEL = Parcel(weight=3)
+
+
+def _keys(find_by: Callable[[Any], Iterable[Any]], steps: int = 1) -> tuple[str, ...]:
+    made = workflow(*(step(f"s{number}") for number in range(steps)), find_by=find_by)
+    return search_keys(made, PARCEL, steps)
+
+
+def test_order_of_a_workflow_with_find_by_has_its_keys() -> None:
+    """Of the payload; another workflow's order has none."""
+    found = order(workflow(step("pick"), find_by=lambda parcel: [f"weight {parcel.weight}"]), weight=7)
+    assert found.search_keys == (search_key("weight 7"),)
+    assert order(DIAMOND).search_keys == ()
+
+
+@pytest.mark.parametrize("typed", ["Ada@Example.com", " ada@example.COM ", "ａda@example.com"])  # noqa: RUF001
+def test_text_is_the_same_however_it_is_typed(typed: str) -> None:
+    """Capital letters, spaces around it and wide letters do not matter."""
+    assert search_key(typed) == search_key("ada@example.com")
+    assert search_key("ada@example.org") != search_key("ada@example.com")
+
+
+def test_same_text_twice_is_one_key_and_none_is_none() -> None:
+    """An optional field of the payload may be given as it is."""
+    assert _keys(lambda _: ["Ada", "ada ", None, "", " "]) == (search_key("ada"),)
+
+
+def test_too_many_texts_are_refused() -> None:
+    """Each is a row; steps and keys share a transaction's room."""
+    assert len(_keys(lambda _: map(str, range(MAX_KEYS)))) == MAX_KEYS
+    with pytest.raises(UnfitOrderError, match="found by 9 texts; there is room for 8"):
+        _keys(lambda _: map(str, range(MAX_KEYS + 1)))
+    assert len(_keys(lambda _: ["a", "b"], steps=88)) == 2
+    with pytest.raises(UnfitOrderError, match="room for 1"):
+        _keys(lambda _: ["a", "b"], steps=89)
+
+
+def test_items_and_texts_share_a_transactions_room() -> None:
+    """Each item is a step, and has a row."""
+    found = workflow(each("call"), find_by=lambda _: ["a", "b"])
+    assert len(order(found, weight=88).search_keys) == 2
+    with pytest.raises(UnfitOrderError, match="found by 2 texts; there is room for 1"):
+        order(found, weight=89)
+
+
+def test_beginning_of_a_long_text_counts() -> None:
+    """As much as a query has room for; no order is refused for it."""
+    assert _keys(lambda _: [" " + "x" * 5_000]) == (search_key("x" * 100),)
+    assert search_key("x" * 99) != search_key("x" * 100)
+
+
+def test_what_is_no_text_is_a_defect_of_the_definition() -> None:
+    """Told with the workflow's name."""
+    with pytest.raises(DefinitionError, match="workflow 'parcels': find_by must give texts"):
+        _keys(lambda parcel: [parcel.weight])
+
+
+def test_find_by_must_be_a_function() -> None:
+    """Told when it is defined."""
+    with pytest.raises(DefinitionError, match="find_by must be a function of the payload, not 'email'"):
+        workflow(step("pick"), find_by="email")  # type: ignore[arg-type]
