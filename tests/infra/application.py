@@ -24,14 +24,13 @@ from functions.pattern.messages import (
 from functions.pattern.states import Way
 from functions.services.service import SERVICES_PATH
 from functions.settings import Settings, load_settings
-from functions.store.agent_requests import AGENT_REQUESTS_TABLE
-from functions.store.tables import REJECTED_TABLE, TASKS_TABLE
+from functions.store.tables import TABLES
 from functions.wiring import Wiring
 from functions.workflows.registry import load_registrations
 
 REGISTRATIONS = load_registrations()
 _STEPS = [step for each in REGISTRATIONS for step in each.workflow.steps]
-STATE_TABLES = frozenset({TASKS_TABLE, REJECTED_TABLE, AGENT_REQUESTS_TABLE})
+STATE_TABLES = frozenset(TABLES)
 
 #: They contain keys; in Azure, an address and an identity replace them.
 CONNECTION_STRINGS = frozenset({"StateStore", "ServiceBusConnection"})
