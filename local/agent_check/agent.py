@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+from local.agent_check.verdicts import CommandFailedError
 from local.platform.folder import held
 from local.platform.parts import Part, PartName, Readiness
 from local.platform.process import PartProcess
@@ -17,6 +18,8 @@ from local.platform.watchdog import Watchdog
 CONNECTION = "ServiceBusConnection"
 #: As whoever keeps an Agent running does it.
 _AGAIN_AFTER = 1.0
+#: A shell's exit codes for what it may not run, and does not find.
+_NOT_RUN = (126, 127)
 #: What tells more than a stack below it.
 _ERROR = re.compile(r"Error\b.*: ")
 
@@ -37,6 +40,8 @@ class AgentProcesses:
         self._keepers: list[asyncio.Task[None]] = []
         #: How processes ended that nobody had ended.
         self.ended: list[str] = []
+        #: What a shell says of a command that it can't run.
+        self.not_run: str | None = None
 
     @classmethod
     @asynccontextmanager
@@ -63,6 +68,11 @@ class AgentProcesses:
         await asyncio.gather(*self._keepers, return_exceptions=True)
         self._keepers = []
 
+    def see_that_it_runs(self) -> None:
+        """See that the command could be run. Raises `CommandFailedError`."""
+        if self.not_run is not None:
+            raise CommandFailedError(f"--run can't be run, {self.not_run}")
+
     async def _keep(self) -> None:
         while True:
             process = await PartProcess.start(self._part, self._watchdog, self._lock)
@@ -70,7 +80,10 @@ class AgentProcesses:
                 code = await process.wait()
             finally:
                 await process.kill()
-            self.ended.append(f"exit code {code}: {_telling(list(process.last_lines))}")
+            end = f"exit code {code}: {_telling(list(process.last_lines))}"
+            if code in _NOT_RUN:
+                self.not_run = end
+            self.ended.append(end)
             await asyncio.sleep(_AGAIN_AFTER)
 
 

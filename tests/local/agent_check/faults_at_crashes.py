@@ -96,7 +96,7 @@ _IN_MEMORY = {
                 "    except Refused as refusal:\n",
                 "    except (Refused, sqlite3.OperationalError) as refusal:\n",
             ),
-            ("timeout=10", "timeout=1"),
+            ("timeout=10", "timeout=5"),
         ),
         "ended after complete by",
         "refused for good",
