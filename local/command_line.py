@@ -217,9 +217,9 @@ def _add_agent_check_options(parser: argparse.ArgumentParser) -> None:
         "--keeps-rejected", action="store_true", help="it keeps what it can't read, and dead-letters nothing"
     )
     parser.epilog = (
-        "--run must stay in the foreground, so that it can be killed: `exec`, no daemon, no client of containers."
-        " The Agent is waited for two locks, or five times what it needs for one request if that is longer, and"
-        " 300 s at most, since it last replied to anything."
+        "--run must stay in the foreground, to be killed: `exec`, no daemon, no client of containers."
+        " It is waited for two locks, or five times what it needs for one request if that is longer, and at"
+        " most 300 s, since it last replied to anything."
         " Exit code 0: rules are kept; 1: one is broken; 2: refused, a command of yours failed, or the broker"
         " went away."
     )
