@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -20,6 +20,8 @@ CONNECTION = "ServiceBusConnection"
 _AGAIN_AFTER = 1.0
 #: A shell's exit codes for what it may not run, and does not find.
 _NOT_RUN = (126, 127)
+#: So many ends before a reply to anything: the Agent can't start, and is not started again.
+_MOST_STARTS = 6
 #: What tells more than a stack below it.
 _ERROR = re.compile(r"Error\b.*: ")
 
@@ -27,7 +29,16 @@ _ERROR = re.compile(r"Error\b.*: ")
 class AgentProcesses:
     """As many processes of the Agent as are asked for."""
 
-    def __init__(self, run: str, count: int, connection: str, watchdog: Watchdog, lock: int) -> None:
+    def __init__(
+        self,
+        run: str,
+        count: int,
+        connection: str,
+        watchdog: Watchdog,
+        lock: int,
+        *,
+        has_replied: Callable[[], bool],
+    ) -> None:
         self._part = Part(
             name=PartName.AGENT,
             command=("/bin/sh", "-c", 'cd "$0" && eval "$1"', str(Path.cwd()), run),
@@ -37,6 +48,7 @@ class AgentProcesses:
         self._count = count
         self._watchdog = watchdog
         self._lock = lock
+        self._has_replied = has_replied
         self._keepers: list[asyncio.Task[None]] = []
         #: How processes ended that nobody had ended.
         self.ended: list[str] = []
@@ -46,16 +58,31 @@ class AgentProcesses:
     @classmethod
     @asynccontextmanager
     async def running(
-        cls, run: str, count: int, connection: str, watchdog: Watchdog, folder: Path
+        cls,
+        run: str,
+        count: int,
+        connection: str,
+        watchdog: Watchdog,
+        folder: Path,
+        *,
+        has_replied: Callable[[], bool],
     ) -> AsyncIterator[AgentProcesses]:
-        """Run the Agent for the block; whatever happens, nothing of it stays."""
+        """Run the Agent for the block; whatever happens, nothing of it stays.
+
+        `has_replied` tells whether it has replied to anything yet.
+        """
         async with held(folder) as lock:
-            agent = cls(run, count, connection, watchdog, lock)
+            agent = cls(run, count, connection, watchdog, lock, has_replied=has_replied)
             try:
                 agent.start()
                 yield agent
             finally:
                 await agent.kill()
+
+    @property
+    def is_given_up(self) -> bool:
+        """Whether its processes only ever end: counted, as a busy machine takes its time for each."""
+        return len(self.ended) >= _MOST_STARTS and not self._has_replied()
 
     def start(self) -> None:
         """Start all processes."""
@@ -75,16 +102,20 @@ class AgentProcesses:
 
     async def _keep(self) -> None:
         while True:
-            process = await PartProcess.start(self._part, self._watchdog, self._lock)
-            try:
-                code = await process.wait()
-            finally:
-                await process.kill()
-            end = f"exit code {code}: {_telling(list(process.last_lines))}"
-            if code in _NOT_RUN:
-                self.not_run = end
-            self.ended.append(end)
+            if not self.is_given_up:
+                await self._run_once()
             await asyncio.sleep(_AGAIN_AFTER)
+
+    async def _run_once(self) -> None:
+        process = await PartProcess.start(self._part, self._watchdog, self._lock)
+        try:
+            code = await process.wait()
+        finally:
+            await process.kill()
+        end = f"exit code {code}: {_telling(list(process.last_lines))}"
+        if code in _NOT_RUN:
+            self.not_run = end
+        self.ended.append(end)
 
 
 def _telling(lines: Sequence[str]) -> str:

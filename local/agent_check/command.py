@@ -78,7 +78,14 @@ async def _kit(options: AgentCheckOptions) -> AsyncIterator[Kit]:
         watchdog = await open_.enter_async_context(Watchdog.running())
         desk = await open_.enter_async_context(Desk.at(connection, options.agent, alone=broker is not None))
         agent = await open_.enter_async_context(
-            AgentProcesses.running(options.run, options.processes, connection, watchdog, folder / "agent")
+            AgentProcesses.running(
+                options.run,
+                options.processes,
+                connection,
+                watchdog,
+                folder / "agent",
+                has_replied=lambda: desk.heard_last > 0,
+            )
         )
         yield Kit(options, desk, agent, broker, watchdog)
 

@@ -34,9 +34,7 @@ from local.platform.watchdog import Watchdog
 #: Seconds in which an Agent that starts replies.
 STARTS_WITHIN = 120.0
 #: Processes that ended by themselves while a reply was waited for: no more is waited.
-#: One that never replied can't start.
 _MOST_ENDS = 20
-_MOST_STARTS = 6
 #: Seconds in which a request that comes again is answered beyond its lock, one that is given up is settled,
 #: and silence shows.
 AFTER_LOCK = 5.0
@@ -170,9 +168,9 @@ class Kit:
         """Wait for so many replies, until a time that may move on; tell whether they came."""
         now = asyncio.get_running_loop().time
         heard, end = self.desk.heard(request), now() + _COMPLETE_WITHIN
-        most = len(self.agent.ended) + (_MOST_ENDS if self.desk.heard_last else _MOST_STARTS)
-        while len(heard) < times and now() < min(end, last()) and len(self.agent.ended) < most:
-            if self.agent.not_run:
+        most = len(self.agent.ended) + _MOST_ENDS
+        while len(heard) < times and now() < min(end, last()):
+            if self.agent.not_run or self.agent.is_given_up or len(self.agent.ended) >= most:
                 break
             await self.desk.until(lambda: len(heard) >= times, _LOOK_AGAIN)
         return len(heard) >= times

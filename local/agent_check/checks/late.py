@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from datetime import UTC, datetime
 
 from functions.pattern.agent_messages import AgentRequest
 from functions.pattern.states import Direction, Outcome
-from local.agent_check.kit import AFTER_LOCK, Kit
+from local.agent_check.kit import AFTER_LOCK, SILENCE, Kit
 from local.agent_check.verdicts import CheckFailedError, CommandFailedError, NotSeenError
 
 #: Seconds until the complete-by of a request that is held up; where the Agent takes it late, more is given.
-#: The longer ones outlast what clients wait for an answer, mostly 5 or 10 s: a timeout is no refusal.
 _HELD_UP = (3.0, 8.0, 20.0)
-_HELD_UP_LONG = (11.0, 30.0)
+#: Seconds that outlast what clients wait for an answer, mostly 5 or 10.
+_BEYOND_TIMEOUTS = 11.0
 _A_LITTLE = 0.3
+_GIVES_UP = "it gives up at complete-by, and rightly does not report an outcome it does not know"
 
 
 async def taken_after_complete_by(kit: Kit) -> None:
@@ -44,23 +45,37 @@ async def a_known_outcome_is_told_late(kit: Kit) -> None:
     await kit.effects(done)
 
 
+async def a_timeout_is_no_refusal(kit: Kit) -> None:
+    """While the service is slower than timeouts are, it is tried again: it is not refused (rule 3)."""
+    async with kit.stage:
+        async with kit.held_up():
+            request = kit.request()
+            await kit.desk.ask([request])
+            await kit.is_taken()
+            await kit.desk.until(lambda: bool(kit.desk.heard(request)), _BEYOND_TIMEOUTS)
+        await kit.answered(request)
+        await kit.effects(request)
+
+
 async def ended_after_complete_by(kit: Kit) -> None:
     """Work that ends after complete-by is not replied to, where the step may be repeated (rule 4)."""
     async with kit.stage:
-        late = await _ended_late(kit, _HELD_UP_LONG, idempotent=True)
+        late = await _ended_late(kit, idempotent=True)
         await kit.silent(late)
 
 
 async def sent_once_work_that_ends_late(kit: Kit) -> None:
     """Work that must not be repeated is replied to, however late it ends (rule 7)."""
     async with kit.stage:
-        late = await _ended_late(kit, _HELD_UP, idempotent=False)
+        late = await _ended_late(kit, idempotent=False)
+        if await _gave_up(late, kit):
+            raise NotSeenError(_GIVES_UP)
         await kit.answered(late)
         await kit.effects(late)
 
 
-async def _ended_late(kit: Kit, held_up: Sequence[float], *, idempotent: bool) -> AgentRequest:
-    for seconds in held_up:
+async def _ended_late(kit: Kit, *, idempotent: bool) -> AgentRequest:
+    for seconds in _HELD_UP:
         async with kit.held_up():
             late = kit.request(idempotent=idempotent, complete_in=seconds)
             await kit.desk.ask([late])
@@ -71,12 +86,19 @@ async def _ended_late(kit: Kit, held_up: Sequence[float], *, idempotent: bool) -
                     raise CheckFailedError("it is refused for good while --hold holds the service up")
                 raise CommandFailedError("--hold holds nothing up: the Agent replied while it ran")
             if not idempotent and begun and await kit.desk.until_gone([late.message_id], _soon()):
-                raise NotSeenError(
-                    "it gives up at complete-by, and rightly does not report an outcome it does not know"
-                )
+                raise NotSeenError(_GIVES_UP)
         if begun:
             return late
-    raise CheckFailedError(f"the Agent did not take a request within {held_up[-1] / 2:g} s")
+    raise CheckFailedError(f"the Agent did not take a request within {_HELD_UP[-1] / 2:g} s")
+
+
+async def _gave_up(late: AgentRequest, kit: Kit) -> bool:
+    """Whether it gave up at the last moment of `--hold`: settled without a reply, and nothing was done."""
+    if kit.options.effects is None or not await kit.settled(late):
+        return False
+    if await kit.desk.until(lambda: bool(kit.desk.heard(late)), SILENCE):
+        return False
+    return bool(await kit.without_effect([late]))
 
 
 def _soon() -> Callable[[], float]:

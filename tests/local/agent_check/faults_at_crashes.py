@@ -98,8 +98,8 @@ _IN_MEMORY = {
             ),
             ("timeout=10", "timeout=5"),
         ),
-        "ended after complete by",
-        "refused for good",
+        "a timeout is no refusal",
+        "expected `completed`, got `failed`",
     ),
 }
 _FORGETFUL = {

@@ -25,6 +25,9 @@ ledger.execute("BEGIN EXCLUSIVE")
 print("held", flush=True)
 time.sleep(600)
 """
+#: An Agent tries a ledger in SQLite that stays busy again until complete-by, then is rightly silent: in which
+#: of its tries `--hold` ends is chance. `test_late_work.py` sees this check pass, and fail.
+GIVES_UP_A_BUSY_LEDGER = frozenset({"sent once work that ends late"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,8 +97,8 @@ def check(folder: Path, run: str, *options: str) -> Report:
     return Report(done.returncode, done.stdout)
 
 
-def keeps_every_rule(report: Report) -> None:
+def keeps_every_rule(report: Report, may_be_unseen: frozenset[str] = frozenset()) -> None:
     """See that every check was run and passed."""
     assert report.checks("FAILED") == set(), report.text
-    assert report.checks("not seen") == set(), report.text
+    assert report.checks("not seen") <= may_be_unseen, report.text
     assert report.code == 0, report.text

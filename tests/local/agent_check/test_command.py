@@ -119,7 +119,7 @@ def test_an_agent_that_does_not_start_ends_with_code_1(tmp_path: Path) -> None:
     assert report.checks("FAILED") == {"a request", "it stays up"}
     assert report.checks("not seen") == {"replies echo their requests", "replies fit the schema"}
     assert "exit code 3: Error: no such program" in report.text
-    assert len((tmp_path / "starts").read_text()) < 12  # it is given up
+    assert len((tmp_path / "starts").read_text()) in (6, 7)  # given up with the sixth end of one of the two
     assert "not run: the first check did not pass" in report.text
 
 
@@ -157,6 +157,7 @@ def test_a_broker_of_somebody_else_is_not_stopped(tmp_path: Path) -> None:
     with running_broker(read_config(ROOT / "infra" / "queues.json")) as broker:
         report = check(tmp_path, _RUN, "--connection", broker.connection_string, "--processes", "1")
     assert report.checks("not seen") == {
+        "a timeout is no refusal",
         "ended after complete by",
         "sent once work that ends late",
         "killed before it settled",
