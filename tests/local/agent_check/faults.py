@@ -164,6 +164,11 @@ _NULL = {
         _FITS,
         "its message id is the token",
     ),
+    "pays back what was never paid": Planted(
+        ((_PAYS_BACK, '        if state is None:\n            move(ledger, request, "0")\n' + _PAYS_BACK),),
+        "an undo before its do",
+        "1 effects of",
+    ),
 }
 _NEW_TOKEN = {
     "replies with a new token": Planted(
@@ -214,11 +219,6 @@ _BY_KEY = {
         ),
         "what is sent once and done is asked again",
         "2 effects of",
-    ),
-    "pays back what was never paid": Planted(
-        ((_PAYS_BACK, '        if state is None:\n            move(ledger, request, "0")\n' + _PAYS_BACK),),
-        "an undo before its do",
-        "1 effects of",
     ),
 }
 _HASTY = {
