@@ -191,7 +191,9 @@ def _add_bench_options(parser: argparse.ArgumentParser) -> None:
 
 def _add_agent_check_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("agent", metavar="NAME", help="the Agent's name, as in agent-NAME-requests")
-    parser.add_argument("--run", required=True, metavar="CMD", help="starts one process of the Agent")
+    parser.add_argument(
+        "--run", required=True, metavar="CMD", help="starts one process of the Agent, in the foreground"
+    )
     parser.add_argument("--processes", type=_positive, default=2, metavar="N", help="how many (default: 2)")
     parser.add_argument("--request", type=Path, metavar="FILE", help="what to ask (default: a payment)")
     parser.add_argument("--effects", metavar="CMD", help="prints a line `KEY COUNT` for each effect key")
@@ -202,7 +204,11 @@ def _add_agent_check_options(parser: argparse.ArgumentParser) -> None:
         "--connection", metavar="STRING", help="to a broker or namespace with the queues; none is started"
     )
     parser.add_argument(
-        "--lock", type=_positive, default=15, metavar="S", help="seconds of the queue's lock (default: 15)"
+        "--lock",
+        type=_positive,
+        default=15,
+        metavar="S",
+        help="the queue's lock, 5 s to 5 min, in seconds (default: 15)",
     )
     parser.add_argument(
         "--only", action="append", default=[], metavar="CHECK", help="a check by its name; repeat for more"
@@ -211,8 +217,9 @@ def _add_agent_check_options(parser: argparse.ArgumentParser) -> None:
         "--keeps-rejected", action="store_true", help="it keeps what it can't read, and dead-letters nothing"
     )
     parser.epilog = (
-        "It is waited for two locks, or five times what it needs for one request if that is longer, and 300 s"
-        " at most, since it last replied to anything."
+        "--run must stay in the foreground, to be killed: `exec`, no daemon, no client of containers."
+        " It is waited for two locks, or five times what it needs for one request if that is longer, and at"
+        " most 300 s, since it last replied to anything."
         " Exit code 0: rules are kept; 1: one is broken; 2: refused, a command of yours failed, or the broker"
         " went away."
     )

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+from local.agent_check.verdicts import CommandFailedError
 from local.platform.folder import held
 from local.platform.parts import Part, PartName, Readiness
 from local.platform.process import PartProcess
@@ -17,6 +18,8 @@ from local.platform.watchdog import Watchdog
 CONNECTION = "ServiceBusConnection"
 #: As whoever keeps an Agent running does it.
 _AGAIN_AFTER = 1.0
+#: A shell's exit codes for what it may not run, and does not find.
+_NOT_RUN = (126, 127)
 #: So many ends before a reply to anything: the Agent can't start, and is not started again.
 _MOST_STARTS = 6
 #: What tells more than a stack below it.
@@ -49,6 +52,8 @@ class AgentProcesses:
         self._keepers: list[asyncio.Task[None]] = []
         #: How processes ended that nobody had ended.
         self.ended: list[str] = []
+        #: What a shell says of a command that it can't run.
+        self.not_run: str | None = None
 
     @classmethod
     @asynccontextmanager
@@ -90,6 +95,11 @@ class AgentProcesses:
         await asyncio.gather(*self._keepers, return_exceptions=True)
         self._keepers = []
 
+    def see_that_it_runs(self) -> None:
+        """See that the command could be run. Raises `CommandFailedError`."""
+        if self.not_run is not None:
+            raise CommandFailedError(f"--run can't be run, {self.not_run}")
+
     async def _keep(self) -> None:
         while True:
             if not self.is_given_up:
@@ -102,7 +112,10 @@ class AgentProcesses:
             code = await process.wait()
         finally:
             await process.kill()
-        self.ended.append(f"exit code {code}: {_telling(list(process.last_lines))}")
+        end = f"exit code {code}: {_telling(list(process.last_lines))}"
+        if code in _NOT_RUN:
+            self.not_run = end
+        self.ended.append(end)
 
 
 def _telling(lines: Sequence[str]) -> str:

@@ -192,6 +192,8 @@ class Desk:
         of_its_task = request or tasks.get(str(content.get("task_id")))
         if of_its_task is None and content and not self._alone:
             return  # of somebody else, or of an earlier run
+        if message.message_id == content.get("token"):
+            self.misfits.append("its message id is the token, which is a secret")
         if (fault := misfit(body)) is not None:
             self.misfits.append(fault)
         elif of_its_task is None:

@@ -28,7 +28,7 @@ from local.agent_check.options import AgentCheckOptions
 from local.agent_check.patience import MOST_SECONDS, Patience
 from local.agent_check.replies import HeardReply
 from local.agent_check.shell import count_effects, holding
-from local.agent_check.verdicts import CheckFailedError, NotSeenError
+from local.agent_check.verdicts import CheckFailedError, CommandFailedError, NotSeenError
 from local.platform.watchdog import Watchdog
 
 #: Seconds in which an Agent that starts replies.
@@ -58,6 +58,8 @@ class Kit:
     stage: asyncio.Lock = field(default_factory=asyncio.Lock)
     #: Held while the service is held up, or its effects are counted.
     service: asyncio.Lock = field(default_factory=asyncio.Lock)
+    #: Whether it was seen that a killed Agent is dead.
+    dies: bool = False
     patience: Patience = field(init=False)
 
     def __post_init__(self) -> None:
@@ -117,6 +119,7 @@ class Kit:
         now = asyncio.get_running_loop().time
         begun = now()
         if not await self._heard(request, times, lambda: self._until(begun, within)):
+            self.agent.see_that_it_runs()
             what = lacking or (f"{len(heard)} of {times} replies" if heard else self._no_reply(request))
             ended = "".join(f"; a process of the Agent ended, {each}" for each in self.agent.ended[ends:][:1])
             quiet = now() - max(begun, self.desk.heard_last)
@@ -167,7 +170,7 @@ class Kit:
         heard, end = self.desk.heard(request), now() + _COMPLETE_WITHIN
         most = len(self.agent.ended) + _MOST_ENDS
         while len(heard) < times and now() < min(end, last()):
-            if self.agent.is_given_up or len(self.agent.ended) >= most:
+            if self.agent.not_run or self.agent.is_given_up or len(self.agent.ended) >= most:
                 break
             await self.desk.until(lambda: len(heard) >= times, _LOOK_AGAIN)
         return len(heard) >= times
@@ -250,14 +253,32 @@ class Kit:
             await self.broker.expire_locks(self.desk.queue)
 
     async def start_again(self) -> None:
-        """Start as many processes as were killed, and wait until the Agent is back."""
-        self.agent.start()
+        """Start as many processes as were killed, and wait until the Agent is back.
+
+        Raises `CommandFailedError` where the Agent is at work before.
+        """
         request = self.request()
         await self.desk.ask([request])
         try:
+            await self._sees_that_it_is_dead(request)
+            self.agent.start()
             await self.answered(request, within=STARTS_WITHIN)
         finally:
             self.patience.is_back()
+
+    async def _sees_that_it_is_dead(self, request: AgentRequest) -> None:
+        """See that nobody takes a request; once is enough, as it is started in the same way each time."""
+        if self.dies:
+            return
+        if self.broker is not None:
+            await self.broker.expire_locks(self.desk.queue)  # also of what was on its way to the killed one
+        replied = await self.desk.until(lambda: bool(self.desk.heard(request)), SILENCE)
+        if replied or (self.broker is not None and await self.broker.locked(self.desk.queue)):
+            raise CommandFailedError(
+                "the Agent was killed with --run, and is still at work: --run must stay in the foreground"
+                " (exec; no daemon, no client of containers). It may run on: end it yourself"
+            )
+        self.dies = True
 
     def own_broker(self) -> OwnBroker:
         """Give the kit's own broker. Raises `NotSeenError` where it is somebody else's."""

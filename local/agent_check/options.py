@@ -13,6 +13,8 @@ from local.platform import StartRefusedError
 
 #: Asked where no file says what to ask: the payment of the sample order.
 SAMPLE_REQUEST = {"customer": "C-1042", "amount": "9.80", "currency": "EUR"}
+#: The shortest and the longest lock that a queue can have.
+LOCK_SECONDS = (5, 300)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,11 +39,14 @@ class AgentCheckOptions:
     only: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        """Look at the name and the command. Raises `StartRefusedError`."""
+        """Look at the name, the command and the lock. Raises `StartRefusedError`."""
         if not re.fullmatch(NAME_PATTERN, self.agent):
             raise StartRefusedError(f"'{self.agent}' is not the name of an Agent ({NAME_PATTERN}).")
         if not self.run.strip():
             raise StartRefusedError("--run names no command.")
+        least, most = LOCK_SECONDS
+        if not least <= self.lock <= most:
+            raise StartRefusedError(f"--lock {self.lock:g}: a queue's lock is {least} s to {most // 60} min.")
 
 
 def read_request(file: Path | None) -> dict[str, Any]:

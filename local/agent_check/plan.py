@@ -7,7 +7,7 @@ import re
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
 from contextlib import aclosing
 
-from local.agent_check.checks import crashes, keys, late, outage, throughout, unreadable
+from local.agent_check.checks import crashes, keys, late, outage, throughout, undos, unreadable
 from local.agent_check.kit import Kit
 from local.agent_check.verdicts import (
     CheckFailedError,
@@ -26,8 +26,11 @@ STAGES: tuple[tuple[Check, ...], ...] = (
     (
         keys.the_same_request_once_more,
         keys.the_same_key_in_a_new_epoch,
-        keys.an_undo_twice,
-        keys.an_undo_before_its_do,
+        keys.what_is_sent_once_and_done_is_asked_again,
+        undos.an_undo_twice,
+        undos.an_undo_without_the_result,
+        undos.an_undo_before_its_do,
+        undos.a_do_and_its_undo_at_once,
         keys.another_task_of_the_same_id,
         keys.another_step_of_the_same_task,
         late.taken_after_complete_by,
@@ -36,10 +39,10 @@ STAGES: tuple[tuple[Check, ...], ...] = (
         unreadable.rubbish,
         unreadable.the_largest_request,
     ),
-    (unreadable.an_unknown_field, unreadable.the_schema_before),
+    (unreadable.an_unknown_field, unreadable.the_schema_before, unreadable.a_complete_by_on_a_whole_second),
     (keys.two_hundred_side_by_side,),
-    (keys.many_undone_twice_at_once,),
-    (late.ended_after_complete_by, late.sent_once_work_that_ends_late),
+    (undos.many_undone_twice_at_once,),
+    (late.a_timeout_is_no_refusal, late.ended_after_complete_by, late.sent_once_work_that_ends_late),
     (crashes.a_lock_is_renewed,),
     (
         crashes.what_is_sent_once_killed_at_work,

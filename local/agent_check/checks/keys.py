@@ -15,11 +15,11 @@ from functions.pattern.identity import (
     resource_of,
 )
 from functions.pattern.states import Direction
+from local.agent_check.checks.undos import undo_of
 from local.agent_check.kit import STARTS_WITHIN, Kit
 from local.agent_check.verdicts import CheckFailedError
 
 _MANY = 200
-_SOME = 20
 _OTHER_STEP = StepName("another-step")
 
 
@@ -53,30 +53,16 @@ async def the_same_key_in_a_new_epoch(kit: Kit) -> None:
     await kit.effects(first)
 
 
-async def an_undo_twice(kit: Kit) -> None:
-    """What was done is undone only once, however often that is asked; then its do is refused (rule 2)."""
-    do = kit.request()
-    undo = await _undo_of(do, kit)
-    await kit.desk.ask([undo])
-    await kit.answered(undo)
-    late = kit.request(of=do, epoch=3)
-    await kit.desk.ask([late])
-    await kit.answered(late, outcome="failed")
-    again = kit.request(Direction.UNDO, of=do, epoch=4)
+async def what_is_sent_once_and_done_is_asked_again(kit: Kit) -> None:
+    """What must not be repeated and is done: a new token gets its result, and no second effect (rule 7)."""
+    done = kit.request(idempotent=False)
+    await kit.desk.ask([done])
+    before = await kit.answered(done)
+    again = kit.request(of=done, epoch=2, idempotent=False)
     await kit.desk.ask([again])
-    await kit.answered(again)
-    await kit.effects(do, undo)
-
-
-async def an_undo_before_its_do(kit: Kit) -> None:
-    """An undo leaves a tombstone: a do that arrives later is refused, and has no effect (rule 2)."""
-    undo = kit.request(Direction.UNDO)
-    await kit.desk.ask([undo])
-    await kit.answered(undo)
-    late = kit.request(of=undo, epoch=2)
-    await kit.desk.ask([late])
-    await kit.answered(late, outcome="failed")
-    await kit.effects(late, least=0, most=0)
+    if (after := await kit.answered(again)).result != before.result:
+        raise CheckFailedError(f"one key, two results: {before.result} and {after.result}")
+    await kit.effects(done)
 
 
 async def another_task_of_the_same_id(kit: Kit) -> None:
@@ -104,28 +90,11 @@ async def two_hundred_side_by_side(kit: Kit) -> None:
     await kit.effects(*first)
 
 
-async def many_undone_twice_at_once(kit: Kit) -> None:
-    """What is undone by two requests at the same moment is undone only once (rule 1)."""
-    undos = await asyncio.gather(*(_undo_of(kit.request(), kit) for _ in range(_SOME)))
-    again = [each.model_copy(update={"epoch": 3, "token": uuid.uuid4().hex}) for each in undos]
-    await kit.desk.ask([request for pair in zip(undos, again, strict=True) for request in pair])
-    await asyncio.gather(*(kit.answered(each) for each in (*undos, *again)))
-    await kit.effects(*undos)
-
-
-async def _undo_of(do: AgentRequest, kit: Kit) -> AgentRequest:
-    """Have something done; give the request to undo it, which tells what the do gave."""
-    await kit.desk.ask([do])
-    reply = await kit.answered(do)
-    undo = kit.request(Direction.UNDO, of=do, epoch=2)
-    return undo.model_copy(update={"result": reply.content.get("result")})
-
-
 async def _is_apart(first: AgentRequest, resource: ResourceId, step: StepName, kit: Kit) -> None:
     """See that what becomes of a request is nothing to another one of its task id."""
     named = {"task_id": first.task_id, "step": step, "effect_key": effect_key(resource, step, Direction.DO)}
     other = kit.request().model_copy(update=named)
-    undo = await _undo_of(first, kit)
+    undo = await undo_of(first, kit)
     await kit.desk.ask([undo])
     await kit.answered(undo)
     await kit.desk.ask([other])

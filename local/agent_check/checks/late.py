@@ -13,6 +13,8 @@ from local.agent_check.verdicts import CheckFailedError, CommandFailedError, Not
 
 #: Seconds until the complete-by of a request that is held up; where the Agent takes it late, more is given.
 _HELD_UP = (3.0, 8.0, 20.0)
+#: Seconds that outlast what clients wait for an answer, mostly 5 or 10.
+_BEYOND_TIMEOUTS = 11.0
 _A_LITTLE = 0.3
 _GIVES_UP = "it gives up at complete-by, and rightly does not report an outcome it does not know"
 
@@ -41,6 +43,18 @@ async def a_known_outcome_is_told_late(kit: Kit) -> None:
     await kit.desk.ask([late], lives_on=True)
     await kit.answered(done, times=2, lacking="no reply to the request that came after its complete-by")
     await kit.effects(done)
+
+
+async def a_timeout_is_no_refusal(kit: Kit) -> None:
+    """While the service is slower than timeouts are, it is tried again: it is not refused (rule 3)."""
+    async with kit.stage:
+        async with kit.held_up():
+            request = kit.request()
+            await kit.desk.ask([request])
+            await kit.is_taken()
+            await kit.desk.until(lambda: bool(kit.desk.heard(request)), _BEYOND_TIMEOUTS)
+        await kit.answered(request)
+        await kit.effects(request)
 
 
 async def ended_after_complete_by(kit: Kit) -> None:

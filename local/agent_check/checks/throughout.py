@@ -23,6 +23,7 @@ async def replies_fit_the_schema(kit: Kit) -> None:
 
 async def it_stays_up(kit: Kit) -> None:
     """No process of the Agent ended that the kit had not ended."""
+    kit.agent.see_that_it_runs()
     _none_of(kit.agent.ended)
 
 

@@ -20,6 +20,8 @@ _RUBBISH = {
     "an empty object": b"{}",
     "what is not UTF-8": b"\xff\xfe\x00",
 }
+#: Some parsers read them as U+FFFD, so that two keys become one.
+_NO_TEXT = {"half a character": rb"\ud800", "what is not UTF-8": b"\xe9"}
 #: What no request has.
 _WRONG: dict[str, object] = {
     "request": [],
@@ -27,6 +29,7 @@ _WRONG: dict[str, object] = {
     "direction": "redo",
     "complete_by": 7,
     "token": None,
+    "idempotent": None,
 }
 
 
@@ -48,6 +51,14 @@ async def the_schema_before(kit: Kit) -> None:
     await kit.answered(request)
 
 
+async def a_complete_by_on_a_whole_second(kit: Kit) -> None:
+    """A complete-by may have no fraction of a second (The request)."""
+    request = kit.request()
+    whole = request.model_copy(update={"complete_by": request.complete_by.replace(microsecond=0)})
+    await kit.desk.ask([whole])
+    await kit.answered(whole)
+
+
 async def another_schema_version(kit: Kit) -> None:
     """A request of another schema version is dead-lettered, without an effect (rule 6)."""
     request = kit.request()
@@ -64,6 +75,8 @@ async def rubbish(kit: Kit) -> None:
     run = uuid.uuid4().hex[:12]
     right = kit.request().model_dump(mode="json")
     wrong = {f"a wrong {name}": json.dumps(right | {name: value}).encode() for name, value in _WRONG.items()}
+    named = json.dumps(right | {"effect_key": f"?{right['effect_key']}"}).encode()
+    wrong |= {f"{what} in effect_key": named.replace(b'"?', b'"' + some) for what, some in _NO_TEXT.items()}
     messages = {
         what: ServiceBusMessage(body, message_id=f"{run}-{number}")
         for number, (what, body) in enumerate((_RUBBISH | wrong).items())

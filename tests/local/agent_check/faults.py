@@ -32,6 +32,8 @@ _TWICE = """\
 _ECHOES = "replies echo their requests"
 _FITS = "replies fit the schema"
 
+_PAYS_BACK = '        if state == "paid":\n'
+
 _BAD_REPLIES = {
     "echoes no epoch": Planted(
         ((_ANSWERED, "    return {name: request[name] for name in ECHOED if name != 'epoch'} | outcome\n"),),
@@ -57,6 +59,17 @@ _BAD_REPLIES = {
         ),
         _FITS,
         "schema_version: Field required",
+    ),
+    "can't read a whole second": Planted(
+        (
+            (
+                _KINDS,
+                '    if "." not in str(request.get("complete_by", ".")):\n'
+                '        raise ValueError("no fraction")\n' + _KINDS,
+            ),
+        ),
+        "a complete by on a whole second",
+        "no reply",
     ),
 }
 _BAD_MANNERS = {
@@ -87,6 +100,11 @@ _BAD_MANNERS = {
     "abandons what it can't read": Planted(
         ((_DEAD_LETTER, "requests.abandon_message(message)"),), "rubbish", "gave it up (rule 6)"
     ),
+    "undoes only what has a result": Planted(
+        ((_PAYS_BACK, '        if state == "paid" and request.get("result"):\n'),),
+        "an undo without the result",
+        "0 effects of",
+    ),
     "leaves requests of schema 1 to the dead letters": Planted(
         (('request["schema_version"] in (1, 2)', 'request["schema_version"] == 2'),),
         "the schema before",
@@ -115,6 +133,43 @@ _DIES = {
         "a wrong effect_key stays on the queue",
     ),
 }
+_LAX = {
+    "reads other keys than were sent": Planted(
+        (
+            (_PARSED, '        request = json.loads(b"".join(message.body).decode(errors="replace"))\n'),
+            ("        json.dumps(request, ensure_ascii=False).encode()  # fails for half a character\n", ""),
+        ),
+        "rubbish",
+        "in effect_key",
+    ),
+}
+_NULL = {
+    "takes null for a boolean": Planted(
+        (
+            (
+                _KINDS,
+                '    if request["idempotent"] is None:\n        request["idempotent"] = True\n' + _KINDS,
+            ),
+        ),
+        "rubbish",
+        "a wrong idempotent is gone",
+    ),
+    "replies under its token": Planted(
+        (
+            (
+                "ServiceBusMessage(json.dumps(reply))",
+                'ServiceBusMessage(json.dumps(reply), message_id=reply["token"])',
+            ),
+        ),
+        _FITS,
+        "its message id is the token",
+    ),
+    "pays back what was never paid": Planted(
+        ((_PAYS_BACK, '        if state is None:\n            move(ledger, request, "0")\n' + _PAYS_BACK),),
+        "an undo before its do",
+        "1 effects of",
+    ),
+}
 _NEW_TOKEN = {
     "replies with a new token": Planted(
         ((_ANSWERED, _ANSWERED.rstrip() + ' | {"token": os.urandom(16).hex()}\n'),),
@@ -138,6 +193,32 @@ _CONFUSED = {
         ((_KEY, '    key = request["task_id"] + "/" + request["step"]\n'), (_SOUGHT, _BY_EFFECT)),
         "another task of the same id",
         "expected `completed`, got `failed`",
+    ),
+}
+_BY_KEY = {
+    "keeps out who has the same key only": Planted(
+        (
+            (
+                _READ_TO_UNDO,
+                _READ_TO_UNDO.replace(
+                    "    with", "    seen = state_of(ledger, request)[1]\n    time.sleep(0.2)\n    with"
+                )
+                + '        state = state if state == "undone" else seen\n',
+            ),
+        ),
+        "a do and its undo at once",
+        "stay done, though their undo is `completed`",
+    ),
+    "repeats for a new token what is done": Planted(
+        (
+            (
+                _ALREADY,
+                "        if state == 'paid' and not request['idempotent'] and request['epoch'] > 1:\n"
+                "            move(ledger, request, amount)\n" + _ALREADY,
+            ),
+        ),
+        "what is sent once and done is asked again",
+        "2 effects of",
     ),
 }
 _HASTY = {
@@ -178,7 +259,10 @@ AGENTS = (
     WrongAgent(_BAD_REPLIES, also=("another step of the same task",)),
     WrongAgent(_BAD_MANNERS),
     WrongAgent(_DIES),
+    WrongAgent(_LAX),
+    WrongAgent(_NULL),
     WrongAgent(_NEW_TOKEN),
     WrongAgent(_CONFUSED),
+    WrongAgent(_BY_KEY),
     WrongAgent(_HASTY),
 )

@@ -96,10 +96,10 @@ _IN_MEMORY = {
                 "    except Refused as refusal:\n",
                 "    except (Refused, sqlite3.OperationalError) as refusal:\n",
             ),
-            ("timeout=10", "timeout=1"),
+            ("timeout=10", "timeout=5"),
         ),
-        "ended after complete by",
-        "refused for good",
+        "a timeout is no refusal",
+        "expected `completed`, got `failed`",
     ),
 }
 _FORGETFUL = {

@@ -32,6 +32,8 @@ _RUN = f"exec {sys.executable} {PYTHON_SAMPLE}"
     ("options", "complaint"),
     [
         (["--run", " "], "--run names no command"),
+        (["--lock", "4"], "--lock 4: a queue's lock is 5 s to 5 min"),
+        (["--lock", "301"], "--lock 301: a queue's lock is 5 s to 5 min"),
         (["--only", "everything"], "There is no check 'everything'"),
         (["--request", "nowhere.json"], "nowhere.json can't be read"),
         (["--connection", "rubbish"], "agent-payment-requests and agent-replies can't be opened"),
@@ -122,12 +124,40 @@ def test_an_agent_that_does_not_start_ends_with_code_1(tmp_path: Path) -> None:
 
 
 @pytest.mark.process
+def test_a_program_that_is_not_there_ends_with_code_2(tmp_path: Path) -> None:
+    """A line says so; no rule is broken."""
+    report = check(tmp_path, "no-such-program")
+    assert report.code == 2
+    assert report.checks("FAILED") == set(), report.text
+    assert report.checks("hindered") == {"a request", "it stays up"}
+    assert "--run can't be run, exit code 127: " in report.text
+    assert "no-such-program: not found" in report.text
+
+
+@pytest.mark.process
+def test_an_agent_that_is_not_killed_ends_with_code_2(tmp_path: Path) -> None:
+    """It left its process group: without a crash, no check of crashes has anything to see."""
+    run = f"setsid sh -c 'echo $$ >> pids; {_RUN}' & sleep 1000"
+    crash = "the ledger outlives the agent"
+    try:
+        report = check(tmp_path, run, "--only", crash, "--processes", "1")
+    finally:
+        for pid in (tmp_path / "pids").read_text().split():
+            os.kill(int(pid), signal.SIGKILL)
+    assert report.checks("FAILED") == set(), report.text
+    assert report.checks("hindered") == {crash}
+    assert "--run must stay in the foreground" in report.text
+    assert report.code == 2
+
+
+@pytest.mark.process
 @pytest.mark.timeout(300)
 def test_a_broker_of_somebody_else_is_not_stopped(tmp_path: Path) -> None:
     """What the kit can't do or see there it names, and is content."""
     with running_broker(read_config(ROOT / "infra" / "queues.json")) as broker:
         report = check(tmp_path, _RUN, "--connection", broker.connection_string, "--processes", "1")
     assert report.checks("not seen") == {
+        "a timeout is no refusal",
         "ended after complete by",
         "sent once work that ends late",
         "killed before it settled",

@@ -18,8 +18,8 @@ from tests.local.agent_check.samples import check
 
 pytestmark = [pytest.mark.process, pytest.mark.timeout(400)]
 
-#: Nine sorts of rubbish, and another schema version.
-_UNREADABLE = 10
+#: Twelve sorts of rubbish, and another schema version.
+_UNREADABLE = 13
 _OTHERS = (
     *("health", "api", "docs", "openapi", "operations", "console_page", "console_files", "services"),
     *("submission", "supervisor", "full_sweep", "backlog"),
