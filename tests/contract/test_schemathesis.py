@@ -32,7 +32,7 @@ REQUESTS = 5_000
 #: Requests for each operation in each mode: valid orders are processed, which takes longer than a refusal.
 _ORDERS = 12
 #: Invalid requests take longer to generate.
-_OTHERS = {GenerationMode.POSITIVE: 330, GenerationMode.NEGATIVE: 130}
+_OTHERS = {GenerationMode.POSITIVE: 230, GenerationMode.NEGATIVE: 90}
 #: Routes without input have nothing to vary.
 _SAME = 20
 
