@@ -6,17 +6,17 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from pydantic import BaseModel
 
 from functions.pattern.definition import Workflow
 from functions.pattern.states import ProcessState
 from functions.pattern.store_ports import Index, IndexEntry, IndexPage
+from functions.pattern.trends import Period
 
 _NEEDS = {Index.DUE: "under_way", Index.PARKED: "parked", Index.ERROR: "in_error"}
 
-_MINUTE = timedelta(minutes=1)
 _MINUTES = 60
 
 
@@ -62,7 +62,7 @@ class WorkflowLine(BaseModel):
 
 def beginning_of_hour(now: datetime) -> datetime:
     """Give the beginning of the first of the sixty minutes, of which the last still runs."""
-    return _minute(now) - (_MINUTES - 1) * _MINUTE
+    return Period.MINUTE.start(now) - (_MINUTES - 1) * Period.MINUTE.length
 
 
 def finished_in_last_hour(pages: Iterable[IndexPage], now: datetime) -> Finished:
@@ -74,8 +74,8 @@ def finished_in_last_hour(pages: Iterable[IndexPage], now: datetime) -> Finished
     read = list(pages)
     # How far back the pages go that are not the last ones.
     reached = [page.entries[-1].at if page.entries else now for page in read if page.continuation is not None]
-    since = max([beginning_of_hour(now), *(_minute(at) + _MINUTE for at in reached)])
-    since = min(since, _minute(now))
+    since = max([beginning_of_hour(now), *(Period.MINUTE.start(at) + Period.MINUTE.length for at in reached)])
+    since = min(since, Period.MINUTE.start(now))
     entries = tuple(entry for page in read for entry in page.entries if entry.at >= since)
     return Finished(entries, since, more=any(at >= since for at in reached))
 
@@ -120,10 +120,6 @@ def _kinds(index: Index, entry: IndexEntry, now: datetime) -> list[str]:
     if index is Index.DONE:
         return ["processed" if entry.state is ProcessState.PROCESSED else "compensated"]
     return ["under_way", "overdue"] if entry.at <= now else ["under_way"]
-
-
-def _minute(time: datetime) -> datetime:
-    return time.replace(second=0, microsecond=0)
 
 
 def _percentile(ordered: Sequence[float], part: float) -> float:
