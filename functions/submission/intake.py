@@ -65,7 +65,7 @@ class Intake:
                 return
             stored = await self._record(message, workflow)
         except _RejectedError as rejection:
-            _log.warning("message %s rejected: %s", message_id, rejection)
+            _log.warning("message %s rejected: %s", message_id, rejection, exc_info=rejection.__cause__)
             await self._ports.rejected.reject(
                 SUBMISSIONS_QUEUE,
                 message_id,
@@ -115,7 +115,7 @@ class Intake:
         try:
             order = order_of(message, workflow, new_birth(self._ports.new_id()))
         except (ValidationError, PayloadTooLargeError, UnfitOrderError) as error:
-            raise _RejectedError(_reason(error)) from None
+            raise _RejectedError(_reason(error)) from error.__cause__
         order = replace(order, traceparent=current_traceparent())
         return admit(order, pick_up_by=self._ports.clock.now() + self._pick_up_within)
 
