@@ -15,11 +15,10 @@ import pytest_asyncio
 from local.platform import ANY_PORTS, Platform, PlatformOptions
 from tests.e2e.caller import PATIENCE
 from tests.house.documents import code_blocks
-from tests.tutorial.project import TripServices, follow
+from tests.tutorial.project import RECIPES, TripServices, follow
 
 pytestmark = [pytest.mark.process, pytest.mark.asyncio(loop_scope="module")]
 
-_RECIPES = "docs/recipes.md"
 _HOST = "http://127.0.0.1:7071"
 
 #: Days are seconds here: the guest's waits are sat out by their Scheduler.
@@ -59,7 +58,7 @@ async def cook(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Cook]:
         async with asyncio.timeout(PATIENCE):
             while not services.printed:
                 await asyncio.sleep(0.05)
-        follow(_RECIPES, app, services.printed[0])
+        follow(RECIPES, app, services.printed[0])
         options = PlatformOptions(
             ports=ANY_PORTS, data=elsewhere / "data", app=app, in_memory_storage=True, settings=_SECONDS
         )
@@ -69,9 +68,25 @@ async def cook(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Cook]:
 
 def _commands(resource: str) -> list[str]:
     """Return the page's commands for a resource, in order."""
-    blocks = [block.text for block in code_blocks(_RECIPES) if block.language == "sh"]
+    blocks = [block.text for page in RECIPES for block in code_blocks(page) if block.language == "sh"]
     [block] = [text for text in blocks if f"/api/{resource}/" in text]
     return block.splitlines()
+
+
+async def test_trip_is_approved_and_cancelled(cook: Cook) -> None:
+    """As the page shows it; `tests/tutorial/booking/` has all else that may become of a trip."""
+    submit, approve, look, cancel = _commands("bookings")
+    assert (await cook.types(submit)).startswith("HTTP/1.1 202")
+    await cook.until(look, '"state":"Running"')
+    assert (await cook.types(approve)).startswith("HTTP/1.1 200")
+    booking = await cook.until(look, '"state":"Processed"')
+    assert booking["answer"].keys() == {"flight", "rooms", "receipt", "ticket_sent"}
+    assert booking["answer"]["ticket_sent"] is True
+    assert (await cook.types(cancel)).startswith("HTTP/1.1 202")
+    await cook.until(look, '"state":"Compensated"')
+    calls = cook.services.calls_of("kyoto") + cook.services.calls_of("kyoto/refund")
+    assert len(calls) == 13
+    assert "PUT /cards/kyoto/refund 201" in calls
 
 
 async def test_large_purchase_waits_for_its_approval(cook: Cook) -> None:
