@@ -18,6 +18,7 @@ RECIPES = (
     "docs/recipes.md",
     "docs/recipes/waiting.md",
     "docs/recipes/failing.md",
+    "docs/recipes/partners.md",
 )
 _SERVICES_FILE = "trip_services.py"
 _SETTINGS_FILE = "local.settings.json"
