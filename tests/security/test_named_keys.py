@@ -135,11 +135,8 @@ async def test_operators_key_is_recorded_by_its_name() -> None:
 
 async def test_without_a_named_key_everybody_is_one_caller() -> None:
     """As it was: a key of a role of its own is nobody's."""
-    api = Api(
-        Guard(
-            key_holders("api", [each for each in KEYS if each.function != "api"], {ROLE}), WIDE, FakeClock()
-        )
-    )
+    others = [each for each in KEYS if each.function != "api"]
+    api = Api(Guard(key_holders("api", others, {ROLE}), WIDE, FakeClock()))
     api.store.put(told(pending(FLOW), claimed(), started("approve", complete_by=3600)))
     client = AsgiClient(api.application_of(FLOW), {"x-functions-key": STRANGER})
     assert (await client.post("/api/bookings", {"weight": 3})).status == 202
