@@ -46,7 +46,7 @@ def load_named_keys(environment: Mapping[str, str]) -> tuple[NamedKey, ...]:
     """Read the keys that have a setting. Raises `SettingsError` for what can't be one; it shows no value."""
     keys = dict(_read(environment))
     for (setting, key), (other, its) in combinations(keys.items(), 2):
-        if key.digest == its.digest and (key.function == its.function or key.name != its.name):
+        if key.digest == its.digest and key.name != its.name:
             raise SettingsError(
                 f"settings {setting} and {other} are equal: give each person or role a key of its own"
             )
