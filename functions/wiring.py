@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import uuid
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
@@ -67,6 +68,7 @@ from functions.telemetry.collected import CollectedTrends
 from functions.telemetry.export import export_telemetry
 from functions.telemetry.messages import SubmissionSpans
 from functions.web.destinations import http_session, once_session
+from functions.web.named_keys import API, OPERATIONS, load_named_keys
 from functions.workflows.registration import Registration, agent_makers, sample_services
 
 if TYPE_CHECKING:
@@ -131,6 +133,7 @@ class Wiring:
         self._alerts = Alerts(self._post())
         self._damage = Damage(self._ports, self._alerts.alert_damage)
         self._silence = Silence(self._ports, self._alerts.alert_silence)
+        self._named_keys = load_named_keys(os.environ)
         self._callers, self._operators = cache(self._make_callers), cache(self._make_operators)
 
     def prepare(self) -> None:
@@ -203,7 +206,7 @@ class Wiring:
 
         ports, start_within = self._ports, self._settings.pick_up_seconds
         acceptance = Acceptance(ports, self._settings.reply_queues, start_within)
-        events, guard = Events(ports, self._registry, start_within), self._guard(key_name="function-key")
+        events, guard = Events(ports, self._registry, start_within), self._guard(API)
         return callers_application(self._registry, acceptance, events, ports.store.check, guard=guard)
 
     def _make_operators(self) -> FastAPI:
@@ -215,7 +218,7 @@ class Wiring:
             self._agents,
             self._store_figures,
             self._bus_figures,
-            guard=self._guard(key_name="operator"),
+            guard=self._guard(OPERATIONS),
             start_within=self._settings.pick_up_seconds,
             trace_url_template=self._settings.trace_url_template,
         )
@@ -230,16 +233,10 @@ class Wiring:
 
         return services_application(self._services, self._tables.table, self._ports.clock)
 
-    def _guard(self, *, key_name: str) -> Guard:
-        """Make a guard; `key_name` stands for everybody who shows a function key and no identity."""
-        from functions.web.callers import key_holder, signed_in
-        from functions.web.caps import Caps
-        from functions.web.entrance import Guard
+    def _guard(self, function: str) -> Guard:
+        from functions.web.guards import guard_of
 
-        settings = self._settings
-        identify = signed_in if settings.auth_mode == "easyauth" else key_holder(key_name)
-        caps = Caps(per_minute=settings.rate_per_minute, in_flight=settings.requests_in_flight)
-        return Guard(identify, caps, self._ports.clock)
+        return guard_of(function, self._settings, self._named_keys, self._registry.roles, self._ports.clock)
 
     def _scheduler(self) -> df.Blueprint:
         ports, registry, settings = self._ports, self._registry, self._settings

@@ -1,10 +1,10 @@
-"""Takes events that steps wait for: each is told once, by somebody of the step's role."""
+"""Shows and takes events that steps wait for: each is told once, by somebody of the step's role."""
 
 # ruff: noqa: I002 - FastAPI needs the bodies' models themselves, which are no strings then
 
 import json
 import re
-from datetime import timedelta
+from datetime import datetime, timedelta
 from http import HTTPStatus
 from typing import Annotated, Any
 
@@ -13,17 +13,18 @@ from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, ValidationError
 
 from functions.pattern.definition import NAME_PATTERN, Registry, Workflow
-from functions.pattern.identity import StepName, TaskId
+from functions.pattern.identity import TASK_ID_PATTERN, StepName, TaskId
 from functions.pattern.plain_reasons import plain_reason
 from functions.pattern.ports import Ports
 from functions.pattern.readiness import Definitions, NotDeployedError
 from functions.pattern.records import MAX_RESULT_BYTES, StepRecord, TaskRecord
 from functions.pattern.refusals import RefusalReason, Refused
 from functions.pattern.states import StepState, Way
+from functions.pattern.store_ports import Stored
 from functions.pattern.wait_events import EventReceived
 from functions.telemetry.tasks import decision_span
 from functions.web.access import caller_of
-from functions.web.callers import Caller, Role
+from functions.web.callers import Caller
 from functions.web.openapi import documented_answer
 from functions.web.problems import ProblemError, documented_problems, faults_in
 
@@ -36,9 +37,25 @@ _REFUSED = {
     RefusalReason.DECIDED: "It is about to be undone, or held.",
 }
 
+TaskInPath = Annotated[str, Path(alias="id", pattern=TASK_ID_PATTERN)]
 StepInPath = Annotated[
     str, Path(alias="step", pattern=f"^{NAME_PATTERN}$", description="The step that waits for the event")
 ]
+
+_TAKEN = {"id": "my-id-1", "step": "approve", "state": "Completed"}
+_AWAITED = {
+    "id": "my-id-1",
+    "step": "approve",
+    "role": "Operator",
+    "state": "Running",
+    "since": "2026-11-21T12:00:00Z",
+    "complete_by": "2026-11-24T12:00:00Z",
+    "body": {
+        "type": "object",
+        "properties": {"approved": {"type": "boolean"}},
+        "required": ["approved"],
+    },
+}
 
 
 class EventTaken(BaseModel):
@@ -49,8 +66,23 @@ class EventTaken(BaseModel):
     state: StepState
 
 
+class AwaitedEvent(BaseModel):
+    """What the bearer of a step's role is shown: the task's id, and this step alone; times are UTC.
+
+    `body` is the JSON Schema of what can be told, null while the task's version is not deployed here.
+    """
+
+    id: str
+    step: str
+    role: str
+    state: StepState
+    since: datetime | None
+    complete_by: datetime | None
+    body: dict[str, Any] | None
+
+
 class Events:
-    """Records events; what follows must have started within so many seconds."""
+    """Shows and records events; what follows must have started within so many seconds."""
 
     def __init__(self, ports: Ports, registry: Registry, start_within: float) -> None:
         self._ports = ports
@@ -62,32 +94,59 @@ class Events:
         versions = (each for each in self._registry if each.name == workflow.name)
         return any(step.via is Way.EVENT for each in versions for step in each.steps)
 
+    @property
+    def roles(self) -> frozenset[str]:
+        """Name the roles whose bearers tell events."""
+        return self._registry.roles
+
+    async def show(
+        self, workflow: Workflow, task: TaskId, name: StepName, caller: Caller
+    ) -> tuple[StepRecord, type[BaseModel] | None]:
+        """Give a step that waits for an event, with the event's model, if it is deployed here.
+
+        Raises `ProblemError` 404.
+        """
+        record = (await self._stored(workflow, task)).record
+        step = _seen_step(record, name, caller)
+        try:
+            return step, Definitions(self._registry, record).event_model(name)
+        except NotDeployedError:
+            return step, None
+
     async def take(
         self, workflow: Workflow, task: TaskId, name: StepName, body: bytes, caller: Caller
     ) -> StepRecord:
+        """Record an event. Raises `ProblemError` 404, and as `tell` does."""
+        return await self.tell(await self._stored(workflow, task), name, body, caller)
+
+    async def tell(self, stored: Stored, name: StepName, body: bytes, caller: Caller) -> StepRecord:
         """Record an event as it was sent: another deployment's model may write it in another way.
 
         Raises `ProblemError` 403, 404, 409, 413 and 503, `RequestValidationError`.
         """
-        stored = await self._ports.store.load(task)
-        if stored is None or stored.record.order.workflow != workflow.name:
-            raise _nothing_here()
         step = _step_for(stored.record, name, caller)
         self._check(stored.record, name, body)
         event = EventReceived(
             step=name,
             body=body,
+            who=caller.name,
             start_by=self._ports.clock.now() + self._start_within,
         )
         with decision_span(stored.record, "event"):
-            outcome = await self._ports.store.change(task, event, read=stored)
+            outcome = await self._ports.store.change(stored.record.order.task, event, read=stored)
         if isinstance(outcome, Refused):
             raise ProblemError(HTTPStatus.CONFLICT, _why(outcome.reason, step))
         return outcome.record.step(name)
 
+    async def _stored(self, workflow: Workflow, task: TaskId) -> Stored:
+        stored = await self._ports.store.load(task)
+        if stored is None or stored.record.order.workflow != workflow.name:
+            raise _nothing_here()
+        return stored
+
     def _check(self, record: TaskRecord, step: StepName, body: bytes) -> None:
         try:
-            Definitions(self._registry, record).check_event(step, body)
+            Definitions(self._registry, record).event_model(step).model_validate_json(body)
         except ValidationError as error:
             raise RequestValidationError(faults_in("body", error)) from None
         except NotDeployedError as lack:
@@ -98,15 +157,24 @@ class Events:
             raise ProblemError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, text)
 
 
+def _seen_step(record: TaskRecord, name: StepName, caller: Caller) -> StepRecord:
+    """Find the step, which its role's bearers see, and whoever sees the task."""
+    step = next((each for each in record.steps if each.name == name), None)
+    if step is None or step.shape.role is None:
+        raise _nothing_here()
+    submitter = record.order.submitter
+    if not caller.may_see(submitter) and not caller.bears(step.shape.role, submitter):
+        raise _nothing_here()
+    return step
+
+
 def _step_for(record: TaskRecord, name: StepName, caller: Caller) -> StepRecord:
     """Find the step, whose role the caller must have: a submitter of its own tasks only."""
-    step = next((each for each in record.steps if each.name == name and each.shape.role is not None), None)
-    if step is None or not caller.may_see(record.order.submitter):
-        raise _nothing_here()
-    if step.shape.role not in caller.roles:
-        raise ProblemError(HTTPStatus.FORBIDDEN, f"This takes the role {step.shape.role}.")
-    is_own = step.shape.role != Role.SUBMITTER or record.order.submitter == caller.name
-    if not is_own:
+    step = _seen_step(record, name, caller)
+    role = step.shape.role
+    if role not in caller.roles:
+        raise ProblemError(HTTPStatus.FORBIDDEN, f"This takes the role {role}.")
+    if not caller.bears(role, record.order.submitter):
         raise ProblemError(HTTPStatus.FORBIDDEN, "Its submitter alone can tell this.")
     return step
 
@@ -122,21 +190,37 @@ def _why(reason: RefusalReason, step: StepRecord) -> str:
 
 
 def add_events(app: FastAPI, workflow: Workflow, events: Events) -> None:
-    """Add the route by which events of a workflow's steps are told."""
-    example = {"id": "my-id-1", "step": "approve", "state": "Completed"}
+    """Add the routes by which events of a workflow's steps are looked at and told."""
+    path = f"/api/{workflow.resource}/{{id}}/events/{{step}}"
+
+    @app.get(
+        path,
+        tags=[workflow.resource],
+        responses=documented_answer(_AWAITED) | documented_problems(404, 422, 503),
+        description=f"Show a step of this {workflow.noun} that waits for an event, and nothing else\n\n"
+        "For whoever has the step's role, and whoever may see all of it.",
+    )
+    async def show(task: TaskInPath, step: StepInPath, request: Request) -> AwaitedEvent:
+        found, model = await events.show(workflow, TaskId(task), StepName(step), caller_of(request))
+        return AwaitedEvent(
+            id=task,
+            step=found.name,
+            role=found.shape.role or "",
+            state=found.state,
+            since=found.started_at,
+            complete_by=found.complete_by,
+            body=None if model is None else model.model_json_schema(),
+        )
 
     @app.post(
-        f"/api/{workflow.resource}/{{id}}/events/{{step}}",
+        path,
         tags=[workflow.resource],
-        responses=documented_answer(example) | documented_problems(400, 404, 409, 413, 415, 422, 503),
+        responses=documented_answer(_TAKEN) | documented_problems(400, 404, 409, 413, 415, 422, 503),
         description=f"Tell an event that a step of this {workflow.noun} waits for, once\n\nThe same again"
         " gets the same answer; another is refused with 409.",
     )
     async def tell(
-        task: Annotated[str, Path(alias="id", pattern=r"^[A-Za-z0-9_-]{1,64}$")],
-        step: StepInPath,
-        body: Annotated[dict[str, Any], Body()],
-        request: Request,
+        task: TaskInPath, step: StepInPath, body: Annotated[dict[str, Any], Body()], request: Request
     ) -> EventTaken:
         text = json.dumps(body, ensure_ascii=False, separators=(",", ":"), sort_keys=True)
         written = text.encode(errors="surrogatepass")  # the model refuses half a character

@@ -37,6 +37,7 @@ _STEP = {
     "idempotent": True,
     "via": "activity",
     "role": None,
+    "told_by": None,
     "epoch": 1,
     "attempts": None,
     "noted": None,

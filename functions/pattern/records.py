@@ -150,7 +150,7 @@ class StepRecord:
 
     `result` is JSON bytes; `epoch` is the one that dispatched it last.
     `activity` is the number of the `run_steps` that dispatched it, and `start_id` is that one start's own.
-    What was `received` is its event, as JSON bytes.
+    What was `received` is its event, as JSON bytes, `told_by` somebody.
     While it runs, `attempts` calls of it have failed, the last of them with `error`. What an operator has to
     know of it besides is `noted`. Its `shape` is a part of the order's.
     """
@@ -169,6 +169,7 @@ class StepRecord:
     attempts: int | None = None
     noted: str | None = None
     received: bytes | None = field(default=None, repr=False)
+    told_by: str | None = None
 
     @property
     def name(self) -> StepName:

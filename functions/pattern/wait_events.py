@@ -30,8 +30,9 @@ class WaitsEnded:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventReceived:
-    """Somebody told the event that a step waits for, in whatever epoch the task is; `body` is JSON."""
+    """`who` told the event that a step waits for, in whatever epoch the task is; `body` is JSON."""
 
     step: StepName
     body: bytes = field(repr=False)
+    who: str
     start_by: datetime

@@ -70,13 +70,14 @@ class StepDetails(StepView):
     """How far one step is, with what operators need to judge it; `epoch` dispatched it last.
 
     While it runs, `attempts` calls of it have failed, the last of them with `error`. An event is told by
-    somebody of its `role`.
+    somebody of its `role`, and was `told_by` this one.
     """
 
     undo: bool = read_from("shape", "undo")
     idempotent: bool = read_from("shape", "idempotent")
     via: Way = read_from("shape", "via")
     role: str | None = read_from("shape", "role")
+    told_by: str | None
     epoch: int | None
     attempts: int | None
     noted: str | None
