@@ -6,7 +6,7 @@ from datetime import datetime
 
 from pydantic import BaseModel, ConfigDict, ValidationInfo, field_validator
 
-from functions.operations.rejected import RejectedLine
+from functions.operations.rejected.reading import RejectedLine
 from functions.operations.tasks.prospects import Prospects, prospects
 from functions.pattern.decisions import awaited_until
 from functions.pattern.identity import FIRST_EPOCH, StepName
