@@ -33,6 +33,8 @@ _LINE = {
 _STEP = {
     "name": "payment",
     "state": "Failed",
+    "agent": "payment",
+    "queue": None,
     "undo": True,
     "idempotent": True,
     "via": "activity",
