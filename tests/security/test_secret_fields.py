@@ -50,16 +50,15 @@ async def test_secrets_are_in_no_answer_to_operators(caplog: pytest.LogCaptureFi
     order = {"task_id": TASK, "workflow": "purchase", "payload": dict(PAYLOAD)}
     await desk.rejected.reject("submissions", "m-1", json.dumps(order).encode(), "why")
     rejected = (await desk.get("/rejected")).json["messages"][0]["id"]
-    routes = [
-        *routes_of(desk.application),
-        *(
-            replace(route, path=route.path.replace("payment", step).replace("{message_id}", rejected))
-            for route in routes_of(desk.application)
-            for step in ("pay", "confirm", "ship")
-        ),
-    ]
+    named = (
+        replace(route, path=route.path.replace("payment", step).replace("{message_id}", rejected))
+        for route in routes_of(desk.application)
+        for step in ("pay", "confirm", "ship")
+    )
+    routes = sorted(named, key=lambda route: route.has_body)  # what is read, before it is changed
     answers = [(route, await route.ask(desk.application, {})) for route in routes]
-    assert {answer.status for _, answer in answers} >= {200, 202, 404, 409}
+    assert {answer.status for route, answer in answers if not route.has_body} == {200}
+    assert {answer.status for _, answer in answers} >= {202, 409}
     shown = [
         str(route) for route, answer in answers if any(each in answer.body.decode() for each in _SECRETS)
     ]
