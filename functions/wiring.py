@@ -31,7 +31,7 @@ from functions.operations.alerts.queues import DeadLetters
 from functions.operations.blueprint import operations_blueprint
 from functions.operations.housekeeping import Housekeeping, check_retention
 from functions.pattern.breaker import BreakerPolicy
-from functions.pattern.completion import complete
+from functions.pattern.completion import rules_of
 from functions.pattern.definition import Registry
 from functions.pattern.messages import SUBMISSIONS_QUEUE
 from functions.pattern.ports import Agent, Ports
@@ -169,8 +169,7 @@ class Wiring:
         shared = ConditionalRows(tasks, new_id=new_id, figures=figures)
         messages = QueuedMessages(self._sender, clock)
         rows = TaskTable(tasks, groups, self._tables.rows(TASKS_TABLE), shards=shards, figures=figures)
-        complete_here = partial(complete, self._registry)
-        writer = TaskWriter(rows, clock=clock, new_id=new_id, complete=complete_here)
+        writer = TaskWriter(rows, clock=clock, new_id=new_id, rules=rules_of(self._registry))
         announcer = Announcer(writer, announcements=messages, requests=messages, clock=clock)
         trends = TableTrends.of(self._tables, figures)
         collected = CollectedTrends(trends, clock=clock, new_id=new_id)

@@ -12,8 +12,10 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 from functions.operations import examples
 from functions.operations.overview.reader import Overview, OverviewReader
-from functions.operations.rejected import Rejected, RejectedDetails, RejectedLine, RejectedList
+from functions.operations.rejected.reading import Rejected
+from functions.operations.rejected.routes import add_rejected
 from functions.operations.tasks.actions import Actions, Answers, Asked
+from functions.operations.tasks.contents import add_contents
 from functions.operations.tasks.error_groups import ErrorGroups, Groups, GroupsQuery
 from functions.operations.tasks.finding import Tasks
 from functions.operations.tasks.query import ListQuery
@@ -49,16 +51,6 @@ TaskIdPath = Annotated[
     str,
     Path(pattern=TASK_ID_PATTERN, description="The task's id, as its caller named it", examples=["order-1"]),
 ]
-
-RejectedIdPath = Annotated[
-    str,
-    Path(
-        pattern=r"^([A-Za-z0-9_-]{1,64}\.)?[0-9a-f]{64}$",
-        description="From the list of rejected messages",
-        examples=["9f86" * 16],
-    ),
-]
-
 
 StepPath = Annotated[
     str,
@@ -129,13 +121,14 @@ def operators_application(
     access = Access(reading={Role.OPERATOR}, writing={Role.OPERATOR}, own_pages_only=True)
     guard.protect(app, access, BodyLimits(BodyLimit(_MOST_BODY_BYTES)))
     router = APIRouter(prefix="/api/ops", tags=["operations"], route_class=ReadRoute)
-    rejected = Rejected(ports)
+    rejected = Rejected(ports, registry)
     _add_tasks(router, ports, rejected, trace_url_template)
+    add_contents(router, Tasks(ports), registry)
     _add_actions(router, Actions(ports, start_within))
     _add_answers(router, Answers(ports, registry, agents, start_within))
     _add_overview(router, OverviewReader(ports, registry), store, bus)
     add_trends(router, TrendReader(ports, registry))
-    _add_rejected(router, rejected)
+    add_rejected(router, rejected)
     app.include_router(router)
     return app
 
@@ -197,32 +190,6 @@ def _add_actions(router: APIRouter, actions: Actions) -> None:
         """
         asked = body.by(caller_of(request))
         return ActionTaken.model_validate(await actions.cancel(TaskId(task_id), asked))
-
-
-def _add_rejected(router: APIRouter, rejected: Rejected) -> None:
-    listed = documented_answer(examples.REJECTED_LIST) | documented_problems(422, 503)
-
-    @router.get("/rejected", responses=listed)
-    async def list_rejected(queue: Annotated[str | None, Query(max_length=300)] = None) -> RejectedList:
-        """List messages that were rejected or dead-lettered, the latest first, up to 200."""
-        return await rejected.listed(queue)
-
-    @router.get(
-        "/rejected/{message_id}",
-        responses=documented_answer(examples.REJECTED_DETAILS) | documented_problems(404, 422, 503),
-    )
-    async def show_rejected(message_id: RejectedIdPath) -> RejectedDetails:
-        """Show a rejected message with its body, without the token of a request or a reply."""
-        return await rejected.show(message_id)
-
-    @router.post(
-        "/rejected/{message_id}/resend",
-        **_ACTION
-        | {"responses": documented_answer(examples.REJECTED, HTTPStatus.ACCEPTED) | _ACTION_PROBLEMS},
-    )
-    async def resend(message_id: RejectedIdPath, body: Reason, request: Request) -> RejectedLine:
-        """Send a rejected message to its queue again."""
-        return await rejected.resend(message_id, who=caller_of(request).name, why=body.reason)
 
 
 def _add_answers(router: APIRouter, answers: Answers) -> None:
