@@ -38,7 +38,7 @@ def _in_error() -> TaskRecord:
     """Create a purchase whose services repeat every secret that they are told."""
     echo = json.dumps({"echo": [*_SECRETS, CANARY_PIN, f"<{CANARY}>"]}).encode()
     begun = (claimed(), started("pay"), completed("pay", result=echo), started("confirm", start_id="c"))
-    event = EventReceived(step=CONFIRM, body=EVENT, start_by=after(30))
+    event = EventReceived(step=CONFIRM, body=EVENT, who="anna", start_by=after(30))
     record = told(purchase(TASK), *begun, event, started("ship"))
     return fold(record, [Told(failed("ship", error=f"no: {_SECRETS}"))], START, rules_of(HERE)).record
 

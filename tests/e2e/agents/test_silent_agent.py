@@ -78,7 +78,7 @@ async def _let_tasks_wait(bench: Bench) -> None:
 
 
 async def _until_a_reply_is_kept_again(kept_at: datetime) -> None:
-    """Only the Supervisors' clocks are ahead: by the host's own, the last reply may have come a moment ago."""
+    """Only the Supervisors' clocks are ahead: by the host's, the last reply may have come just now."""
     await asyncio.sleep((kept_at + NOTED_EVERY - datetime.now(UTC)).total_seconds())
 
 

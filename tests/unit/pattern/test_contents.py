@@ -37,7 +37,7 @@ from tests.fakes.workflows import LINE, TASK, Parcel
 
 HERE = Registry((PURCHASES, LINE), {})
 NOWHERE = Registry((LINE,), {})
-TOLD = EventReceived(step=CONFIRM, body=EVENT, start_by=after(30))
+TOLD = EventReceived(step=CONFIRM, body=EVENT, who="anna", start_by=after(30))
 
 
 def paid(result: dict[str, Any] | None = None) -> TaskRecord:
