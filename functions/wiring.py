@@ -191,6 +191,7 @@ class Wiring:
             submissions=SubmissionSpans(messages),
             postbox=messages,
             announcements=messages,
+            scheduler_requests=messages,
             agent_messages=messages,
             queues=PeekedQueues(self._bus, tuple(QUEUES)),
         )

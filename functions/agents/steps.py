@@ -68,7 +68,7 @@ def _way_fault(step: Step, queues: Collection[str], function_timeout: float) -> 
                 f"there is no queue '{queue}' for its requests: add it to infra/queues.json, and to QUEUES in"
                 " functions/messages/queues.py"
             )
-        case Way.EVENT | Way.TIMER:
+        case Way.EVENT | Way.TIMER | Way.WORKFLOW:
             return None
         case _:
             assert_never(step.via)

@@ -52,7 +52,7 @@ class QueuedMessages:
         )
         outgoing = Outgoing(
             message_id=scheduler_id(task.order_id, task.epoch, task.run),
-            body=request.model_dump_json(exclude_none=True).encode(),
+            body=_written(request),
             subject="run",
             not_before=task.not_before,
         )
@@ -63,20 +63,19 @@ class QueuedMessages:
         request = SchedulerRequest(task_id=task.order_id, epoch=task.epoch, run=task.run, wake=step)
         outgoing = Outgoing(
             message_id=f"{scheduler_id(task.order_id, task.epoch, task.run)}.{step}",
-            body=request.model_dump_json(exclude_none=True).encode(),
+            body=_written(request),
             subject="wake",
         )
         await self._sender(SCHEDULER_REQUESTS_QUEUE).send(outgoing)
 
     async def send(self, announcement: Announcement) -> None:
-        """Send a notice to the order's reply queue, an alert to the operators'."""
-        alert = announcement.kind is AnnouncementKind.ALERT
-        queue = OPERATOR_ALERTS_QUEUE if alert else announcement.reply_to
+        """Send a notice to the order's reply queue, an alert to the operators', an end to the Schedulers'."""
+        queue, body = _addressed(announcement)
         if queue is None:
             return
         outgoing = Outgoing(
             message_id=announcement.message_id,
-            body=announcement_message(announcement).model_dump_json(exclude_none=True).encode(),
+            body=body,
             subject=announcement.kind,
             correlation_id=announcement.correlation_id,
         )
@@ -120,3 +119,19 @@ class QueuedMessages:
             correlation_id=reply.task_id,
         )
         await self._sender(AGENT_REPLIES_QUEUE).send(outgoing)
+
+
+def _addressed(announcement: Announcement) -> tuple[str | None, bytes]:
+    """Give the queue that an announcement is for, and its body."""
+    if announcement.kind is AnnouncementKind.ENDED:
+        ended = SchedulerRequest(task_id=announcement.task, epoch=announcement.epoch, ended=True)
+        return SCHEDULER_REQUESTS_QUEUE, _written(ended)
+    alert = announcement.kind is AnnouncementKind.ALERT
+    body = announcement_message(announcement).model_dump_json(exclude_none=True).encode()
+    return OPERATOR_ALERTS_QUEUE if alert else announcement.reply_to, body
+
+
+def _written(request: SchedulerRequest) -> bytes:
+    """Write a request; what is usual is left out, so that hosts of before can read what they know."""
+    usual = None if request.ended else {"ended"}
+    return request.model_dump_json(exclude_none=True, exclude=usual).encode()

@@ -11,7 +11,7 @@ from functions.pattern.definition import Json
 from functions.pattern.identity import Epoch, StepName, TaskId
 from functions.pattern.plain_reasons import plain_reason
 from functions.pattern.records import TaskRecord
-from functions.pattern.states import AlertCause, AnnouncementKind, EpochEnd, ProcessState, StepState
+from functions.pattern.states import AlertCause, AnnouncementKind, EpochEnd, ProcessState, StepState, Way
 from functions.pattern.texts import mark_of
 
 
@@ -59,6 +59,9 @@ def announcements(before: TaskRecord | None, after: TaskRecord) -> tuple[Announc
         found += _notice(AnnouncementKind.RECEIVED, after)
     elif after.task.process_state in _ENDS and after.task.process_state is not before.task.process_state:
         found += _notice(_ENDS[after.task.process_state], after)
+        if after.order.parent is not None and after.task.process_state is not ProcessState.ERROR:
+            ended = _announcement(AnnouncementKind.ENDED, after, after.task.epoch)
+            found.append(replace(ended, answer=None))
     if before is not None:
         cause = _alert_cause(before, after)
         if cause is not None:
@@ -75,11 +78,16 @@ def starts_scheduler(before: TaskRecord, after: TaskRecord) -> bool:
 
 
 def wakes_scheduler(before: TaskRecord, after: TaskRecord) -> StepName | None:
-    """Name the step whose event came while a Scheduler holds the task: it has to hear of that."""
+    """Name the step whose event came, or whose task ended, while a Scheduler holds the task.
+
+    It has to hear of that.
+    """
     if after.task.locked_by is None:
         return None
     for old, new in zip(before.steps, after.steps, strict=True):
-        if old.received is None and new.received is not None and old.state is StepState.RUNNING:
+        is_told = old.received is None and new.received is not None and old.state is StepState.RUNNING
+        is_child = new.shape.via is Way.WORKFLOW and old.is_waiting and not new.is_waiting
+        if is_told or is_child:
             return new.name
     return None
 

@@ -26,6 +26,7 @@ from functions.pattern.requests import request_bytes
 from functions.pattern.secret_fields import HIDDEN, SecretFields, Secrets, Shown, secret_fields
 from functions.pattern.states import Direction, Way
 from functions.pattern.texts import cause_of
+from functions.pattern.wait_events import ChildEnded
 
 #: Secrets that are looked for in requests and results at most.
 _MOST_SECRETS = 200
@@ -57,7 +58,10 @@ class Contents:
             raise NotShownError(secrets.without(str(lack))) from None
         except Exception as fault:  # noqa: BLE001 - whatever a definition's function raises
             raise NotShownError(f"it can't be made: {secrets.without(cause_of(fault))}") from None
-        return secrets.without(json.loads(request_bytes(made)))
+        written = json.loads(request_bytes(made))
+        if self.record.step(step).shape.via is Way.WORKFLOW:
+            written = fields_of(self._child_model(step)).hide(written).content
+        return secrets.without(written)
 
     def result(self, step: StepName) -> Any:
         """Give a step's result, None without any. Raises `NotShownError`."""
@@ -98,6 +102,13 @@ class Contents:
                     fields_of(model).hide(json.loads(each)).secrets for each in texts if each is not None
                 )
 
+    def _child_model(self, step: StepName) -> type[BaseModel]:
+        """Give the model of the payload of the task that is a step."""
+        try:
+            return Definitions(self.registry, self.record).child_workflow(step).payload
+        except NotDeployedError as lack:
+            raise NotShownError(f"{lack}, whose model would say what of it is secret") from None
+
     def _event_model(self, step: StepName) -> type[BaseModel] | None:
         """Give the model of a step's event, None for one that waits for none."""
         if self.record.step(step).shape.via is not Way.EVENT:
@@ -126,6 +137,8 @@ def clean(registry: Registry, record: TaskRecord, event: Event) -> Event:
             return replace(event, error=Contents(registry, record).without_secrets(event.error))
         case StepUnknown() | StepTried():
             return replace(event, fault=Contents(registry, record).without_secrets(event.fault))
+        case ChildEnded() if event.error is not None:
+            return replace(event, error=Contents(registry, record).without_secrets(event.error))
         case _:
             return event
 

@@ -12,6 +12,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from functions.pattern import written
+from functions.pattern.depth import check_depth
 from functions.pattern.errors import DefinitionError, UnfitOrderError
 from functions.pattern.identity import StepName
 from functions.pattern.items import MOST_STEPS
@@ -148,7 +149,7 @@ class Workflow:
         except ValueError as fault:
             raise self._error(str(fault)) from None
         steps = tuple(map(self._read_step, given))
-        if self.cancel_within is not None and not any(step.undo for step in steps):
+        if self.cancel_within is not None and not any(shape_of(step).undo for step in steps):
             raise self._error("it has cancel_within, but no step that can be undone: add undo=True to one")
         for name, value in {**remedies, "steps": steps, "noun": self.noun or self.name}.items():
             object.__setattr__(self, name, value)
@@ -217,6 +218,7 @@ class Registry:
         steps = [step for each in limited for step in each.shape.steps]
         self._ways = {(step.agent, step.via, undo) for step in steps for undo in {step.undo, False}}
         known = {f"{each.name}.{step.name}" for each in workflows for step in each.steps}
+        check_depth(self._versions.values(), self._newest)
         for unknown in sorted(step_seconds.keys() - known):
             raise DefinitionError(f"STEP_SECONDS names '{unknown}'; the steps are {', '.join(sorted(known))}")
 
@@ -246,7 +248,12 @@ class Registry:
         return self._newest.get(name) if version is None else self._versions.get((name, version))
 
     def serves(self, step: StepShape) -> bool:
-        """Tell whether a step's Agent is known here, by the step's way, and can undo it if it must."""
+        """Tell whether a step's Agent is known here, by the step's way, and can undo it if it must.
+
+        Of a step that is a task, tell that of its workflow.
+        """
+        if step.workflow is not None:
+            return step.workflow in self._newest
         return (step.agent, step.via, step.undo) in self._ways
 
 

@@ -15,7 +15,7 @@ from functions.pattern.records import (
     StepRecord,
     TaskRecord,
 )
-from functions.pattern.states import Direction, EpochEnd, ProcessState, StepState
+from functions.pattern.states import Direction, EpochEnd, ProcessState, StepState, Way
 from functions.pattern.texts import MAX_PAST_ERROR_BYTES, bounded
 
 FINAL = frozenset({ProcessState.PROCESSED, ProcessState.ERROR, ProcessState.COMPENSATED})
@@ -32,7 +32,8 @@ HAND_BACK_AFTER = timedelta(seconds=60)
 #: What is noted of a step that must not be repeated, of unknown outcome, when its task is undone without it.
 UNKNOWN_AND_STAYS = "its outcome is unknown, and it has no undo: if it was done, it stands"
 
-_UNDER_WAY = frozenset({StepState.RUNNING, StepState.UNDOING})
+#: The state of a step that is under way, in each direction.
+UNDER_WAY = {Direction.DO: StepState.RUNNING, Direction.UNDO: StepState.UNDOING}
 
 
 def moved(record: TaskRecord, now: datetime, latest: datetime) -> TaskRecord:
@@ -42,7 +43,7 @@ def moved(record: TaskRecord, now: datetime, latest: datetime) -> TaskRecord:
     The due time follows only when it would be too late: a task that runs quickly never moves it.
     """
     running = [each.complete_by for each in record.steps if _is_under_way(each, record) and each.complete_by]
-    waits = [each.complete_by for each in record.steps if is_waiting(each) and each.complete_by]
+    waits = [each.complete_by for each in record.steps if each.is_waiting and each.complete_by]
     short = [until for until in waits if until <= now + HAND_BACK_AFTER]
     complete_by = min(running or [max([latest, *short])])
     due_at = min(record.task.due_at, complete_by)
@@ -56,17 +57,23 @@ def is_busy(record: TaskRecord) -> bool:
 
 
 def _is_under_way(step: StepRecord, record: TaskRecord) -> bool:
-    is_of_epoch = step.state in _UNDER_WAY and step.epoch == record.task.epoch
+    is_of_epoch = step.state in UNDER_WAY.values() and step.epoch == record.task.epoch
     return is_of_epoch and not step.shape.via.waits
 
 
-def is_waiting(step: StepRecord) -> bool:
-    """Tell whether a step waits for its event or its time, whatever epoch began that."""
-    return step.shape.via.waits and step.state is StepState.RUNNING
+def awaited(record: TaskRecord) -> tuple[StepRecord, ...]:
+    """Give the steps that wait, in the direction in which the task goes."""
+    state = UNDER_WAY[record.task.direction]
+    return tuple(step for step in record.steps if step.is_waiting and step.state is state)
 
 
 def handed_back(record: TaskRecord, now: datetime, until: datetime) -> TaskRecord:
-    """Have nobody hold a task until a wait ends, in the same epoch."""
+    """Have nobody hold a task until a wait ends, in the same epoch; its children are known to be there."""
+    steps = tuple(
+        replace(step, handed_over=True) if is_child and not step.handed_over else step
+        for step in record.steps
+        for is_child in [step.is_waiting and step.shape.via is Way.WORKFLOW]
+    )
     task = replace(
         record.task,
         process_state=ProcessState.PENDING,
@@ -76,7 +83,7 @@ def handed_back(record: TaskRecord, now: datetime, until: datetime) -> TaskRecor
         due_at=until,
         updated_at=now,
     )
-    return replace(record, task=task)
+    return replace(record, task=task, steps=steps)
 
 
 def next_run(record: TaskRecord, now: datetime, start_by: datetime) -> TaskRecord:

@@ -7,7 +7,7 @@ from datetime import datetime
 
 from functions.pattern.announcements import Announcement
 from functions.pattern.identity import Epoch, SchedulerId, StartId, StepName
-from functions.pattern.wait_events import EventReceived, HandedBack, WaitsEnded
+from functions.pattern.wait_events import ChildEnded, EventReceived, HandedBack, WaitsEnded
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -238,5 +238,5 @@ OperatorAction = Resubmitted | UndoRequested
 OperatorAnswer = FoundDone | FoundNotDone
 OperatorEvent = OperatorAction | OperatorAnswer
 #: What counts in whatever epoch the task is.
-AnyTimeEvent = Cancelled | EventReceived | MessageLost | AnnouncementSent
+AnyTimeEvent = Cancelled | EventReceived | ChildEnded | MessageLost | AnnouncementSent
 Event = SchedulerEvent | SupervisorEvent | OperatorEvent | AnyTimeEvent

@@ -106,8 +106,9 @@ def operated(record: TaskRecord, event: OperatorEvent, now: datetime) -> TaskRec
 def cancelled(record: TaskRecord, event: Cancelled, now: datetime) -> TaskRecord | Refused:
     """Have a task undone. One that is being undone already, or will be, stays as it is."""
     task = record.task
-    if task.process_state is ProcessState.COMPENSATED and event.by_operator:
-        return Refused(RefusalReason.FINISHED)
+    never = _never_cancelled(record, event)
+    if never is not None:
+        return Refused(never)
     if task.direction is Direction.UNDO and task.process_state is not ProcessState.ERROR:
         return record
     if task.decision is not None and task.decision.ended_by is not None:
@@ -122,6 +123,13 @@ def cancelled(record: TaskRecord, event: Cancelled, now: datetime) -> TaskRecord
     )
     undecided = replace(record, task=replace(task, decision=None))  # it may have been about to be held
     return decide(undecided, decision, now, event.start_by)
+
+
+def _never_cancelled(record: TaskRecord, event: Cancelled) -> RefusalReason | None:
+    """Say why a task can't be cancelled, whether it is being undone already or not."""
+    if event.by_operator:
+        return RefusalReason.FINISHED if record.task.process_state is ProcessState.COMPENSATED else None
+    return None if record.order.parent is None else RefusalReason.CHILD
 
 
 def _not_for_its_caller(record: TaskRecord, now: datetime) -> RefusalReason | None:

@@ -138,10 +138,10 @@ def content_digest(workflow: str, payload: bytes, reply_to: str | None) -> str:
 
 
 class SchedulerRequest(Message):
-    """Asks for the Scheduler of a run, or has it hear of a step's event (`wake`).
+    """Asks for the Scheduler of a run, or has it hear of a step's event, or its task's end (`wake`).
 
-    `queued` are the task's steps behind queues, or with events (None in schema 1). An epoch's first `run` is
-    None.
+    `queued` are the task's steps of which something comes from outside (None in schema 1). An epoch's first
+    `run` is None. Of a task that has `ended`, its parent has to hear.
     """
 
     schema_version: Literal[1, 2] = 2
@@ -149,7 +149,8 @@ class SchedulerRequest(Message):
     epoch: EpochField
     queued: tuple[TaskStepField, ...] | None = None
     run: Annotated[int, Field(ge=1)] | None = None
-    wake: StepField | None = None
+    wake: TaskStepField | None = None
+    ended: bool = False
 
 
 class AnnouncementMessage(Message):

@@ -53,7 +53,7 @@ def occurrences(before: TaskRecord | None, after: TaskRecord) -> Occurrences:
     """Compare the record before a change (None: a new task) with the one after it."""
     workflow = after.order.workflow
     if before is None:
-        return Occurrences(workflow, accepted=True)
+        return Occurrences(workflow, accepted=after.task.process_state is ProcessState.PENDING)
     closed = after.history[len(before.history) :]
     return Occurrences(
         workflow,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from functions.pattern.definition import NAME_PATTERN, STEP_PATTERN
+from functions.pattern.depth import MOST_DEPTH
 
 #: Stands for what may hold a defect's text, a remote service's answer, or an operator's words.
 WITHHELD = "the operators know the reason"
@@ -36,8 +37,10 @@ _OF_A_TASK = (
     "cancelled by its caller$",
     "its answer can't be given",
 )
+#: The step, behind those whose tasks are steps of others.
+_PLACE = rf"(undo of )?({STEP_PATTERN}: ){{0,{MOST_DEPTH}}}"
 _PLAIN = re.compile(
-    rf"(undo of )?({STEP_PATTERN}: )?({'|'.join(_OF_A_STEP)})(?!\w)|({'|'.join(_OF_A_TASK)})",
+    rf"{_PLACE}({'|'.join(_OF_A_STEP)})(?!\w)|({'|'.join(_OF_A_TASK)})",
 )
 
 

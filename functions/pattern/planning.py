@@ -6,6 +6,7 @@ from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
+from functions.pattern.children import children_to_reach
 from functions.pattern.epochs import HAND_BACK_AFTER, is_busy
 from functions.pattern.events import (
     Parked,
@@ -76,13 +77,14 @@ def plan(
     look_at: LookAt,
     is_first: bool,
     may_share: bool,
+    reached: Container[StepName] = (),
 ) -> StepPlan:
     """Plan what `runner` does with what is ready.
 
     A plan `is_first` when the run has started nothing yet: it leaves nothing for lack of time. A runner with
     nothing under way that `may_share` leaves everything when there is more than it has room for, so that
     runs of other processes take their parts. A task is parked when there is nothing else to do, and handed
-    back when there is nothing else than to wait for long.
+    back when there is nothing else than to wait for long: not before all its children are `reached`.
     """
     if not _is_held(record, runner):
         return StepPlan()
@@ -93,7 +95,8 @@ def plan(
     if isinstance(ready, StepBroken):
         return StepPlan((ready,))
     if not (ready.begun or ready.fitting or ready.left):
-        return StepPlan(_idle(record, runner, now, ready.missing))
+        is_sure = all(name in reached for name in children_to_reach(record))
+        return StepPlan(_idle(record, runner, now, ready.missing) if is_sure else ())
     under_way = len(mine(record, runner))
     room = max(0, runner.at_once - under_way)
     if may_share and not under_way and len(ready.fitting) > room:

@@ -60,7 +60,7 @@ class SchedulerRequests(Protocol):
         """
 
     async def wake(self, task: Task, step: StepName) -> None:
-        """Have the Scheduler that holds the task hear of a step's event. Raises `TransientError`."""
+        """Have the Scheduler that holds the task hear of a step's event, or end. Raises `TransientError`."""
 
 
 class Schedulers(Protocol):
@@ -195,5 +195,6 @@ class Ports:
     submissions: Submissions
     postbox: Postbox
     announcements: Announcements
+    scheduler_requests: SchedulerRequests
     agent_messages: AgentMessages
     queues: Queues

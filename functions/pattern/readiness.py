@@ -14,14 +14,17 @@ from itertools import islice
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
 
+from functions.pattern.children import children_to_reach, parent_of
 from functions.pattern.definition import Json, Registry, Results, Step, Workflow
-from functions.pattern.errors import PermanentError
-from functions.pattern.identity import Epoch, StepName, item_of, step_of
+from functions.pattern.errors import PayloadTooLargeError, PermanentError, UnfitOrderError
+from functions.pattern.identity import Birth, Epoch, StepName, item_of, step_of
 from functions.pattern.inputs import all_results, results_of, undo_results_of
+from functions.pattern.messages import SubmissionMessage, order_of
 from functions.pattern.planning import CannotStart
 from functions.pattern.ready import ready_steps
-from functions.pattern.records import TaskRecord
+from functions.pattern.records import Order, TaskRecord
 from functions.pattern.requests import request_bytes
 from functions.pattern.states import Direction, ProcessState, Way
 from functions.pattern.texts import MAX_ERROR_BYTES, bounded, cause_of
@@ -57,11 +60,15 @@ class Definitions:
         try:
             if not self.is_needed(step):
                 return False
-            via = self.record.step(step).shape.via
-            if via is Way.TIMER:
-                return self.until(step)
-            if via is not Way.EVENT:
-                self.request(step)
+            match self.record.step(step).shape.via:
+                case Way.TIMER:
+                    return self.until(step)
+                case Way.WORKFLOW:
+                    self._look_at_child(step)
+                case Way.ACTIVITY | Way.QUEUE:
+                    self.request(step)
+                case Way.EVENT:
+                    pass
         except NotDeployedError as lack:
             return lack_of(lack)
         except Exception as fault:  # noqa: BLE001 - whatever a definition's function raises
@@ -109,6 +116,39 @@ class Definitions:
         request_bytes(made)
         return made
 
+    def child_workflow(self, step: StepName) -> Workflow:
+        """Give the workflow of which a step is a task, in its newest version. Raises `NotDeployedError`."""
+        name = self.record.step(step).shape.workflow or ""
+        workflow = self.registry.find(name)
+        if workflow is None:
+            raise NotDeployedError(
+                f"step '{step_of(step)}' of {self._version}: '{name}' is not deployed here"
+            )
+        return workflow
+
+    def child_order(self, step: StepName, at: datetime, birth: Birth) -> Order:
+        """Make the order of the task that is a step, submitted `at` that time.
+
+        Raises as `request`, and `PermanentError` when its workflow does not take it.
+        """
+        workflow, order = self.child_workflow(step), self.record.order
+        message = SubmissionMessage(
+            task_id=self.record.child(step),
+            workflow=workflow.name,
+            version=workflow.version,
+            payload=dict(self.request(step)),
+            submitter=order.submitter,
+            submitted_at=at,
+            correlation_id=order.correlation_id,
+        )
+        try:
+            made = order_of(message, workflow, birth)
+        except ValidationError as error:
+            raise PermanentError(f"'{workflow.name}' does not take its request: {_first(error)}") from None
+        except (PayloadTooLargeError, UnfitOrderError) as error:
+            raise PermanentError(f"'{workflow.name}' does not take its request: {error}") from None
+        return replace(made, parent=parent_of(self.record, step))
+
     def answer(self) -> Callable[[], Json] | None:
         """Give what makes the answer to the caller, if the version has one. Raises `NotDeployedError`."""
         make = self._workflow().answer
@@ -121,6 +161,11 @@ class Definitions:
         except NotDeployedError as lack:
             return lack_of(lack)
         return None
+
+    def _look_at_child(self, step: StepName) -> None:
+        """See that the task can be begun; to be undone, it needs no definition."""
+        if self.record.task.direction is Direction.DO:
+            self.child_order(step, self.record.task.updated_at, self.record.order.birth)
 
     def _inputs(self, step: StepName, results: Results) -> tuple[Any, ...]:
         """Give what a step's functions are called with; those of an item get it, too."""
@@ -161,16 +206,24 @@ class Definitions:
         try:
             return _validated(model, self.record.order.payload)
         except ValidationError as error:
-            fault = error.errors(include_url=False, include_input=False, include_context=False)[0]
-            field = ".".join(map(str, fault["loc"])) or "payload"
-            said = fault["msg"]  # by pydantic, or by a validator of the model's own
-            raise NotDeployedError(f"{unfit}: {field}: {said}", ValueError(said)) from None
+            said = _said(error)["msg"]  # by pydantic, or by a validator of the model's own
+            raise NotDeployedError(f"{unfit}: {_first(error)}", ValueError(said)) from None
         except Exception as error:
             raise NotDeployedError(f"{unfit}: {cause_of(error)}", error) from error
 
     @property
     def _version(self) -> str:
         return f"version {self.record.order.workflow_version} of '{self.record.order.workflow}'"
+
+
+def _said(error: ValidationError) -> ErrorDetails:
+    return error.errors(include_url=False, include_input=False, include_context=False)[0]
+
+
+def _first(error: ValidationError) -> str:
+    fault = _said(error)
+    field = ".".join(map(str, fault["loc"])) or "payload"
+    return f"{field}: {fault['msg']}"
 
 
 def lack_of(lack: NotDeployedError) -> CannotStart:
@@ -190,7 +243,7 @@ def what_is_missing(registry: Registry, record: TaskRecord) -> CannotStart | Non
     here = Definitions(registry, next_epoch)
     if task.direction is Direction.DO and all(step.settled for step in record.steps):
         return here.lack_of_answer()
-    looks = [here.look_at(name) for name in ready_steps(next_epoch)]
+    looks = [here.look_at(name) for name in (*ready_steps(next_epoch), *children_to_reach(next_epoch))]
     missing = [look for look in looks if isinstance(look, CannotStart) and look.parks]
     return missing[0] if missing and len(missing) == len(looks) else None
 

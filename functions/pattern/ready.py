@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from functions.pattern.epochs import UNDER_WAY
 from functions.pattern.identity import Epoch, StepName
 from functions.pattern.records import StepRecord, TaskRecord
 from functions.pattern.states import Direction, ProcessState, StepState
-from functions.pattern.steps import UNDER_WAY, undo_order
+from functions.pattern.steps import undo_order
 
 
 def ready_steps(record: TaskRecord) -> tuple[StepName, ...]:
@@ -46,7 +47,9 @@ def _with_room(record: TaskRecord, ready: Iterable[StepRecord]) -> Iterator[Step
         if step.shape.at_once is not None:
             of = step.shape.step
             if of not in room:
-                running = [each for each in record.steps_of(of) if is_under_way(each, record)]
+                running = [
+                    each for each in record.steps_of(of) if is_under_way(each, record) or each.is_waiting
+                ]
                 room[of] = step.shape.at_once - len(running)
             if room[of] <= 0:
                 continue

@@ -13,6 +13,7 @@ from functions.pattern.identity import (
     StartId,
     StepName,
     TaskId,
+    child_id,
     resource_id,
 )
 from functions.pattern.items import steps_with_items
@@ -34,8 +35,19 @@ MAX_ANSWER_BYTES = 16 * 1024
 #: A step's result is kept in one property of its row, which holds 64 KiB (Table Storage) at most.
 MAX_RESULT_BYTES = 24 * 1024
 
+_FROM_OUTSIDE = frozenset({Way.QUEUE, Way.EVENT, Way.WORKFLOW})
+
 #: How the error begins of a step without which its task went on while nobody knew what came of it.
 OUTCOME_UNKNOWN = "outcome unknown"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parent:
+    """The task of which another is a step, or an item of one."""
+
+    task: TaskId
+    birth: Birth
+    step: StepName
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +56,8 @@ class Order:
 
     `payload` is JSON bytes, `traceparent` W3C's. The `shape` is the definition's at submission: nothing but
     it is asked what the steps are, and `items` how many items its for-each steps have. `birth` tells the task
-    from others of its id. Operators find it by its `search_keys`, each of which has a row.
+    from others of its id. Operators find it by its `search_keys`, each of which has a row. One that has a
+    `parent` is a step of that.
     """
 
     task: TaskId
@@ -61,6 +74,7 @@ class Order:
     traceparent: str | None = None
     items: tuple[int, ...] = ()
     search_keys: tuple[str, ...] = ()
+    parent: Parent | None = None
 
     @property
     def steps(self) -> tuple[StepShape, ...]:
@@ -153,6 +167,7 @@ class StepRecord:
     What was `received` is its event, as JSON bytes, `told_by` somebody.
     While it runs, `attempts` calls of it have failed, the last of them with `error`. What an operator has to
     know of it besides is `noted`. Its `shape` is a part of the order's.
+    Of a step that is a task, `handed_over` says that this is known to have been admitted, or cancelled.
     """
 
     shape: StepShape
@@ -170,11 +185,17 @@ class StepRecord:
     noted: str | None = None
     received: bytes | None = field(default=None, repr=False)
     told_by: str | None = None
+    handed_over: bool | None = None
 
     @property
     def name(self) -> StepName:
         """Name the step."""
         return self.shape.name
+
+    @property
+    def is_waiting(self) -> bool:
+        """Tell whether it waits for its event, its time, or its task, whatever epoch began that."""
+        return self.shape.via.waits and self.state in {StepState.RUNNING, StepState.UNDOING}
 
     @property
     def may_fail(self) -> bool:
@@ -262,8 +283,12 @@ class TaskRecord:
 
     @property
     def queued(self) -> tuple[StepName, ...]:
-        """Name the steps of which something comes from outside: a reply over a queue, or an event."""
-        return tuple(step.name for step in self.steps if step.shape.via in {Way.QUEUE, Way.EVENT})
+        """Name the steps of which something comes from outside: a reply, an event, or a task's end."""
+        return tuple(step.name for step in self.steps if step.shape.via in _FROM_OUTSIDE)
+
+    def child(self, step: StepName) -> TaskId:
+        """Name the task that is a step of this one, or would be."""
+        return child_id(self.order.resource, step)
 
     def step(self, name: StepName) -> StepRecord:
         """Find a step by its name. Raises `KeyError` when the task has none of that name."""

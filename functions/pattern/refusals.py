@@ -39,6 +39,8 @@ class RefusalReason(StrEnum):
     NOT_IN_QUESTION = "not in question"
     #: It was processed too long ago for its caller to cancel it, or its workflow does not allow that at all.
     NOT_CANCELLABLE = "not cancellable"
+    #: It is a step of another task, which is to be cancelled instead.
+    CHILD = "a step of another task"
     #: It is parked: only the Supervisor has it go on.
     PARKED = "parked"
     #: It is handed back, and waits for an event or a time.

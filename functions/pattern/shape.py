@@ -25,8 +25,9 @@ class StepShape:
 
     One with `at_once` is for each item of the order, at most so many of them at the same time.
     Of an event, the `role` is that of those who may tell it, and `default` the result (JSON) when it did not
-    come in time. What is None is what the task, or the settings, say. What has a default is written only when
-    it differs, so that shapes and their digests stay as they were.
+    come in time. One that is a task is of that `workflow`. What is None is what the task, or the settings,
+    say. What has a default is written only when it differs, so that shapes and their digests stay as they
+    were.
     """
 
     name: StepName
@@ -42,6 +43,7 @@ class StepShape:
     on_expiry: Expiry = Expiry.REFUSE
     default: str | None = None
     at_once: int | None = None
+    workflow: str | None = None
 
     @property
     def step(self) -> StepName:
@@ -64,7 +66,7 @@ class StepShape:
             facts["retry"] = asdict(self.retry) | {"on": sorted(self.retry.on)}
         if self.on_expiry is not Expiry.REFUSE:
             facts["on_expiry"] = self.on_expiry
-        for name in ("on_failure", "role", "default", "at_once"):
+        for name in ("on_failure", "role", "default", "at_once", "workflow"):
             if getattr(self, name) is not None:
                 facts[name] = getattr(self, name)
         return facts
@@ -133,4 +135,5 @@ def _read_step(written: Mapping[str, Any], names: list[StepName]) -> StepShape:
         on_expiry=Expiry(written.get("on_expiry", Expiry.REFUSE)),
         default=written.get("default"),
         at_once=written.get("at_once"),
+        workflow=written.get("workflow"),
     )

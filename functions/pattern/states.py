@@ -52,11 +52,18 @@ class Way(StrEnum):
     EVENT = "event"
     #: No Agent: the step is done when a time has come.
     TIMER = "timer"
+    #: No Agent: the step is a task of another workflow, and done when that is processed.
+    WORKFLOW = "workflow"
 
     @property
     def waits(self) -> bool:
-        """Tell whether the step only waits: nothing is asked of an Agent, and nothing has to be undone."""
-        return self in {Way.EVENT, Way.TIMER}
+        """Tell whether the step only waits: nothing is asked of an Agent, and its time costs nothing."""
+        return self in {Way.EVENT, Way.TIMER, Way.WORKFLOW}
+
+    @property
+    def asks(self) -> bool:
+        """Tell whether a request is made for the step."""
+        return self not in {Way.EVENT, Way.TIMER}
 
 
 class Direction(StrEnum):
@@ -140,7 +147,7 @@ class FaultKind(StrEnum):
 
 
 class AnnouncementKind(StrEnum):
-    """What is sent about a task; all but the last goes to the order's reply queue."""
+    """What is sent about a task; the notices go to the order's reply queue."""
 
     #: The order is recorded.
     RECEIVED = "received"
@@ -152,6 +159,13 @@ class AnnouncementKind(StrEnum):
     COMPENSATED = "compensated"
     #: An operator has to look at the task.
     ALERT = "alert"
+    #: The task is a step of another, which has to hear of its end.
+    ENDED = "ended"
+
+    @property
+    def is_notice(self) -> bool:
+        """Tell whether it is for the caller."""
+        return self not in {AnnouncementKind.ALERT, AnnouncementKind.ENDED}
 
 
 class AlertCause(StrEnum):

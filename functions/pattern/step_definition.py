@@ -87,6 +87,8 @@ class Step:
     By `Way.EVENT`, it waits for a body that fits the model `payload`, from somebody of its `role`, until
     `complete_within` after it began; then `on_expiry` says what follows. The role is `Submitter` (the task's
     own), `Operator`, or one of your own. By `Way.TIMER`, it waits `until` a time. Neither has an Agent.
+    By `Way.WORKFLOW`, it is a task of the `workflow` of that name, whose payload is the request, and whose
+    answer is the result; it has `complete_within` to be processed, and to be undone it is cancelled.
     """
 
     name: StepName
@@ -107,19 +109,20 @@ class Step:
     until: Time | None = None
     for_each: Items | None = None
     at_once: int | None = None
+    workflow: str | None = None
 
 
 _OF_EVENTS = frozenset({"payload", "on_expiry", "role"})
-_OF_AGENTS = frozenset(
-    {"agent", "request", "undo", "idempotent", "undo_request", "retry", "for_each", "at_once"}
-)
+_OF_AGENTS = frozenset({"agent", "undo", "idempotent", "undo_request", "retry"})
+_OF_REQUESTS = frozenset({"request", "for_each", "at_once"})
 
 #: What a step of each way has no use for.
 _USELESS = {
-    Way.ACTIVITY: _OF_EVENTS | {"until"},
-    Way.QUEUE: _OF_EVENTS | {"until", "retry"},
-    Way.EVENT: _OF_AGENTS | {"until"},
-    Way.TIMER: _OF_AGENTS | _OF_EVENTS | {"complete_within", "on_failure"},
+    Way.ACTIVITY: _OF_EVENTS | {"until", "workflow"},
+    Way.QUEUE: _OF_EVENTS | {"until", "workflow", "retry"},
+    Way.EVENT: _OF_AGENTS | _OF_REQUESTS | {"until", "workflow"},
+    Way.TIMER: _OF_AGENTS | _OF_REQUESTS | _OF_EVENTS | {"complete_within", "on_failure", "workflow"},
+    Way.WORKFLOW: _OF_AGENTS | _OF_EVENTS | {"until"},
 }
 
 
@@ -139,12 +142,14 @@ def read_step(step: Step) -> Step:
         read = replace(read, on_failure=written.member("on_failure", Remedy, read.on_failure))
     if read.retry is not None and not isinstance(read.retry, Retry):
         raise ValueError(f"retry must be a Retry(…), not {read.retry!r}")
-    if read.undo_request is not None and not read.undo:
-        raise ValueError("it has undo_request, but no undo: add undo=True")
-    read = _read_items(read)
     for name, usual in ((each.name, each.default) for each in fields(Step)):
         if name in _USELESS[via] and getattr(step, name) != usual:
             raise ValueError(f"a step by way {via} has no {name}: leave it out")
+    if read.undo_request is not None and not read.undo:
+        raise ValueError("it has undo_request, but no undo: add undo=True")
+    if via is Way.WORKFLOW and not isinstance(step.workflow, str):
+        raise ValueError(f"workflow must be the name of a workflow, not {step.workflow!r}")
+    read = _read_items(read)
     return _read_event(read) if via is Way.EVENT else read
 
 
@@ -152,7 +157,7 @@ def _check_functions(step: Step, via: Way) -> None:
     takes = written.USUAL if step.for_each is None else written.WITH_ITEM
     if via is Way.TIMER:
         written.function("until", step.until)
-    elif via is not Way.EVENT:
+    elif via.asks:
         written.function("request", None if step.request is no_request else step.request, takes=takes)
     for name in ("when", "undo_request"):
         if getattr(step, name) is not None:
@@ -212,7 +217,7 @@ def shape_of(step: Step) -> StepShape:
         agent=step.agent,
         via=step.via,
         needs=frozenset(step.needs),
-        undo=step.undo,
+        undo=step.undo or step.via is Way.WORKFLOW,
         idempotent=step.idempotent,
         complete_within=step.complete_within,
         on_failure=step.on_failure,
@@ -221,4 +226,5 @@ def shape_of(step: Step) -> StepShape:
         on_expiry=Expiry.REFUSE if isinstance(step.on_expiry, Default) else step.on_expiry,
         default=_default_of(step),
         at_once=step.at_once,
+        workflow=step.workflow,
     )

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from typing import assert_never
 
 from functions.pattern.decisions import decide, known_end, refusal, stopped_by
-from functions.pattern.epochs import finished, moved
+from functions.pattern.epochs import UNDER_WAY, finished, moved
 from functions.pattern.errors import IllegalTransitionError
 from functions.pattern.events import (
     StepBroken,
@@ -29,8 +29,7 @@ from functions.pattern.states import Direction, ProcessState, StepState
 from functions.pattern.texts import MAX_ERROR_BYTES, bounded
 from functions.pattern.waits import begun, unknown
 
-#: The state of a step that is under way, and of one that is done, in each direction.
-UNDER_WAY = {Direction.DO: StepState.RUNNING, Direction.UNDO: StepState.UNDOING}
+#: The state of a step that is done, in each direction.
 DONE = {Direction.DO: StepState.COMPLETED, Direction.UNDO: StepState.UNDONE}
 
 
@@ -101,6 +100,7 @@ def _start(record: TaskRecord, event: StepStarted, now: datetime) -> TaskRecord 
         start_id=event.start_id,
         attempts=None,
         error=None,
+        handed_over=None,
     )
     if record.task.direction is Direction.DO:
         if step.never_twice:

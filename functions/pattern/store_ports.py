@@ -11,7 +11,7 @@ from functions.pattern.announcements import Announcement
 from functions.pattern.errors import UnreadableError
 from functions.pattern.events import Event
 from functions.pattern.folding import Follow
-from functions.pattern.identity import StepName, TaskId
+from functions.pattern.identity import Birth, StepName, TaskId
 from functions.pattern.records import TaskRecord
 from functions.pattern.refusals import Refused
 from functions.pattern.states import ProcessState
@@ -31,10 +31,11 @@ class Stored:
 
 @dataclass(frozen=True, slots=True)
 class KnownOrder:
-    """Which order is recorded under an id: its content's digest, and who sent it."""
+    """Which order is recorded under an id: its content's digest, who sent it, and the task's birth."""
 
     digest: str
     submitter: str
+    birth: Birth
 
 
 class Admission(StrEnum):

@@ -6,6 +6,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import assert_never
 
+from functions.pattern.children import child_ended
 from functions.pattern.decisions import known_end
 from functions.pattern.epochs import FINAL, announcement_sent, message_lost, moved
 from functions.pattern.events import (
@@ -46,7 +47,7 @@ from functions.pattern.records import Order, StepRecord, Task, TaskRecord
 from functions.pattern.refusals import RefusalReason, Refused
 from functions.pattern.states import Direction, ProcessState, StepState
 from functions.pattern.steps import DONE, illegal, is_forged, step_changed
-from functions.pattern.wait_events import EventReceived, HandedBack, WaitsEnded
+from functions.pattern.wait_events import ChildEnded, EventReceived, HandedBack, WaitsEnded
 from functions.pattern.waits import event_received, hand_back, waits_ended
 
 
@@ -73,6 +74,8 @@ def apply(record: TaskRecord, event: Event, now: datetime) -> TaskRecord | Refus
             return cancelled(record, event, now)
         case EventReceived():
             return event_received(record, event, now)
+        case ChildEnded():
+            return child_ended(record, event, now)
         case MessageLost():
             return message_lost(record, event, now)
         case AnnouncementSent():

@@ -1,11 +1,12 @@
-"""What happens to tasks that wait; the other events are in `events.py`."""
+"""What happens to tasks that wait, also for their children; the other events are in `events.py`."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from functions.pattern.identity import Epoch, SchedulerId, StepName
+from functions.pattern.identity import Birth, Epoch, SchedulerId, StepName
+from functions.pattern.states import StepState
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,3 +37,18 @@ class EventReceived:
     body: bytes = field(repr=False)
     who: str
     start_by: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChildEnded:
+    """The task that is a step has come to its end: the step is Completed, Unrecorded, or (undone) Failed.
+
+    It counts in whatever epoch its parent is, which must be of that `birth`. `result` is JSON.
+    """
+
+    birth: Birth
+    step: StepName
+    state: StepState
+    start_by: datetime
+    result: bytes | None = field(default=None, repr=False)
+    error: str | None = None

@@ -1,12 +1,12 @@
-"""Steps that wait for an event or a time: how a wait begins and ends, and how a task waits at no cost."""
+"""Steps that wait for an event, a time or a task: how a wait begins and ends, and how it costs nothing."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from functions.pattern.decisions import known_end
-from functions.pattern.epochs import FINAL, handed_back, is_busy, is_waiting, moved, next_run
+from functions.pattern.decisions import decide, known_end, stopped_by
+from functions.pattern.epochs import FINAL, awaited, handed_back, is_busy, moved, next_run
 from functions.pattern.identity import StepName
 from functions.pattern.records import OUTCOME_UNKNOWN, StepRecord, TaskRecord
 from functions.pattern.refusals import RefusalReason, Refused
@@ -22,31 +22,29 @@ _NO_RESULT = b"{}"
 
 def over(record: TaskRecord, now: datetime) -> tuple[StepName, ...]:
     """Name the steps whose time has passed, and that end by it: waits, and what may fail."""
-    if record.task.direction is Direction.UNDO or record.task.decision is not None:
+    if record.task.decision is not None:
         return ()
+    ending = {step.name for step in awaited(record)}
+    if record.task.direction is Direction.DO:
+        ending |= {step.name for step in record.steps if step.may_fail and step.state is StepState.RUNNING}
     return tuple(
         step.name
         for step in record.steps
-        if (is_waiting(step) or (step.may_fail and step.state is StepState.RUNNING))
-        and step.complete_by is not None
-        and step.complete_by <= now
+        if step.name in ending and step.complete_by is not None and step.complete_by <= now
     )
 
 
 def waits_end(record: TaskRecord) -> datetime | None:
-    """Tell when the first of a task's waits ends by itself; None for none, or in an undo."""
-    if record.task.direction is Direction.UNDO:
-        return None
-    ends = [each.complete_by for each in record.steps if is_waiting(each) and each.complete_by]
-    return min(ends, default=None)
+    """Tell when the first of a task's waits ends by itself; None for none."""
+    return min((each.complete_by for each in awaited(record) if each.complete_by), default=None)
 
 
 def begun(step: StepRecord, now: datetime) -> StepRecord:
     """Give a wait that has just begun; its event may have come before, and its time may have passed."""
     if step.received is not None:
-        return _completed(step, step.received, now)
+        return completed(step, step.received, now)
     is_past = step.shape.via is Way.TIMER and step.complete_by is not None and step.complete_by <= now
-    return _completed(step, _NO_RESULT, now) if is_past else step
+    return completed(step, _NO_RESULT, now) if is_past else step
 
 
 def waits_ended(record: TaskRecord, event: WaitsEnded, now: datetime) -> TaskRecord | Refused:
@@ -56,6 +54,8 @@ def waits_ended(record: TaskRecord, event: WaitsEnded, now: datetime) -> TaskRec
     ended = over(record, now)
     if not ended:
         return Refused(RefusalReason.NOT_OVERDUE)
+    if record.task.direction is Direction.UNDO:
+        return _undo_expired(record, ended[0], now, event.start_by)
     for name in ended:
         record = record.with_step(_expired(record.step(name), now))
     is_held = event.scheduler is not None or is_busy(record)
@@ -85,11 +85,7 @@ def event_received(record: TaskRecord, event: EventReceived, now: datetime) -> T
     received = replace(step, received=event.body, told_by=event.who)
     if step.state is StepState.NOT_STARTED:
         return record.with_step(received)
-    record = record.with_step(_completed(received, event.body, now))
-    if record.task.is_handed_back:
-        return _gone_on(record, now, event.start_by, is_held=False)
-    is_held = record.task.process_state is ProcessState.PROCESSING
-    return _gone_on(record, now, event.start_by, is_held=True) if is_held else record
+    return gone_on(record.with_step(completed(received, event.body, now)), now, event.start_by)
 
 
 def _counts_for_nothing(record: TaskRecord, step: StepRecord) -> RefusalReason | None:
@@ -102,6 +98,22 @@ def _counts_for_nothing(record: TaskRecord, step: StepRecord) -> RefusalReason |
     return None if is_open else RefusalReason.STEP_ENDED
 
 
+def gone_on(record: TaskRecord, now: datetime, start_by: datetime) -> TaskRecord:
+    """Have a task go on of which a wait has ended: with its Scheduler, with the next run, or by itself."""
+    if record.task.is_handed_back:
+        return _gone_on(record, now, start_by, is_held=False)
+    is_held = record.task.process_state is ProcessState.PROCESSING
+    return _gone_on(record, now, start_by, is_held=True) if is_held else record
+
+
+def _undo_expired(record: TaskRecord, name: StepName, now: datetime, start_by: datetime) -> TaskRecord:
+    """Hold a task whose child is not undone in time."""
+    step = record.step(name)
+    error = f"its task {record.child(name)} is not undone by {_told(step.complete_by)}"
+    held = record.with_step(replace(step, error=error))
+    return decide(held, stopped_by(held, held.step(name), None), now, start_by)
+
+
 def _gone_on(record: TaskRecord, now: datetime, start_by: datetime, *, is_held: bool) -> TaskRecord:
     ended = known_end(record, now, start_by)
     if ended is not None:
@@ -112,12 +124,16 @@ def _gone_on(record: TaskRecord, now: datetime, start_by: datetime, *, is_held: 
 def _expired(step: StepRecord, now: datetime) -> StepRecord:
     """End a step whose time has passed, as its shape says."""
     if step.shape.via is Way.TIMER:
-        return _completed(step, _NO_RESULT, now)
+        return completed(step, _NO_RESULT, now)
     if step.shape.default is not None:
-        return _completed(step, step.shape.default.encode(), now)
+        return completed(step, step.shape.default.encode(), now)
     if step.shape.via is Way.EVENT:
-        return failed(step, f"no event came by {step.complete_by:%Y-%m-%d %H:%M:%S} UTC", now)
+        return failed(step, f"no event came by {_told(step.complete_by)}", now)
     return unknown(step, step.error, now)
+
+
+def _told(time: datetime | None) -> str:
+    return f"{time:%Y-%m-%d %H:%M:%S} UTC"
 
 
 def unknown(step: StepRecord, fault: str | None, now: datetime) -> StepRecord:
@@ -130,5 +146,6 @@ def failed(step: StepRecord, error: str, now: datetime) -> StepRecord:
     return replace(step, state=StepState.FAILED, finished_at=now, error=bounded(error, MAX_ERROR_BYTES))
 
 
-def _completed(step: StepRecord, result: bytes, now: datetime) -> StepRecord:
+def completed(step: StepRecord, result: bytes, now: datetime) -> StepRecord:
+    """End a step with its result."""
     return replace(step, state=StepState.COMPLETED, finished_at=now, error=None, result=result)

@@ -9,7 +9,7 @@ from azure.data.tables.aio import TableClient
 
 from functions.pattern.coalescer import Coalescer
 from functions.pattern.errors import TransientError, UnwritableError
-from functions.pattern.identity import TaskId
+from functions.pattern.identity import Birth, TaskId
 from functions.pattern.request_figures import StoreFigures
 from functions.pattern.store_ports import KnownOrder, Stored
 from functions.store.connect import table_faults
@@ -88,8 +88,10 @@ class TaskTable:
         self._figures.reads += 1
         shard = shard_of(task, self._shards)
         with table_faults():
-            row = await self._row_reads.read(shard, order_row(task), ("Digest", "Submitter"))
-        return None if row is None else KnownOrder(digest=row["Digest"], submitter=row["Submitter"])
+            row = await self._row_reads.read(shard, order_row(task), ("Digest", "Submitter", "Birth"))
+        if row is None:
+            return None
+        return KnownOrder(digest=row["Digest"], submitter=row["Submitter"], birth=Birth(row["Birth"]))
 
     async def _rows(self, task: TaskId) -> tuple[list[Any], int]:
         first, end = rows_of(task)

@@ -26,8 +26,8 @@ _MOST = 100
 _PAGES = 50
 _QUEUES_AT_ONCE = 10
 
-#: A reply queue, or the operators' own (None).
-type Queue = str | None
+#: A reply queue, or the kind of what goes to one of the application's own.
+type Queue = str | AnnouncementKind | None
 
 
 class Leftovers:
@@ -53,8 +53,7 @@ class Leftovers:
             page = await self._ports.outbox.unsent(shard, before, _MOST, after=after)
             self._report.found_damaged(page.unreadable)
             for announcement in page.announcements:
-                is_alert = announcement.kind is AnnouncementKind.ALERT
-                by_queue[None if is_alert else announcement.reply_to].append(announcement)
+                by_queue[_queue_of(announcement)].append(announcement)
             after = page.continuation
             if after is None:
                 break
@@ -97,10 +96,14 @@ class Leftovers:
     async def _drop_old(self, announcements: Sequence[Announcement]) -> None:
         oldest = self._ports.clock.now() - _DROPPED_AFTER
         for announcement in announcements:
-            if announcement.at >= oldest or announcement.kind is AnnouncementKind.ALERT:
+            if announcement.at >= oldest or not announcement.kind.is_notice:
                 continue
             with self._report.surviving(f"task {announcement.task}: {announcement.kind}"):
                 await self._ports.outbox.give_up(announcement)
                 self._report.dropped += 1
                 text = "task %s: %s was never sent, its reply queue %s takes nothing"
                 _log.warning(text, announcement.task, announcement.kind, announcement.reply_to)
+
+
+def _queue_of(announcement: Announcement) -> Queue:
+    return announcement.reply_to if announcement.kind.is_notice else announcement.kind

@@ -55,7 +55,8 @@ class MemoryStateStore:
         stored = await self.load(task)
         if stored is None:
             return None
-        return KnownOrder(digest=stored.record.order.digest, submitter=stored.record.order.submitter)
+        order = stored.record.order
+        return KnownOrder(digest=order.digest, submitter=order.submitter, birth=order.birth)
 
     async def check(self) -> None:
         """Answer."""

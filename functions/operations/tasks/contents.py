@@ -78,7 +78,7 @@ def add_contents(router: APIRouter, tasks: Tasks, registry: Registry) -> None:
 def _step(contents: Contents, step: StepRecord) -> StepContents:
     name = StepName(step.name)
     request = undo = None
-    if step.shape.via.waits or step.state is StepState.SKIPPED:
+    if not step.shape.via.asks or step.state is StepState.SKIPPED:
         pass
     elif step.started_at is None:
         request = nothing_of("It is made when the step begins.")
