@@ -247,7 +247,7 @@ class Wiring:
         )
         runs = RunSteps(ports, self._agents, registry, limits)
         replies = ReplyTaker(ports, limits, self._alerts.alert_refused)
-        return scheduler_blueprint(runs, RequestTaker(ports), replies)
+        return scheduler_blueprint(runs, RequestTaker(ports, limits), replies)
 
     def _make_agents(self, registrations: Sequence[Registration]) -> dict[str, Agent]:
         """Make the Agents whose remote services this application calls. Raises `SettingsError`."""

@@ -31,6 +31,7 @@ ID_IS_TAKEN = "Something else is known under this id."
 _NOT_CANCELLED = {
     RefusalReason.FINISHED: "It is in Error: an operator decides what becomes of it.",
     RefusalReason.NOT_CANCELLABLE: "It was processed, and can't be cancelled any more.",
+    RefusalReason.CHILD: "It is a step of another: cancel that instead.",
 }
 
 

@@ -16,7 +16,7 @@ import azure.durable_functions as df
 from functions.operations.trends.condensing import condense
 from functions.pattern.definition import Workflow
 from functions.pattern.errors import DefinitionError
-from functions.pattern.identity import FIRST_EPOCH, Epoch, SchedulerId, TaskId, scheduler_id
+from functions.pattern.identity import FIRST_EPOCH, Epoch, Parent, SchedulerId, TaskId, scheduler_id
 from functions.pattern.ports import Ports
 from functions.pattern.records import Task, TaskRecord
 from functions.pattern.shared_rows import Chore
@@ -207,8 +207,15 @@ class _Tasks:
         stored = await self._ports.store.load(task)
         if stored is None or not _is_purgeable(stored.record.task, self._before):
             return False  # the index is wrong, which the full sweep corrects
+        if await self._is_needed(stored.record.order.parent):
+            return False
         gone = [await self._purge_instance(scheduler) for scheduler in schedulers_of(stored.record)]
         return all(gone) and await self._ports.retention.delete(stored)
+
+    async def _is_needed(self, parent: Parent | None) -> bool:
+        """Tell whether a task is a step of one that is still there, and may have it undone."""
+        order = None if parent is None else await self._ports.store.order(parent.task)
+        return parent is not None and order is not None and order.birth == parent.birth
 
 
 def schedulers_of(record: TaskRecord) -> Iterator[SchedulerId]:

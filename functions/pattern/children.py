@@ -7,8 +7,8 @@ from datetime import datetime
 
 from functions.pattern.decisions import decide, stopped_by
 from functions.pattern.epochs import FINAL, awaited, finished
-from functions.pattern.identity import FIRST_EPOCH, Birth, StepName
-from functions.pattern.records import Order, Parent, StepRecord, Task, TaskRecord
+from functions.pattern.identity import FIRST_EPOCH, Birth, Parent, StepName
+from functions.pattern.records import Order, StepRecord, Task, TaskRecord
 from functions.pattern.refusals import RefusalReason, Refused
 from functions.pattern.shape import Shape
 from functions.pattern.states import Direction, ProcessState, Remedy, StepState, Way
@@ -19,6 +19,10 @@ from functions.pattern.waits import completed, failed, gone_on
 _NO_ANSWER = b"{}"
 #: Of a child that no version of its workflow has taken.
 _NO_VERSION = 0
+#: Why a child is undone, as its own record says.
+UNDONE_WITH_ITS_PARENT = "the task of which it is a step is undone"
+NEVER_BEGUN = "undone before it began"
+
 _UNDONE_SINCE = "its task was processed, and has been undone since"
 
 
@@ -136,6 +140,6 @@ def tombstone(record: TaskRecord, step: StepName, now: datetime, birth: Birth) -
         due_at=now,
         updated_at=now,
         finished_at=now,
-        last_error="undone before it began",
+        last_error=NEVER_BEGUN,
     )
     return TaskRecord(order=order, task=task, steps=())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from dataclasses import dataclass
 from typing import NewType
 
 from functions.pattern.states import Direction
@@ -26,6 +27,15 @@ _CHILD_DIGITS = 40
 FIRST_EPOCH = Epoch(1)
 
 _BIRTH_CHARACTERS = 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parent:
+    """The task of which another is a step, or an item of one."""
+
+    task: TaskId
+    birth: Birth
+    step: StepName
 
 
 def scheduler_id(task: TaskId, epoch: Epoch, run: int | None = None) -> SchedulerId:

@@ -36,6 +36,8 @@ _OF_A_TASK = (
     "its complete-by time passed( before it was called)?$",
     "cancelled by its caller$",
     "its answer can't be given",
+    "the task of which it is a step is undone$",
+    "undone before it began$",
 )
 #: The step, behind those whose tasks are steps of others.
 _PLACE = rf"(undo of )?({STEP_PATTERN}: ){{0,{MOST_DEPTH}}}"

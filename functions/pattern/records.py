@@ -8,6 +8,7 @@ from datetime import datetime
 from functions.pattern.identity import (
     Birth,
     Epoch,
+    Parent,
     ResourceId,
     SchedulerId,
     StartId,
@@ -39,15 +40,6 @@ _FROM_OUTSIDE = frozenset({Way.QUEUE, Way.EVENT, Way.WORKFLOW})
 
 #: How the error begins of a step without which its task went on while nobody knew what came of it.
 OUTCOME_UNKNOWN = "outcome unknown"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Parent:
-    """The task of which another is a step, or an item of one."""
-
-    task: TaskId
-    birth: Birth
-    step: StepName
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

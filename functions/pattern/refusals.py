@@ -59,6 +59,19 @@ class RefusalReason(StrEnum):
     NO_SUCH_TASK = "no such task"
 
 
+#: Refusals that tell a Scheduler that the task is another's, or nobody's, from now on.
+NOT_OURS = frozenset(
+    {
+        RefusalReason.STALE_EPOCH,
+        RefusalReason.NOT_HOLDER,
+        RefusalReason.FINISHED,
+        RefusalReason.PARKED,
+        RefusalReason.WAITING,
+        RefusalReason.NO_SUCH_TASK,
+    }
+)
+
+
 @dataclass(frozen=True, slots=True)
 class Refused:
     """The event must not change the record; nothing is written."""

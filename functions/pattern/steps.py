@@ -102,16 +102,17 @@ def _start(record: TaskRecord, event: StepStarted, now: datetime) -> TaskRecord 
         error=None,
         handed_over=None,
     )
+    # Who begins a wait has to let go of the task in time.
+    start_by = (step.shape.via.waits and record.task.complete_by) or event.complete_by
     if record.task.direction is Direction.DO:
         if step.never_twice:
             return Refused(RefusalReason.NEVER_TWICE)
         started = replace(started, started_at=_dispatched_at(record, now))
         if step.shape.via.waits:
-            start_by = record.task.complete_by or event.complete_by
             return _advanced(record.with_step(begun(started, now)), now, start_by)
     elif not step.needs_undo:
         raise illegal(record, event)
-    return moved(record.with_step(started), now, event.complete_by)
+    return moved(record.with_step(started), now, start_by)
 
 
 def _dispatched_at(record: TaskRecord, now: datetime) -> datetime:

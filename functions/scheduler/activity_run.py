@@ -32,29 +32,18 @@ from functions.pattern.planning import CannotStart, Runner, StepPlan, plan, star
 from functions.pattern.ports import Agent, Ports
 from functions.pattern.readiness import Definitions, NotDeployedError
 from functions.pattern.records import TaskRecord
-from functions.pattern.refusals import RefusalReason, Refused
+from functions.pattern.refusals import NOT_OURS, RefusalReason, Refused
 from functions.pattern.states import Outcome, Way
 from functions.pattern.store_ports import Changed
 from functions.pattern.texts import cause_of
 from functions.scheduler.calls import agent_call, agent_request
+from functions.scheduler.children import Children
 from functions.scheduler.outcomes import StepAttempt
 from functions.scheduler.progress import Progress, ended, progress_of
 from functions.telemetry.fields import Field
 from functions.telemetry.tasks import step_span
 
 _log = logging.getLogger(__name__)
-
-#: Refusals that tell that the task is another's, or nobody's, from now on.
-_NOT_OURS = frozenset(
-    {
-        RefusalReason.STALE_EPOCH,
-        RefusalReason.NOT_HOLDER,
-        RefusalReason.FINISHED,
-        RefusalReason.PARKED,
-        RefusalReason.WAITING,
-        RefusalReason.NO_SUCH_TASK,
-    }
-)
 
 
 class ActivityRun:
@@ -87,13 +76,13 @@ class ActivityRun:
         self._asked_before = set[StartId | None]()
         #: Ready steps that can't be started; each is told of once.
         self._unstartable = set[StepName]()
+        self._children = Children(ports, registry, runner)
         self._steps = asyncio.TaskGroup()
 
     async def to_its_end(self, start_by: datetime) -> Progress:
         """Claim the task, run what is ready, and what follows, and tell how the task stands then."""
-        claim = Claimed(epoch=self._runner.epoch, scheduler=self._runner.scheduler, start_by=start_by)
         follow = self._follow(is_first=True, may_share=not self._share)
-        claimed = await self._tell(claim, start_by, follow)
+        claimed = await self._tell(self._claim(start_by), start_by, follow)
         if isinstance(claimed, Refused):
             return ended(claimed.reason)
         async with self._steps:
@@ -108,11 +97,30 @@ class ActivityRun:
         started = started_by(record, self._runner, self._planned)
         self._planned -= {record.step(name).start_id for name in started}
         self._begin_steps(record, started)
+        for name in self._children.to_reach(record):
+            self._steps.create_task(self._reach_child(record, name))
 
     def _begin_steps(self, record: TaskRecord, names: Sequence[StepName]) -> None:
         for name in names:
             self._begun.add(name)
             self._steps.create_task(self._run_step(record, StepAttempt.of(record, name)))
+
+    async def _reach_child(self, record: TaskRecord, name: StepName) -> None:
+        """Make sure of the task that is a step, and go on with what follows when that is all."""
+        try:
+            event = await self._children.reach(record, name)
+            if event is None and self._children.more_to_reach:
+                return
+            start_by = self._start_by()
+            follow = self._follow(is_first=False, may_share=True)
+            told = await self._tell(event or self._claim(start_by), start_by, follow)
+        except TransientError as fault:
+            _log.warning("task %s step %s: its task is left to the Supervisor (%s)", self._task, name, fault)
+        except Exception:  # noqa: BLE001 - it ends in the task's recovery
+            _log.exception("task %s step %s: a defect, left to the Supervisor", self._task, name)
+        else:
+            if isinstance(told, Changed):
+                self._begin(told.record)
 
     async def _run_step(self, record: TaskRecord, attempt: StepAttempt) -> None:
         """Run one step, and begin what follows at once; whatever goes wrong is this step's only."""
@@ -232,7 +240,7 @@ class ActivityRun:
             self._newest = told.record
         else:
             _log.info("task %s: %s not recorded (%s)", self._task, type(event).__name__, told.reason)
-            if told.reason in _NOT_OURS:
+            if told.reason in NOT_OURS:
                 self._lost_by = told.reason
         return told
 
@@ -266,6 +274,7 @@ class ActivityRun:
             look_at=partial(self._look_at, record),
             is_first=is_first,
             may_share=may_share,
+            reached=self._children.reached,
         )
 
     def _look_at(self, record: TaskRecord, name: StepName) -> bool | datetime | CannotStart:
@@ -275,6 +284,9 @@ class ActivityRun:
             self._unstartable.add(name)
             _log.warning("task %s: step %s is not started", self._task, name, exc_info=look.fault)
         return look
+
+    def _claim(self, start_by: datetime) -> Claimed:
+        return Claimed(epoch=self._runner.epoch, scheduler=self._runner.scheduler, start_by=start_by)
 
     def _start_by(self) -> datetime:
         return self._ports.clock.now() + self._runner.start_within

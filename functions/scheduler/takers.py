@@ -18,6 +18,7 @@ from functions.pattern.ready import ready_steps
 from functions.pattern.records import TaskRecord
 from functions.pattern.refusals import Refused
 from functions.pattern.states import Outcome, StepState
+from functions.scheduler.children import Parents
 from functions.scheduler.ignored import NO_SUCH_EPOCH, NO_SUCH_STEP, NO_SUCH_TASK, Ignored, ignored
 from functions.scheduler.outcomes import StepAttempt
 from functions.scheduler.progress import Progress, progress_of
@@ -33,15 +34,19 @@ _log = logging.getLogger(__name__)
 class RequestTaker:
     """Starts the Scheduler that a message requests; its claim decides whether it may run."""
 
-    def __init__(self, ports: Ports) -> None:
+    def __init__(self, ports: Ports, limits: RunLimits) -> None:
         queue = SCHEDULER_REQUESTS_QUEUE
         self._store = ports.store
+        self._parents = Parents(ports.store, ports.clock, limits.start_within)
         self._reader = MessageReader(SchedulerRequest, queue, ports.rejected)
 
     async def take(self, message_id: str, body: bytes, schedulers: Schedulers) -> None:
         """Start the Scheduler; a message that can't be understood is recorded as rejected."""
         request = await self._reader.read(message_id, body)
         if request is None:
+            return
+        if request.ended:
+            await self._parents.tell(request.task_id)
             return
         if request.wake is not None:
             await self._wake(request, request.wake, schedulers)

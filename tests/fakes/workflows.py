@@ -112,6 +112,25 @@ def timer(name: str, *needs: str, until: datetime | None = None) -> Step:
     )
 
 
+def nested(
+    name: str,
+    *needs: str,
+    of: str = "line",
+    complete_within: float = 3_600,
+    on_failure: Remedy | None = None,
+) -> Step:
+    """Create a step that is a task of another workflow, whose parcel has the same weight."""
+    return Step(
+        StepName(name),
+        via=Way.WORKFLOW,
+        workflow=of,
+        request=lambda parcel, _results: {"weight": parcel.weight},
+        complete_within=complete_within,
+        needs=frozenset(map(StepName, needs)),
+        on_failure=on_failure,
+    )
+
+
 def workflow(
     *steps: Step,
     name: str = "parcels",

@@ -204,8 +204,8 @@ def test_way_is_read_as_remedies_are() -> None:
     """The same mistake in another field."""
     assert workflow(replace(step("fly"), via=cast("Any", "queue"))).steps[0].via is Way.QUEUE
     assert _refusal(replace(step("fly"), via=cast("Any", "bus"))) == (
-        "workflow 'trips': step 'fly': via must be Way.ACTIVITY or Way.QUEUE or Way.EVENT or Way.TIMER,"
-        " not 'bus'"
+        "workflow 'trips': step 'fly': via must be Way.ACTIVITY or Way.QUEUE or Way.EVENT or Way.TIMER"
+        " or Way.WORKFLOW, not 'bus'"
     )
 
 

@@ -33,7 +33,7 @@ def run_steps(bench: Bench) -> Activity:
     """Give the function that the host calls."""
     ports = fake_ports(store=bench.store, rejected=RecordedRejections())
     replies = ReplyTaker(ports, limits(), RecordedRefusals().alert)
-    blueprint = scheduler_blueprint(bench.runs, RequestTaker(ports), replies)
+    blueprint = scheduler_blueprint(bench.runs, RequestTaker(ports, limits()), replies)
     functions = [builder.build() for builder in blueprint._function_builders]
     found: Activity = {each.get_function_name(): each.get_user_function() for each in functions}["run_steps"]
     return found

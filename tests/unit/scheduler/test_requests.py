@@ -13,6 +13,7 @@ from tests.fakes.clock import FakeClock
 from tests.fakes.interventions import recovered
 from tests.fakes.ports import fake_ports
 from tests.fakes.queues import RecordedRejections, RecordedSchedulers
+from tests.fakes.runners import limits
 from tests.fakes.store import MemoryStateStore
 from tests.fakes.tasks import FIRST, SECOND, after, claimed, pending, started, told
 from tests.fakes.workflows import TASK, awaiting, step, workflow
@@ -29,7 +30,7 @@ class Bench:
         self.store.put(recovered(pending(QUEUED)))
         self.schedulers = RecordedSchedulers()
         self.rejections = RecordedRejections()
-        self._taker = RequestTaker(fake_ports(store=self.store, rejected=self.rejections))
+        self._taker = RequestTaker(fake_ports(store=self.store, rejected=self.rejections), limits())
 
     async def take(self, body: bytes) -> None:
         """Take one message."""

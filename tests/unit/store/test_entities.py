@@ -43,12 +43,12 @@ _IDS = st.from_regex(r"[A-Za-z0-9_-]{1,64}", fullmatch=True)
 
 #: The columns of each kind beside its keys: rows that are stored have these names.
 _COLUMNS = {
-    Order: "Birth CorrelationID Digest Items Payload ReplyTo SearchKeys Shape SubmittedAt Submitter"
+    Order: "Birth CorrelationID Digest Items Parent Payload ReplyTo SearchKeys Shape SubmittedAt Submitter"
     " TraceParent Workflow WorkflowVersion",
     Task: "Answer CompleteBy Decision Direction DueAt Epoch FailureCount FinishedAt LastError LockedBy"
     " NotBefore OrderID ParkedFor ParkedReasons ProcessState Run Sent UpdatedAt",
-    StepRecord: "Activity Attempts CompleteBy Epoch Error FinishedAt Name Noted Received Result StartId"
-    " StartedAt State Token ToldBy",
+    StepRecord: "Activity Attempts CompleteBy Epoch Error FinishedAt HandedOver Name Noted Received Result"
+    " StartId StartedAt State Token ToldBy",
     EpochRecord: "Direction EndedAt EndedBy Epoch LastError LockedBy ProcessState Reason Run Steps"
     " TraceParent Who",
     LostMessage: "LostAt MessageId Queue Reason",

@@ -1,0 +1,275 @@
+"""A step that is a task: what its end is for the parent, in each state and direction of that."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from functions.pattern.announcements import announcements, starts_scheduler, wakes_scheduler
+from functions.pattern.children import children_to_reach, end_of, tombstone
+from functions.pattern.definition import Workflow
+from functions.pattern.identity import Birth, Parent, StepName, TaskId
+from functions.pattern.occurrences import occurrences
+from functions.pattern.ready import ready_steps
+from functions.pattern.records import OUTCOME_UNKNOWN, TaskRecord
+from functions.pattern.refusals import RefusalReason
+from functions.pattern.states import AnnouncementKind, Direction, EpochEnd, ProcessState, Remedy, StepState
+from functions.pattern.wait_events import ChildEnded, HandedBack
+from tests.fakes.interventions import cancellation, done, found_done, recovered, resubmission
+from tests.fakes.tasks import FIRST, SECOND, after, claimed, completed, failed, pending, started, told
+from tests.fakes.workflows import BIRTH, LINE, TASK, nested, step, workflow
+from tests.unit.pattern.waiting_tasks import after_the_end, handed_back, refusal_of
+
+HOUR = 3_600
+CAR = StepName("car")
+CHILD = TaskId("c-child")
+
+
+def flow(remedy: Remedy = Remedy.COMPENSATE, on_failure: Remedy | None = None) -> Workflow:
+    """Fly, rent a car by another workflow, and pay."""
+    return workflow(
+        step("fly", undo=True), nested("car", "fly", on_failure=on_failure), step("pay", "car"), remedy=remedy
+    )
+
+
+def renting(of: Workflow | None = None) -> TaskRecord:
+    """Wait for the child, which has an hour."""
+    return told(pending(of or flow()), claimed(), *done("fly"), started("car", complete_by=HOUR))
+
+
+def undoing(record: TaskRecord | None = None) -> TaskRecord:
+    """Wait for the child's undo, which comes first."""
+    record = told(record or renting(), cancellation(), claimed(SECOND))
+    return told(record, started("car", SECOND, complete_by=HOUR))
+
+
+def _ended(state: StepState = StepState.COMPLETED, birth: Birth = BIRTH, step: str = "car") -> ChildEnded:
+    error = {StepState.FAILED: "pay: no money", StepState.UNRECORDED: "its answer can't be given: x"}.get(
+        state
+    )
+    result = b'{"car":7}' if state is StepState.COMPLETED else None
+    return ChildEnded(
+        birth=birth, step=StepName(step), state=state, result=result, error=error, start_by=after(30)
+    )
+
+
+UNDONE = _ended(StepState.FAILED)
+
+
+def child(state: ProcessState | None = None) -> TaskRecord:
+    """Make a child, which may have ended."""
+    record = pending(LINE)
+    order = replace(record.order, parent=Parent(task=TASK, birth=BIRTH, step=CAR))
+    record = told(replace(record, order=order), claimed())
+    if state is ProcessState.PROCESSED:
+        return told(record, *done("pick"), *done("send"))
+    if state is ProcessState.ERROR:
+        return told(record, started("pick"), failed("pick"))
+    return told(record, cancellation(by_operator=True)) if state is ProcessState.COMPENSATED else record
+
+
+def test_parent_is_handed_back_while_its_child_works() -> None:
+    """From then on it is known that the child is there; each start has it reached anew."""
+    held = renting()
+    assert children_to_reach(held) == ("car",)
+    waits = handed_back(held)
+    assert (waits.task.is_handed_back, waits.task.due_at) == (True, after(HOUR))
+    again = told(waits, cancellation(), claimed(SECOND))
+    assert children_to_reach(told(held, *[])) == ("car",)
+    assert children_to_reach(again) == ()
+    assert children_to_reach(told(again, started("car", SECOND, complete_by=HOUR))) == ("car",)
+
+
+def test_answer_of_the_child_is_the_result() -> None:
+    """The next run goes on with it."""
+    before = handed_back(renting())
+    record = told(before, _ended())
+    assert (record.step(CAR).state, record.step(CAR).result) == (StepState.COMPLETED, b'{"car":7}')
+    assert (record.task.run, record.task.epoch, starts_scheduler(before, record)) == (1, FIRST, True)
+    assert told(record, _ended()) is record
+
+
+def test_scheduler_that_holds_the_parent_is_woken() -> None:
+    """Other steps run meanwhile."""
+    before = renting()
+    record = told(before, _ended())
+    assert (record.task.locked_by, wakes_scheduler(before, record)) == (before.task.locked_by, "car")
+    assert ready_steps(record) == ("pay",)
+
+
+def test_end_is_kept_while_nobody_holds_the_parent() -> None:
+    """The claim of the next epoch finds it; nothing is asked for twice."""
+    of = workflow(nested("car"), step("other"), remedy=Remedy.COMPENSATE)
+    busy = told(pending(of), claimed(), started("car", complete_by=HOUR), started("other"))
+    again = told(recovered(busy), _ended())
+    assert again.step(CAR).state is StepState.COMPLETED
+    assert again.task.process_state is ProcessState.PENDING
+
+
+@pytest.mark.parametrize(
+    ("on_failure", "direction", "state"),
+    [
+        (None, Direction.UNDO, ProcessState.PENDING),
+        (Remedy.HOLD, Direction.DO, ProcessState.ERROR),
+        (Remedy.CONTINUE, Direction.DO, ProcessState.PENDING),
+    ],
+)
+def test_undone_child_is_a_step_that_failed(
+    on_failure: Remedy | None, direction: Direction, state: ProcessState
+) -> None:
+    """With its reason; what follows, the parent's own definition says."""
+    record = told(handed_back(renting(flow(on_failure=on_failure))), UNDONE)
+    assert (record.task.direction, record.task.process_state) == (direction, state)
+    assert (record.step(CAR).state, record.step(CAR).error) == (StepState.FAILED, "pay: no money")
+    assert record.task.failure_count == 0
+
+
+@pytest.mark.parametrize("in_error", [False, True])
+def test_child_without_its_answer_needs_an_operator(in_error: bool) -> None:  # noqa: FBT001 - a case
+    """It was done: nobody undoes it for that, and nobody begins it again."""
+    record = handed_back(renting())
+    if in_error:
+        task = replace(record.task, process_state=ProcessState.ERROR, finished_at=after(0))
+        record = replace(record, task=task)
+    record = told(record, _ended(StepState.UNRECORDED))
+    assert record.task.process_state is ProcessState.ERROR
+    assert record.step(CAR).error == "it was done, but its answer can't be given: x"
+    assert refusal_of(record, resubmission()) is RefusalReason.KNOWN_DONE
+    assert ready_steps(told(record, found_done("car"), claimed(SECOND))) == ("pay",)
+
+
+def test_time_of_a_child_that_is_stuck_is_over() -> None:
+    """Nobody knows what comes of it; the undo covers it, and it counts as no recovery."""
+    record = after_the_end(handed_back(renting()), HOUR)
+    assert record.step(CAR).error == OUTCOME_UNKNOWN
+    assert (record.task.direction, record.task.failure_count) == (Direction.UNDO, 0)
+    assert [each.name for each in record.steps if each.needs_undo] == ["fly", "car"]
+
+
+def test_undo_waits_for_that_of_the_child() -> None:
+    """Nobody holds the parent meanwhile, and no recovery is counted; then what came before is undone."""
+    waits = told(undoing(), HandedBack(epoch=SECOND, scheduler=claimed(SECOND).scheduler))
+    assert (waits.task.is_handed_back, waits.task.due_at) == (True, after(HOUR))
+    assert told(waits, _ended()) is waits
+    record = told(waits, UNDONE)
+    assert (record.step(CAR).state, record.task.run) == (StepState.UNDONE, 1)
+    assert told(record, UNDONE) is record
+
+
+@pytest.mark.parametrize("is_held", [True, False])
+def test_parent_is_compensated_with_its_last_child(is_held: bool) -> None:  # noqa: FBT001 - a case
+    """Also while nobody holds it."""
+    of = workflow(nested("car"), remedy=Remedy.COMPENSATE)
+    record = undoing(told(pending(of), claimed(), started("car", complete_by=HOUR)))
+    if not is_held:
+        record = told(record, HandedBack(epoch=SECOND, scheduler=claimed(SECOND).scheduler))
+    assert told(record, UNDONE).task.process_state is ProcessState.COMPENSATED
+
+
+def test_child_that_is_not_undone_in_time_is_an_operator_s() -> None:
+    """Who has the undo go on, which hears of the child anew."""
+    waits = told(undoing(), HandedBack(epoch=SECOND, scheduler=claimed(SECOND).scheduler))
+    held = after_the_end(waits, HOUR)
+    assert held.task.process_state is ProcessState.ERROR
+    expected = f"undo of car: its task {held.child(CAR)} is not undone by 2026-11-21 11:00:00 UTC"
+    assert held.task.last_error == expected
+    assert told(held, UNDONE) is held
+    again = told(held, resubmission(SECOND), claimed(SECOND + 1))  # type: ignore[arg-type]
+    assert ready_steps(again) == ("car",)
+
+
+def test_child_undone_after_it_was_processed_is_noted() -> None:
+    """By an operator, once: the parent's result stands, and its operators are alerted."""
+    before = told(renting(), _ended())
+    noted = told(before, UNDONE)
+    assert noted.step(CAR).noted == "its task was processed, and has been undone since"
+    assert [each.kind for each in announcements(before, noted)] == [AnnouncementKind.ALERT]
+    assert told(noted, UNDONE) is noted
+
+
+@pytest.mark.parametrize(
+    ("event", "reason"),
+    [
+        (_ended(birth=Birth("another1")), RefusalReason.NO_SUCH_TASK),
+        (_ended(step="bus"), RefusalReason.NO_SUCH_STEP),
+        (_ended(step="fly"), RefusalReason.NO_SUCH_STEP),
+    ],
+)
+def test_end_is_the_right_parent_s(event: ChildEnded, reason: RefusalReason) -> None:
+    """An id used again is another task."""
+    assert refusal_of(renting(), event) is reason
+
+
+def test_only_operators_cancel_a_child() -> None:
+    """Its caller is told to cancel the parent, whatever the child does."""
+    for record in (child(), child(ProcessState.PROCESSED), child(ProcessState.COMPENSATED)):
+        assert refusal_of(record, cancellation(by_operator=False)) is RefusalReason.CHILD
+
+
+@pytest.mark.parametrize(
+    ("state", "kinds"),
+    [
+        (ProcessState.PROCESSED, [AnnouncementKind.ENDED]),
+        (ProcessState.COMPENSATED, [AnnouncementKind.ENDED]),
+        (ProcessState.ERROR, [AnnouncementKind.ALERT]),
+    ],
+)
+def test_end_of_a_child_is_announced_to_its_parent(
+    state: ProcessState, kinds: list[AnnouncementKind]
+) -> None:
+    """In the transaction that ends it; in `Error`, the parent waits."""
+    assert [each.kind for each in announcements(child(), child(state))] == kinds
+
+
+def test_what_a_parent_hears() -> None:
+    """The answer, `{}` without any; why it was undone; nothing before the end, and of nobody's child."""
+    processed = child(ProcessState.PROCESSED)
+    answered = replace(processed, task=replace(processed.task, answer=b'{"a":1}'))
+    lacking = replace(processed, task=replace(processed.task, last_error="its answer can't be given: x"))
+    heard = [end_of(each, after(30)) for each in (processed, answered, lacking)]
+    assert [(each.state, each.result) for each in heard if each] == [
+        (StepState.COMPLETED, b"{}"),
+        (StepState.COMPLETED, b'{"a":1}'),
+        (StepState.UNRECORDED, None),
+    ]
+    undone = end_of(child(ProcessState.COMPENSATED), after(30))
+    assert (undone and undone.state, undone and undone.error) == (StepState.FAILED, "not needed")
+    assert end_of(child(ProcessState.ERROR), after(30)) is None
+    assert end_of(pending(LINE), after(30)) is None
+
+
+def test_child_that_never_was_is_recorded_as_undone() -> None:
+    """Without a definition: who would admit it finds it, and counts nothing."""
+    record = undoing()
+    never = tombstone(record, CAR, after(3), Birth("12345678"))
+    assert never.order.task == record.child(CAR)
+    assert (never.order.workflow, never.order.submitter, never.steps) == ("line", "tester", ())
+    heard = end_of(never, after(30))
+    assert heard is not None
+    assert told(record, heard).step(CAR).state is StepState.UNDONE
+    assert occurrences(None, never).is_nothing
+
+
+def test_items_in_other_epochs_take_their_room() -> None:
+    """A recovery has no more children at work than before."""
+    each = replace(
+        nested("car"),
+        request=lambda *_: {"weight": 1},
+        for_each=lambda parcel: range(parcel.weight),
+        at_once=1,
+    )
+    of = workflow(each, step("other"), remedy=Remedy.COMPENSATE)
+    record = told(pending(of), claimed(), started("car.0", complete_by=HOUR), started("other"))
+    assert ready_steps(told(recovered(record), claimed(SECOND))) == ("other",)
+
+
+def test_late_decision_is_carried_out_with_the_end() -> None:
+    """What is known is kept, whatever was decided meanwhile."""
+    of = workflow(step("pay", idempotent=False), nested("car"), remedy=Remedy.COMPENSATE)
+    record = told(pending(of), claimed(), started("pay"), started("car", complete_by=HOUR), cancellation())
+    decided = told(record, _ended())
+    assert decided.step(CAR).state is StepState.COMPLETED
+    assert decided.task.decision is not None
+    ended = told(decided, completed("pay"))
+    assert (ended.history[-1].ended_by, ended.task.direction) == (EpochEnd.CANCELLED, Direction.UNDO)
