@@ -19,6 +19,7 @@ RECIPES = (
     "docs/recipes/waiting.md",
     "docs/recipes/failing.md",
     "docs/recipes/partners.md",
+    "docs/recipes/workflows.md",
 )
 _SERVICES_FILE = "trip_services.py"
 _SETTINGS_FILE = "local.settings.json"

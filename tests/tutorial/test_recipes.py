@@ -135,3 +135,25 @@ async def test_convoy_with_too_few_vehicles_is_undone(cook: Cook) -> None:
         "DELETE /contracts/south 200",
         *(f"DELETE /garage/south.{item} 200" for _, item in reversed(begun)),
     ]
+
+
+async def test_journey_rents_a_car_for_each_driver(cook: Cook) -> None:
+    """Each by the other workflow; cancelled, all of it is undone, the flight last."""
+    submit, look, cancel = commands("journeys")
+    await cook.types(submit)
+    journey = await cook.until(look, '"state":"Processed"')
+    assert [step["name"] for step in journey["steps"]] == ["flight", "car.0", "car.1"]
+    assert len({*journey["answer"]["cars"]}) == 2
+    assert (await cook.types(cancel)).startswith("HTTP/1.1 202")
+    await cook.until(look, '"state":"Compensated"')
+    kinds = [call.split("/")[1] for call in cook.services.printed[1:] if call.startswith("DELETE")]
+    assert kinds[-5:] == ["insurances", "cars", "insurances", "cars", "flights"]
+
+
+async def test_search_takes_the_first_category_that_can_be_had(cook: Cook) -> None:
+    """The round after it is skipped."""
+    submit, look = commands("searches")
+    await cook.types(submit)
+    search = await cook.until(look, '"state":"Processed"')
+    assert [step["state"] for step in search["steps"]] == ["Failed", "Completed", "Skipped"]
+    assert search["answer"]["car"].startswith("cars/c-")

@@ -29,7 +29,9 @@ def _rental(remedy: Remedy = Remedy.COMPENSATE, *, version: int = 1) -> Workflow
     flow = workflow(
         step("rent", undo=True), step("insure", "rent"), name="rental", resource="rentals", remedy=remedy
     )
-    return replace(flow, version=version, answer=lambda _parcel, results: {"rented": results["rent"]["done"]})
+    return replace(
+        flow, version=version, answer=lambda _parcel, results: {"rented": results[StepName("rent")]["done"]}
+    )
 
 
 def _trip(*more: Step, **child: Any) -> Workflow:

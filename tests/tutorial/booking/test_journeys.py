@@ -1,0 +1,153 @@
+"""Journeys with their rentals, on the platform: every end of a child, and its parent's, and a host that dies."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from http import HTTPStatus
+
+import pytest
+import pytest_asyncio
+
+from functions.pattern.identity import Birth, StepName, TaskId, child_id, resource_id
+from local.platform import PartName
+from tests.e2e.recovery.bench import Task, events, step
+from tests.e2e.recovery.remote import Behaviour
+from tests.tutorial.booking.agency import Agency, open_agency
+
+pytestmark = [pytest.mark.process, pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(300)]
+
+_SETTINGS = {
+    "STEP_SECONDS": "rental.insurance=4,rental.car=60",
+    "SUPERVISOR_THRESHOLD": "0",
+    "EXTENDED_WAITS": "",
+}
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def agency(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Agency]:
+    """Run the application as the recipes' pages say."""
+    async with open_agency(tmp_path_factory.mktemp("journeys"), _SETTINGS) as agency:
+        yield agency
+
+
+async def _depart(agency: Agency, journey: str, *drivers: str) -> Sequence[str]:
+    """Submit a journey, and hold it at its flight; give the ids that its rentals will have."""
+    agency.services.script(f"{journey}/flight/do", Behaviour.WAITS)
+    await agency.bench.submit(journey, "journeys", {"traveller": "ada", "drivers": drivers or ("ada",)})
+    await agency.bench.until_called(f"{journey}/flight/do")
+    task = await agency.bench.until(journey, bool)
+    resource = resource_id(TaskId(journey), Birth(task["birth"]))
+    return [child_id(resource, StepName(f"car.{item}")) for item in range(len(drivers) or 1)]
+
+
+async def _flies(agency: Agency, journey: str) -> None:
+    """Let the flight be booked, after which the rentals begin."""
+    agency.services.script(f"{journey}/flight/do", Behaviour.ANSWERS)
+    agency.services.release(f"{journey}/flight/do", 0)
+
+
+async def _ends(agency: Agency, journey: str, rentals: Sequence[str], state: str) -> Task:
+    """See that all came to the same end, and that nothing is left of what is undone."""
+    task = await agency.bench.until_state(journey, state)
+    for rental in rentals:
+        await agency.bench.until_state(rental, state)
+        effects = agency.services.effects(rental)
+        assert len(effects) == len({*effects})
+        done = {each.removesuffix("/do") for each in effects if each.endswith("/do")}
+        undone = {each.removesuffix("/undo") for each in effects if each.endswith("/undo")}
+        assert (done, undone) == ({"car", "insurance"}, set()) if state == "Processed" else done <= undone
+    return task
+
+
+async def test_journey_is_done_with_its_rentals(agency: Agency) -> None:
+    """Each shows the other to operators; the rental's caller can't cancel it by itself."""
+    rentals = await _depart(agency, "done", "ada", "bob")
+    await _flies(agency, "done")
+    task = await _ends(agency, "done", rentals, "Processed")
+    assert (task["epoch"], task["failure_count"]) == (1, 0)
+    found = await agency.bench.look_at(rentals[1])
+    assert found is not None
+    async with agency.bench.session.delete(f"/api/rentals/{rentals[1]}") as answer:
+        assert answer.status == HTTPStatus.CONFLICT
+        assert "cancel that instead" in await answer.text()
+    answers = await agency.answer_to("done")
+    assert answers["cars"] == [f"reference of {rental}/car/do" for rental in rentals]
+
+
+async def test_refused_rental_undoes_the_journey(agency: Agency) -> None:
+    """The other driver's rental, too, which was processed."""
+    rentals = await _depart(agency, "refused", "ada", "bob")
+    agency.services.script(f"{rentals[1]}/insurance/do", Behaviour.REFUSES)
+    await _flies(agency, "refused")
+    task = await _ends(agency, "refused", rentals, "Compensated")
+    assert task["last_error"] == "car.1: insurance: insurance answered 422"
+    assert agency.services.effects("refused") == ["flight/do", "flight/undo"]
+
+
+async def test_journey_is_cancelled_before_its_rental_begins(agency: Agency) -> None:
+    """Which then never does."""
+    [rental] = await _depart(agency, "before")
+    await agency.cancel("before")
+    await _flies(agency, "before")
+    await agency.bench.until_state("before", "Compensated")
+    assert agency.services.effects(rental) == []
+
+
+async def test_journey_is_cancelled_while_its_rental_is_under_way(agency: Agency) -> None:
+    """That is undone first."""
+    [rental] = await _depart(agency, "while")
+    agency.services.script(f"{rental}/insurance/do", Behaviour.HANGS)
+    await _flies(agency, "while")
+    await agency.bench.until_called(f"{rental}/insurance/do")
+    await agency.cancel("while")
+    await _ends(agency, "while", [rental], "Compensated")
+    undone = [each for each in agency.services.done if each.endswith("/undo") and "while" in each + rental]
+    assert agency.services.done.index("while/flight/undo") > agency.services.done.index(f"{rental}/car/undo")
+    assert undone
+
+
+async def test_journey_is_cancelled_after_its_rental_was_processed(agency: Agency) -> None:
+    """Though the rental's own callers could not do that any more."""
+    [rental] = await _depart(agency, "after")
+    await _flies(agency, "after")
+    await _ends(agency, "after", [rental], "Processed")
+    await agency.cancel("after")
+    await _ends(agency, "after", [rental], "Compensated")
+    found = await agency.bench.look_at(rental)
+    assert found is not None
+    assert events(found) == ["submitted", "cancelled"]
+
+
+async def test_rental_that_is_held_is_waited_for(agency: Agency) -> None:
+    """Uncounted, until its operator has it go on."""
+    [rental] = await _depart(agency, "held")
+    agency.services.script(f"{rental}/insurance/do", Behaviour.IS_DOWN)
+    await _flies(agency, "held")
+    await agency.bench.until_state(rental, "Error")
+    agency.services.script(f"{rental}/insurance/do", Behaviour.ANSWERS)
+    waiting = await agency.bench.look_at("held")
+    assert waiting is not None
+    assert (waiting["state"], step(waiting, "car.0")["state"]) == ("Pending", "Running")
+    assert await agency.bench.act(rental, "resubmit") == HTTPStatus.ACCEPTED
+    task = await _ends(agency, "held", [rental], "Processed")
+    assert (task["epoch"], task["failure_count"]) == (1, 0)
+
+
+async def test_host_that_dies_disturbs_neither(agency: Agency) -> None:
+    """Whether the rental has just begun, or is being undone with its journey."""
+    journeys = {name: await _depart(agency, name) for name in ("died-doing", "died-undoing")}
+    for name, [rental] in journeys.items():
+        agency.services.script(f"{rental}/car/do", Behaviour.ANSWERS if "un" in name else Behaviour.HANGS)
+        await _flies(agency, name)
+    [doing], [undoing] = journeys.values()
+    await _ends(agency, "died-undoing", [undoing], "Processed")
+    agency.services.script(f"{undoing}/car/undo", Behaviour.HANGS)
+    await agency.cancel("died-undoing")
+    for effect in (f"{doing}/car/do", f"{undoing}/car/undo"):
+        await agency.bench.until_called(effect)
+    await agency.bench.platform.kill(PartName.HOST)
+    for effect in (f"{doing}/car/do", f"{undoing}/car/undo"):
+        agency.services.script(effect, Behaviour.ANSWERS)
+    await agency.bench.platform.start(PartName.HOST)
+    await _ends(agency, "died-doing", [doing], "Processed")
+    await _ends(agency, "died-undoing", [undoing], "Compensated")
