@@ -143,3 +143,9 @@ def tombstone(record: TaskRecord, step: StepName, now: datetime, birth: Birth) -
         last_error=NEVER_BEGUN,
     )
     return TaskRecord(order=order, task=task, steps=())
+
+
+def children_of(record: TaskRecord) -> tuple[StepName, ...]:
+    """Name the steps that are tasks, and were begun."""
+    begun = (step for step in record.steps if step.started_at is not None)
+    return tuple(step.name for step in begun if step.shape.via is Way.WORKFLOW)

@@ -8,6 +8,7 @@ from pydantic import BaseModel, ConfigDict, ValidationInfo, computed_field, fiel
 
 from functions.operations.rejected.reading import RejectedLine
 from functions.operations.tasks.prospects import Prospects, prospects
+from functions.pattern.children import children_of
 from functions.pattern.decisions import awaited_until
 from functions.pattern.identity import FIRST_EPOCH, StepName
 from functions.pattern.messages import requests_queue
@@ -172,13 +173,25 @@ class TaskDetails(TaskLine):
     steps: list[StepDetails]
 
 
+class ParentView(BaseModel):
+    """The task of which another is a step, and which step."""
+
+    model_config = ConfigDict(from_attributes=True)
+
+    task: str
+    step: str
+
+
 class TaskView(TaskDetails):
     """One task whole: as it stands in its current epoch, how it came there, and what can be done about it.
 
     `notices` are those that were sent. `needs` names the steps that each step needs, as they are defined:
-    a step's items are not told apart there.
+    a step's items are not told apart there. `children` are the tasks that are steps of it, and were begun; it
+    may be one of its `parent`.
     """
 
+    parent: ParentView | None
+    children: dict[StepName, str]
     needs: dict[StepName, list[StepName]]
     decision: DecisionView | None
     history: list[TransitionView]
@@ -205,6 +218,8 @@ class TaskView(TaskDetails):
             trace_url = trace_url_template and trace_url_template.replace("{trace_id}", trace_id)
         return cls(
             **dict(TaskDetails.model_validate(record)),
+            parent=order.parent and ParentView.model_validate(order.parent),
+            children={step: str(record.child(step)) for step in children_of(record)},
             needs={step.name: sorted(step.needs) for step in order.shape.steps},
             decision=DecisionView.of(record),
             history=[TransitionView.submitted(order), *map(TransitionView.model_validate, record.history)],

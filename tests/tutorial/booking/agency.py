@@ -42,14 +42,14 @@ class Agency:
         async with self.bench.session.post(url, json={"approved": approved}) as answer:
             assert answer.status == HTTPStatus.OK, await answer.text()
 
-    async def cancel(self, booking: str) -> None:
+    async def cancel(self, booking: str, resource: str = "bookings") -> None:
         """Cancel as the caller does."""
-        async with self.bench.session.delete(f"/api/bookings/{booking}") as answer:
+        async with self.bench.session.delete(f"/api/{resource}/{booking}") as answer:
             assert answer.status == HTTPStatus.ACCEPTED, await answer.text()
 
-    async def answer_to(self, booking: str) -> Mapping[str, Any]:
+    async def answer_to(self, booking: str, resource: str = "bookings") -> Mapping[str, Any]:
         """Read what the caller is answered."""
-        async with self.bench.session.get(f"/api/bookings/{booking}") as answer:
+        async with self.bench.session.get(f"/api/{resource}/{booking}") as answer:
             found: Mapping[str, Any] = (await answer.json())["answer"]
             return found
 

@@ -1,4 +1,4 @@
-"""Journeys with their rentals, on the platform: every end of a child, and its parent's, and a host that dies."""
+"""Journeys with their rentals, on the platform: each end of a child, its parent's, and a host that dies."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ pytestmark = [pytest.mark.process, pytest.mark.asyncio(loop_scope="module"), pyt
 _SETTINGS = {
     "STEP_SECONDS": "rental.insurance=4,rental.car=60",
     "SUPERVISOR_THRESHOLD": "0",
-    "EXTENDED_WAITS": "",
+    "EXTENDED_WAITS": "1",
 }
 
 
@@ -32,7 +32,7 @@ async def agency(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Agen
 
 async def _depart(agency: Agency, journey: str, *drivers: str) -> Sequence[str]:
     """Submit a journey, and hold it at its flight; give the ids that its rentals will have."""
-    agency.services.script(f"{journey}/flight/do", Behaviour.WAITS)
+    agency.services.script(f"{journey}/flight/do", Behaviour.IS_DOWN)
     await agency.bench.submit(journey, "journeys", {"traveller": "ada", "drivers": drivers or ("ada",)})
     await agency.bench.until_called(f"{journey}/flight/do")
     task = await agency.bench.until(journey, bool)
@@ -40,10 +40,9 @@ async def _depart(agency: Agency, journey: str, *drivers: str) -> Sequence[str]:
     return [child_id(resource, StepName(f"car.{item}")) for item in range(len(drivers) or 1)]
 
 
-async def _flies(agency: Agency, journey: str) -> None:
+def _flies(agency: Agency, journey: str) -> None:
     """Let the flight be booked, after which the rentals begin."""
     agency.services.script(f"{journey}/flight/do", Behaviour.ANSWERS)
-    agency.services.release(f"{journey}/flight/do", 0)
 
 
 async def _ends(agency: Agency, journey: str, rentals: Sequence[str], state: str) -> Task:
@@ -62,15 +61,17 @@ async def _ends(agency: Agency, journey: str, rentals: Sequence[str], state: str
 async def test_journey_is_done_with_its_rentals(agency: Agency) -> None:
     """Each shows the other to operators; the rental's caller can't cancel it by itself."""
     rentals = await _depart(agency, "done", "ada", "bob")
-    await _flies(agency, "done")
+    _flies(agency, "done")
     task = await _ends(agency, "done", rentals, "Processed")
     assert (task["epoch"], task["failure_count"]) == (1, 0)
+    assert task["children"] == {f"car.{item}": rental for item, rental in enumerate(rentals)}
     found = await agency.bench.look_at(rentals[1])
     assert found is not None
+    assert found["parent"] == {"task": "done", "step": "car.1"}
     async with agency.bench.session.delete(f"/api/rentals/{rentals[1]}") as answer:
         assert answer.status == HTTPStatus.CONFLICT
         assert "cancel that instead" in await answer.text()
-    answers = await agency.answer_to("done")
+    answers = await agency.answer_to("done", "journeys")
     assert answers["cars"] == [f"reference of {rental}/car/do" for rental in rentals]
 
 
@@ -78,7 +79,7 @@ async def test_refused_rental_undoes_the_journey(agency: Agency) -> None:
     """The other driver's rental, too, which was processed."""
     rentals = await _depart(agency, "refused", "ada", "bob")
     agency.services.script(f"{rentals[1]}/insurance/do", Behaviour.REFUSES)
-    await _flies(agency, "refused")
+    _flies(agency, "refused")
     task = await _ends(agency, "refused", rentals, "Compensated")
     assert task["last_error"] == "car.1: insurance: insurance answered 422"
     assert agency.services.effects("refused") == ["flight/do", "flight/undo"]
@@ -87,8 +88,8 @@ async def test_refused_rental_undoes_the_journey(agency: Agency) -> None:
 async def test_journey_is_cancelled_before_its_rental_begins(agency: Agency) -> None:
     """Which then never does."""
     [rental] = await _depart(agency, "before")
-    await agency.cancel("before")
-    await _flies(agency, "before")
+    await agency.cancel("before", "journeys")
+    _flies(agency, "before")
     await agency.bench.until_state("before", "Compensated")
     assert agency.services.effects(rental) == []
 
@@ -97,21 +98,20 @@ async def test_journey_is_cancelled_while_its_rental_is_under_way(agency: Agency
     """That is undone first."""
     [rental] = await _depart(agency, "while")
     agency.services.script(f"{rental}/insurance/do", Behaviour.HANGS)
-    await _flies(agency, "while")
+    _flies(agency, "while")
     await agency.bench.until_called(f"{rental}/insurance/do")
-    await agency.cancel("while")
+    await agency.cancel("while", "journeys")
     await _ends(agency, "while", [rental], "Compensated")
-    undone = [each for each in agency.services.done if each.endswith("/undo") and "while" in each + rental]
-    assert agency.services.done.index("while/flight/undo") > agency.services.done.index(f"{rental}/car/undo")
-    assert undone
+    done = agency.services.done
+    assert done.index("while/flight/undo") > done.index(f"{rental}/car/undo")
 
 
 async def test_journey_is_cancelled_after_its_rental_was_processed(agency: Agency) -> None:
     """Though the rental's own callers could not do that any more."""
     [rental] = await _depart(agency, "after")
-    await _flies(agency, "after")
+    _flies(agency, "after")
     await _ends(agency, "after", [rental], "Processed")
-    await agency.cancel("after")
+    await agency.cancel("after", "journeys")
     await _ends(agency, "after", [rental], "Compensated")
     found = await agency.bench.look_at(rental)
     assert found is not None
@@ -122,7 +122,7 @@ async def test_rental_that_is_held_is_waited_for(agency: Agency) -> None:
     """Uncounted, until its operator has it go on."""
     [rental] = await _depart(agency, "held")
     agency.services.script(f"{rental}/insurance/do", Behaviour.IS_DOWN)
-    await _flies(agency, "held")
+    _flies(agency, "held")
     await agency.bench.until_state(rental, "Error")
     agency.services.script(f"{rental}/insurance/do", Behaviour.ANSWERS)
     waiting = await agency.bench.look_at("held")
@@ -138,11 +138,11 @@ async def test_host_that_dies_disturbs_neither(agency: Agency) -> None:
     journeys = {name: await _depart(agency, name) for name in ("died-doing", "died-undoing")}
     for name, [rental] in journeys.items():
         agency.services.script(f"{rental}/car/do", Behaviour.ANSWERS if "un" in name else Behaviour.HANGS)
-        await _flies(agency, name)
+        _flies(agency, name)
     [doing], [undoing] = journeys.values()
     await _ends(agency, "died-undoing", [undoing], "Processed")
     agency.services.script(f"{undoing}/car/undo", Behaviour.HANGS)
-    await agency.cancel("died-undoing")
+    await agency.cancel("died-undoing", "journeys")
     for effect in (f"{doing}/car/do", f"{undoing}/car/undo"):
         await agency.bench.until_called(effect)
     await agency.bench.platform.kill(PartName.HOST)
