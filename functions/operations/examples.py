@@ -108,6 +108,8 @@ TASK: dict[str, Any] = {
     "complete_by": _COMPLETE_BY,
     "not_before": None,
     "steps": [_STEP],
+    "parent": None,
+    "children": {},
     "needs": {"payment": []},
     "decision": None,
     "history": [_SUBMISSION],

@@ -1,6 +1,6 @@
 // What happened to a task: who ended each epoch and why, and what was told of it.
 
-import { addressOfQueue, addressOfRejected } from "./addresses.js";
+import { addressOfQueue, addressOfRejected, addressOfTask } from "./addresses.js";
 import { el } from "./elements.js";
 import { clock, count, NOTHING } from "./format.js";
 import { badge } from "./states.js";
@@ -52,7 +52,7 @@ export function rejected(task) {
 
 export function steps(task) {
   const rows = task.steps.map((step) => [
-    named(step),
+    named(step, task.children[step.name]),
     badge(step.state),
     clock(step.started_at),
     clock(step.finished_at),
@@ -62,8 +62,9 @@ export function steps(task) {
   return table("Steps now", ["Step", "State", "Started", "Finished", "Complete by", "Error"], rows, "It has no steps.");
 }
 
-// Of a step behind a queue, with the way to where its requests wait.
-function named({ name, queue }) {
+// Of a step behind a queue, with the way to where its requests wait; of one that is a task, to that.
+function named({ name, queue }, child) {
+  if (child) return [name, el("a", { class: "queue", href: addressOfTask(child) }, "its task")];
   return queue ? [name, el("a", { class: "queue", href: addressOfQueue(queue) }, queue)] : name;
 }
 

@@ -1,6 +1,7 @@
 // One task: how it stands, what can be done about it, and how it came there.
 
 import { actions, forgetAnswer } from "./actions.js";
+import { addressOfTask } from "./addresses.js";
 import * as api from "./api.js";
 import { contents } from "./contents.js";
 import { closeDialog } from "./dialog.js";
@@ -94,9 +95,14 @@ function summary(task) {
     task.finished_at ? ["Ended", ago(task.finished_at)] : ["Due", task.due_at && ago(task.due_at)],
     ["Held by", task.locked_by ?? NOTHING],
     ["Waits until", task.not_before && !task.finished_at ? clock(task.not_before) : null],
+    ["Step of", parent(task)],
     ["Correlation", task.correlation_id],
     ["Trace", trace(task), "wide"],
   ].filter(([, value]) => value !== null));
+}
+
+function parent({ parent: of }) {
+  return of && [el("a", { href: addressOfTask(of.task) }, of.task), `: ${of.step}`];
 }
 
 function trace({ trace_id: id, trace_url: url }) {

@@ -1,26 +1,29 @@
 // What happens to a task by itself: it waits for a deployment, an event, a time, or an outcome before what was decided.
 
+import { addressOfTask } from "./addresses.js";
 import { el } from "./elements.js";
 import { ago, clock } from "./format.js";
 import { awaited, toldOfUndone } from "./prospects.js";
 import { icon } from "./states.js";
+
+const WAITS = new Set(["event", "timer", "workflow"]);
 
 export function waiting(task) {
   return [
     task.parked ? parked(task) : null,
     task.decision === null ? null : decided(task),
     isBeingUndone(task) ? beingUndone(task) : null,
-    ...task.steps.filter((step) => isAwaited(task, step)).map(awaitedStep),
+    ...task.steps.filter((step) => isAwaited(task, step)).map((step) => awaitedStep(step, task.children[step.name])),
   ];
 }
 
 function isAwaited(task, step) {
-  const waits = step.via === "event" || step.via === "timer";
-  return waits && step.state === "Running" && task.finished_at === null && task.direction === "do";
+  return WAITS.has(step.via) && step.state === "Running" && task.finished_at === null && task.direction === "do";
 }
 
-function awaitedStep({ complete_by: until, name, role, via }) {
+function awaitedStep({ complete_by: until, name, role, via }, child) {
   const when = [clock(until), " (", ago(until), ")."];
+  if (via === "workflow") return box("Waits for its task", [`${name} is `, el("a", { href: addressOfTask(child) }, "a task by itself"), ", which is awaited until ", ...when], "Waiting costs nothing. What holds up that task is shown there.");
   if (via === "timer") return box("Waits for its time", [`${name} is done at `, ...when], "Waiting costs nothing.");
   return box("Waits for an event", [`${name} waits for an event from a caller of the role ${role}, until `, ...when], "Waiting costs nothing.");
 }

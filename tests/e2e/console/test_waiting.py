@@ -147,6 +147,27 @@ async def test_task_that_waits_for_an_event_says_for_whose_and_until_when(
     await expect(box).to_have_count(0)
 
 
+async def test_task_that_waits_for_its_task_leads_to_it_and_back(bench: Bench, phone: Console) -> None:
+    """On a phone; when that has ended, it waits no more."""
+    await bench.submit("moving", "moves", {"weight": 3})
+    await bench.until_state("moving", "Pending")
+    await phone.open("#/tasks/moving")
+    page = phone.page
+    box = page.get_by_role("region", name="Waits for its task")
+    await expect(box).to_contain_text("permit is a task by itself, which is awaited until ")
+    await expect(page.get_by_role("link", name="its task")).to_be_visible()
+    assert await phone.overflow() <= 0
+    await box.get_by_role("link", name="a task by itself").click()
+    await expect(page.get_by_role("heading", level=1)).to_contain_text("c-")
+    await expect(page.get_by_role("definition").filter(has_text="moving: permit")).to_be_visible()
+    assert await phone.overflow() <= 0
+    child = await page.get_by_role("heading", level=1).inner_text()
+    assert await bench.act(child, "cancel") == 202
+    await page.get_by_role("link", name="moving").click()
+    await expect(page.get_by_role("definition").filter(has_text="Error")).to_be_visible()
+    await expect(box).to_have_count(0)
+
+
 async def test_cancelling_waits_for_what_must_not_be_repeated(bench: Bench, console: Console) -> None:
     """It is shown what was decided, by whom, and until when it waits; then it happens."""
     bench.remote.script("charged/account/do", Behaviour.WAITS)

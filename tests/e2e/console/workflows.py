@@ -13,7 +13,7 @@ from functions.pattern.states import Remedy
 from functions.workflows.registration import Registration
 from tests.e2e.fleet.workflows import AGENTS, HOLDING, UNDOING, Parcel
 from tests.fakes import orders
-from tests.fakes.workflows import awaiting, workflow
+from tests.fakes.workflows import awaiting, nested, workflow
 
 #: Deliveries that are held for an operator instead of being undone, and those that are undone.
 NEWEST = replace(HOLDING, version=3)
@@ -68,6 +68,9 @@ APPROVED = workflow(
     find_by=lambda parcel: [f"weight {parcel.weight}"],
 )
 
+#: Has that as a step.
+NESTED = workflow(nested("permit", of="approval"), name="move", resource="moves")
+
 
 class GuardedParcel(Parcel):
     """A parcel that is only handed out to who knows a word."""
@@ -101,6 +104,7 @@ REGISTRATIONS = (
     Registration(BOOKING),
     Registration(PATIENT),
     Registration(APPROVED),
+    Registration(NESTED),
     Registration(GUARDED),
     orders.REGISTRATION,
 )
