@@ -60,7 +60,8 @@ class Contents:
             raise NotShownError(f"it can't be made: {secrets.without(cause_of(fault))}") from None
         written = json.loads(request_bytes(made))
         if self.record.step(step).shape.via is Way.WORKFLOW:
-            written = fields_of(self._child_model(step)).hide(written).content
+            child = Definitions(self.registry, self.record).child_workflow(step)
+            written = fields_of(child.payload).hide(written).content
         return secrets.without(written)
 
     def result(self, step: StepName) -> Any:
@@ -101,13 +102,6 @@ class Contents:
                 yield from (
                     fields_of(model).hide(json.loads(each)).secrets for each in texts if each is not None
                 )
-
-    def _child_model(self, step: StepName) -> type[BaseModel]:
-        """Give the model of the payload of the task that is a step."""
-        try:
-            return Definitions(self.registry, self.record).child_workflow(step).payload
-        except NotDeployedError as lack:
-            raise NotShownError(f"{lack}, whose model would say what of it is secret") from None
 
     def _event_model(self, step: StepName) -> type[BaseModel] | None:
         """Give the model of a step's event, None for one that waits for none."""

@@ -248,12 +248,7 @@ class Registry:
         return self._newest.get(name) if version is None else self._versions.get((name, version))
 
     def serves(self, step: StepShape) -> bool:
-        """Tell whether a step's Agent is known here, by the step's way, and can undo it if it must.
-
-        Of a step that is a task, tell that of its workflow.
-        """
-        if step.workflow is not None:
-            return step.workflow in self._newest
+        """Tell whether a step's Agent is known here, by the step's way, and can undo it if it must."""
         return (step.agent, step.via, step.undo) in self._ways
 
 

@@ -29,7 +29,7 @@ _VERSION = rf"version \d+ of '{NAME_PATTERN}'"
 _STEP = rf"step '{STEP_PATTERN}' of {_VERSION}"
 _OF_A_TASK = (
     rf"{_VERSION} (is not deployed here|as it is deployed here is not the recorded one)",
-    rf"{_STEP}(: its Agent '{NAME_PATTERN}')? is not deployed here",
+    rf"{_STEP}(: its (Agent|workflow) '{NAME_PATTERN}')? is not deployed here",
     rf"{_STEP} has other items as it is deployed here",
     rf"the payload does not fit {_VERSION} as it is deployed here",
     "what it waited for is deployed$",

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import lru_cache, partial
 from itertools import islice
-from typing import Any
+from typing import Any, assert_never
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
@@ -69,6 +69,8 @@ class Definitions:
                     self.request(step)
                 case Way.EVENT:
                     pass
+                case _ as never:
+                    assert_never(never)
         except NotDeployedError as lack:
             return lack_of(lack)
         except Exception as fault:  # noqa: BLE001 - whatever a definition's function raises
@@ -121,9 +123,8 @@ class Definitions:
         name = self.record.step(step).shape.workflow or ""
         workflow = self.registry.find(name)
         if workflow is None:
-            raise NotDeployedError(
-                f"step '{step_of(step)}' of {self._version}: '{name}' is not deployed here"
-            )
+            missing = f"its workflow '{name}' is not deployed here"
+            raise NotDeployedError(f"step '{step_of(step)}' of {self._version}: {missing}")
         return workflow
 
     def child_order(self, step: StepName, at: datetime, birth: Birth) -> Order:
@@ -185,7 +186,9 @@ class Definitions:
         workflow, shape, step = self._workflow(), self.record.step(name).shape, step_of(name)
         if step not in {each.name for each in workflow.steps}:
             raise NotDeployedError(f"step '{step}' of {self._version} is not deployed here")
-        if not self.registry.serves(shape):
+        if shape.workflow is not None:
+            self.child_workflow(name)
+        elif not self.registry.serves(shape):
             can = " with undo" if shape.undo else ""
             raise NotDeployedError(
                 f"step '{step}' of {self._version}: its Agent '{shape.agent}' is not deployed here{can}"

@@ -8,13 +8,14 @@ from typing import Any
 import pytest
 
 from functions.pattern.errors import TransientError
+from functions.pattern.identity import Parent, StepName, TaskId
 from functions.pattern.records import TaskRecord
 from functions.pattern.states import Direction, EpochEnd, ProcessState, Remedy
 from functions.web.openapi import api_document
 from tests.fakes.asgi import AsgiClient
 from tests.fakes.interventions import done
 from tests.fakes.tasks import after, claimed, failed, pending, started, told
-from tests.fakes.workflows import TASK, step, workflow
+from tests.fakes.workflows import BIRTH, TASK, step, workflow
 from tests.unit.api.conftest import Api
 from tests.unit.api.samples import problem
 
@@ -25,6 +26,10 @@ PATH = f"/api/bookings/{TASK}"
 RUNNING = told(pending(BOOKINGS), claimed(), started("room"))
 PROCESSED = told(pending(BOOKINGS), claimed(), *done("room"))
 HELD = told(RUNNING, failed("room"))
+CHILD = replace(
+    RUNNING,
+    order=replace(RUNNING.order, parent=Parent(task=TaskId("trip-1"), birth=BIRTH, step=StepName("room"))),
+)
 
 
 @pytest.fixture
@@ -57,9 +62,10 @@ async def test_cancelled_task_is_being_undone(api: Api, client: AsgiClient, reco
     ("record", "at", "reason"),
     [
         (PROCESSED, -61, "It was processed, and can't be cancelled any more."),
+        (CHILD, 0, "It is a step of another: cancel that instead."),
         (HELD, 0, "It is in Error: an operator decides what becomes of it."),
     ],
-    ids=["too late", "Error"],
+    ids=["too late", "child", "Error"],
 )
 async def test_refusal_says_why(
     api: Api, client: AsgiClient, record: TaskRecord, at: int, reason: str

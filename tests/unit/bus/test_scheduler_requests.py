@@ -6,10 +6,12 @@ from dataclasses import replace
 
 from functions.bus.messages import QueuedMessages
 from functions.bus.sender import Outgoing
-from functions.pattern.identity import StepName
+from functions.pattern.announcements import announcements
+from functions.pattern.identity import Parent, StepName
 from tests.fakes.clock import FakeClock
-from tests.fakes.tasks import pending
-from tests.fakes.workflows import LINE
+from tests.fakes.interventions import cancellation
+from tests.fakes.tasks import pending, told
+from tests.fakes.workflows import BIRTH, LINE, TASK
 
 
 class _Sender:
@@ -42,3 +44,17 @@ async def test_scheduler_is_woken_once_for_each_event() -> None:
     [wake] = sender.sent
     assert (wake.message_id, wake.subject) == ("task-1.1.approve", "wake")
     assert b'"wake":"approve"' in wake.body
+
+
+async def test_end_of_a_child_goes_to_those_who_tell_its_parent() -> None:
+    """Once for each end, on the queue that the Scheduler's own requests take."""
+    sender, record = _Sender(), pending(LINE)
+    child = replace(
+        record, order=replace(record.order, parent=Parent(task=TASK, birth=BIRTH, step=StepName("car")))
+    )
+    undone = told(child, cancellation(by_operator=True))
+    for announcement in announcements(child, undone):
+        await _messages(sender).send(announcement)
+    [ended] = sender.sent
+    assert ended.message_id == "task-1.2.ended"
+    assert ended.body == b'{"schema_version":2,"task_id":"task-1","epoch":2,"ended":true}'

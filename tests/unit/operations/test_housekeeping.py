@@ -12,7 +12,7 @@ import pytest
 from functions.operations import housekeeping
 from functions.operations.housekeeping import Housekeeping, check_retention
 from functions.pattern.errors import DefinitionError
-from functions.pattern.identity import SchedulerId, TaskId
+from functions.pattern.identity import Birth, Parent, SchedulerId, StepName, TaskId
 from functions.pattern.shared_rows import Chore
 from functions.pattern.states import ProcessState
 from functions.pattern.store_ports import Index, IndexEntry, IndexPage, Stored
@@ -127,6 +127,23 @@ async def test_instances_of_all_runs_go(bench: Bench) -> None:
     bench.store.put(replace(once, task=replace(once.task, run=2)))
     assert await bench.run(days=31) == (1, 0)
     assert bench.purged == ["task-1.1", "task-1.1.1", "task-1.1.2"]
+
+
+async def test_child_stays_as_long_as_its_parent(bench: Bench) -> None:
+    """Which may have it undone; another task of the parent's id is another parent."""
+    parent, child = in_error(), processed()
+    of = Parent(task=TASK, birth=parent.order.birth, step=StepName("car"))
+    child = replace(
+        child,
+        order=replace(child.order, task=TaskId("c-1"), parent=of),
+        task=replace(child.task, order_id=TaskId("c-1")),
+    )
+    bench.store.put(parent)
+    bench.store.put(child)
+    assert await bench.run(days=31) == (0, 1)
+    bench.store.put(replace(parent, order=replace(parent.order, birth=Birth("12345678"))))
+    assert await bench.run(days=0) == (1, 0)
+    assert bench.deleted == ["c-1"]
 
 
 async def test_task_in_error_is_never_purged(bench: Bench) -> None:

@@ -26,7 +26,7 @@ from functions.pattern.events import (
 from functions.pattern.identity import StepName
 from functions.pattern.records import StepRecord, TaskRecord
 from functions.pattern.states import Direction, ProcessState, StepState
-from functions.pattern.wait_events import EventReceived
+from functions.pattern.wait_events import ChildEnded, EventReceived
 
 #: Seconds after its end in which a caller can cancel the tasks of these tests.
 CANCEL_WITHIN = 30
@@ -49,7 +49,7 @@ def is_refused(step: StepRecord) -> bool:
 
 def check_change(before: TaskRecord, now: TaskRecord, event: Event, at: datetime) -> None:
     """Check what must hold of any one change."""
-    if isinstance(event, EventReceived) and before.task.process_state in FINAL:
+    if isinstance(event, EventReceived | ChildEnded) and before.task.process_state in FINAL:
         assert now.task == before.task, "an event that comes late changes its step only"
     else:
         _check_change(before, now, event, at)
@@ -81,7 +81,8 @@ def _check_change(before: TaskRecord, now: TaskRecord, event: Event, at: datetim
         assert scheduler == (before.task.locked_by or now.task.locked_by)
     for old, new in zip(before.steps, now.steps, strict=True):
         if old.state is StepState.COMPLETED:
-            assert new is old or new.state is StepState.UNDOING
+            is_noted = isinstance(event, ChildEnded) and replace(new, noted=None) == old
+            assert new is old or new.state is StepState.UNDOING or is_noted
         if old.state is StepState.UNDONE:
             assert new is old
 

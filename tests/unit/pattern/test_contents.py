@@ -15,12 +15,13 @@ from functions.pattern.contents import Contents, NotShownError, fields_of
 from functions.pattern.definition import Registry, Step
 from functions.pattern.events import Event, StepBroken, StepTried, StepUnknown
 from functions.pattern.folding import Told, fold
-from functions.pattern.identity import StartId, scheduler_id
+from functions.pattern.identity import StartId, StepName, scheduler_id
 from functions.pattern.records import TaskRecord
 from functions.pattern.secret_fields import HIDDEN
-from functions.pattern.states import Direction
-from functions.pattern.wait_events import EventReceived
+from functions.pattern.states import Direction, StepState
+from functions.pattern.wait_events import ChildEnded, EventReceived
 from tests.fakes.clock import START
+from tests.fakes.interventions import cancellation
 from tests.fakes.purchases import (
     CANARY,
     CANARY_CODE,
@@ -28,12 +29,24 @@ from tests.fakes.purchases import (
     CONFIRM,
     EVENT,
     PAY,
+    PAYLOAD,
     PURCHASES,
     SHIP,
     purchase,
 )
-from tests.fakes.tasks import FIRST, after, claimed, completed, failed, pending, started, told, unrecorded
-from tests.fakes.workflows import LINE, TASK, Parcel
+from tests.fakes.tasks import (
+    FIRST,
+    SECOND,
+    after,
+    claimed,
+    completed,
+    failed,
+    pending,
+    started,
+    told,
+    unrecorded,
+)
+from tests.fakes.workflows import BIRTH, LINE, TASK, Parcel, nested, workflow
 
 HERE = Registry((PURCHASES, LINE), {})
 NOWHERE = Registry((LINE,), {})
@@ -219,3 +232,26 @@ def test_other_events_stay_as_they_are() -> None:
     """A result is what later steps need."""
     event = completed("ship", result=TEXT.encode())
     assert rules_of(HERE).clean(paid(), event) is event
+
+
+def test_request_of_a_task_is_shown_as_its_own_model_says() -> None:
+    """What is secret there may be no secret in its parent."""
+    parent = workflow(replace(nested("buy", of="purchase"), request=lambda *_: dict(PAYLOAD)), name="gift")
+    record = told(pending(parent), claimed())
+    shown = Contents(Registry((parent, PURCHASES), {}), record).request(StepName("buy"), Direction.DO)
+    assert shown == {"amount": 5, "card": {"number": HIDDEN, "holder": "Ann"}, "pin": HIDDEN}
+    begun = told(record, started("buy", complete_by=3_600, epoch=FIRST), cancellation(), claimed(SECOND))
+    here = Registry((replace(parent, steps=(replace(parent.steps[0], workflow="line"),)), LINE), {})
+    with pytest.raises(NotShownError, match="its workflow 'purchase' is not deployed here"):
+        Contents(here, begun).request(StepName("buy"), Direction.UNDO)
+
+
+def test_end_of_a_task_is_recorded_without_the_secrets_of_its_parent() -> None:
+    """Whose payload it was begun with."""
+    ended = ChildEnded(
+        birth=BIRTH, step=PAY, state=StepState.FAILED, error=f"card {CANARY} refused", start_by=after(30)
+    )
+    cleaned = rules_of(HERE).clean(paid(), ended)
+    assert isinstance(cleaned, ChildEnded)
+    assert cleaned.error == f"card {HIDDEN} refused"
+    assert rules_of(HERE).clean(paid(), replace(ended, error=None)) == replace(ended, error=None)

@@ -37,7 +37,7 @@ from functions.pattern.refusals import Refused
 from functions.pattern.states import Direction, Expiry, ProcessState, Remedy, StepState
 from functions.pattern.supervision import SupervisionPolicy, judge
 from functions.pattern.transitions import apply
-from functions.pattern.wait_events import EventReceived, HandedBack, WaitsEnded
+from functions.pattern.wait_events import ChildEnded, EventReceived, HandedBack, WaitsEnded
 from tests.fakes.interventions import (
     cancellation,
     found_done,
@@ -46,13 +46,14 @@ from tests.fakes.interventions import (
     undo_request,
 )
 from tests.fakes.tasks import FIRST, claimed, completed, failed, pending, started, unrecorded
-from tests.fakes.workflows import TASK, awaiting, each, step, workflow
+from tests.fakes.workflows import BIRTH, TASK, awaiting, each, nested, step, workflow
 from tests.unit.pattern.change_rules import CANCEL_WITHIN, check_change, check_time, is_late, is_refused
 from tests.unit.pattern.sound_record import SoundRecord
 
 STRANGER = SchedulerId("somebody-else")
 #: How many epochs back the speaker is: most know the present one.
 BEHIND = st.sampled_from([0, 0, 0, 1])
+WAITS = ("approve", "part")
 #: So many items run at the same time.
 AT_ONCE = 1
 STEPS = ("open", "left", "right", "call.1", "close")
@@ -80,8 +81,9 @@ def _workflow(remedy: Remedy, *, idempotent: bool, by_default: bool = False) -> 
         step("left", "open", undo=True),
         step("right", "open", idempotent=idempotent),
         awaiting("approve", "open", on_expiry=Default({"approved": True}) if by_default else Expiry.REFUSE),
+        nested("part", "open"),
         each("call", "open", undo=True, at_once=AT_ONCE),
-        step("close", "left", "right", "approve", "call", undo=True),
+        step("close", "left", "right", "approve", "part", "call", undo=True),
         remedy=remedy,
         cancel_within=CANCEL_WITHIN,
     )
@@ -124,7 +126,7 @@ class LifeOfATask(SoundRecord):
         for name in ready_steps(self.record):
             if self.record.step(name).epoch != epoch:
                 self._tell(self._timed(replace(started(name, epoch), scheduler=scheduler), seconds))
-                if outcome is not None and self.record.step(name).epoch == epoch and name != "approve":
+                if outcome is not None and self.record.step(name).epoch == epoch and name not in WAITS:
                     self._tell(self._timed(replace(outcome(name, epoch), scheduler=scheduler), 10))
                 return
 
@@ -147,6 +149,17 @@ class LifeOfATask(SoundRecord):
         start_by = self.now + timedelta(seconds=10)
         self.known_late |= self.record.task.process_state is ProcessState.ERROR
         self._tell(EventReceived(step=StepName("approve"), body=body, who="anna", start_by=start_by))
+
+    @rule(state=st.sampled_from([StepState.COMPLETED, StepState.FAILED, StepState.UNRECORDED]))
+    def child_ends(self, state: StepState) -> None:
+        """Let the task that is a step be done or undone, at any time, also against what was told before."""
+        start_by = self.now + timedelta(seconds=10)
+        result = b"{}" if state is StepState.COMPLETED else None
+        self.known_late |= self.record.task.process_state is ProcessState.ERROR
+        part = StepName("part")
+        self._tell(
+            ChildEnded(birth=BIRTH, step=part, state=state, result=result, error="", start_by=start_by)
+        )
 
     @precondition(lambda self: self._under_way())
     @rule(outcome=st.sampled_from([completed, failed]), choice=st.integers(0, 3))

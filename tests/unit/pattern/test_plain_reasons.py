@@ -14,6 +14,9 @@ from tests.fakes.workflows import LINE
     ("error", "told"),
     [
         (None, None),
+        ("trip: car.1: pay: pay answered 422 no money", "trip: car.1: pay: pay answered 422"),
+        ("a: b: c: d: pay answered 422", WITHHELD),
+        ("the task of which it is a step is undone", "the task of which it is a step is undone"),
         ("car: car answered 422", "car: car answered 422"),
         ('car answered 422: {"iban": "DE…"}', "car answered 422"),
         ("undo of car: car answered 409: see http://10.0.0.4/", "undo of car: car answered 409"),

@@ -14,13 +14,15 @@ from functions.pattern.definition import Registry, Step, Workflow
 from functions.pattern.identity import StepName
 from functions.pattern.planning import CannotStart
 from functions.pattern.readiness import Definitions, NotDeployedError, is_new, what_is_missing
+from functions.pattern.records import TaskRecord
 from functions.pattern.states import Way
 from functions.pattern.texts import MAX_ERROR_BYTES, bounded
-from tests.fakes.interventions import done, refused
+from tests.fakes.interventions import cancellation, done, refused
 from tests.fakes.tasks import SECOND, claimed, pending, skipped, started, told
-from tests.fakes.workflows import LINE, TRIP, step, workflow
+from tests.fakes.workflows import LINE, TRIP, nested, step, workflow
 
 PICK, SEND = LINE.steps
+CAR = StepName("car")
 NEWER = replace(LINE, version=2)
 GONE = CannotStart("version 1 of 'line' is not deployed here", parks=True)
 
@@ -232,3 +234,23 @@ def test_defect_that_has_no_text_is_a_defect_all_the_same() -> None:
     assert isinstance(look, CannotStart)
     assert look.reason == "step 'pick': _NoSeatError: (its text raises IndexError)"
     assert not is_new(look, look.reason)
+
+
+def _nested(record: TaskRecord) -> Definitions:
+    """Ask a deployment in which the step is another workflow's task than it was recorded as."""
+    here = workflow(nested("car", of="trip"), name="line", resource="lines")
+    return Definitions(Registry((here, TRIP), {}), record)
+
+
+def test_step_of_a_workflow_that_is_not_here_parks() -> None:
+    """Also when it has begun and its task may be missing; to undo it, no definition is needed."""
+    line = workflow(nested("car", of="taxi"), name="line", resource="lines")
+    reason = "step 'car' of version 1 of 'line': its workflow 'taxi' is not deployed here"
+    record = told(pending(line), claimed())
+    assert _nested(record).look_at(CAR) == CannotStart(reason, parks=True)
+    begun = told(record, started("car", complete_by=3_600))
+    registry = _nested(record).registry
+    assert what_is_missing(registry, begun) == CannotStart(reason, parks=True)
+    undone = told(begun, cancellation(), claimed(SECOND))
+    assert _nested(undone).look_at(CAR) is True
+    assert what_is_missing(registry, undone) is None

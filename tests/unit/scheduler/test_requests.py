@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
-from functions.pattern.identity import StepName, TaskId
+from functions.pattern.identity import Parent, StepName, TaskId
 from functions.pattern.messages import SchedulerRequest
-from functions.pattern.states import Way
+from functions.pattern.states import StepState, Way
+from functions.pattern.transitions import admit
 from functions.pattern.wait_events import EventReceived
 from functions.scheduler.takers import RequestTaker
 from tests.fakes.clock import FakeClock
-from tests.fakes.interventions import recovered
+from tests.fakes.interventions import cancellation, recovered
 from tests.fakes.ports import fake_ports
 from tests.fakes.queues import RecordedRejections, RecordedSchedulers
 from tests.fakes.runners import limits
 from tests.fakes.store import MemoryStateStore
 from tests.fakes.tasks import FIRST, SECOND, after, claimed, pending, started, told
-from tests.fakes.workflows import TASK, awaiting, step, workflow
+from tests.fakes.workflows import BIRTH, LINE, TASK, awaiting, nested, step, workflow
 from tests.unit.scheduler.bench import going_on
 
+CAR = StepName("car")
 QUEUED = workflow(step("pick", via=Way.QUEUE), step("send", "pick"))
 
 
@@ -90,3 +93,23 @@ async def test_scheduler_that_holds_the_task_is_woken_by_an_event() -> None:
         await bench.take(request.model_dump_json().encode())
     assert bench.schedulers.woken == [(TASK, FIRST, "approve", going_on(runs=1))]
     assert bench.schedulers.started == []
+
+
+async def test_parent_hears_of_the_end_of_its_child() -> None:
+    """Once; of what has gone on since, is gone, or is nobody's child, it hears nothing."""
+    bench = Bench()
+    parent = told(pending(workflow(nested("car"))), claimed(), started("car", complete_by=3_600))
+    bench.store.put(parent)
+    child = replace(pending(LINE, parent.child(CAR)).order, parent=Parent(task=TASK, birth=BIRTH, step=CAR))
+    record = admit(child, pick_up_by=after(30))
+    ended = SchedulerRequest(task_id=child.task, epoch=FIRST, ended=True).model_dump_json().encode()
+    for stored in (record, told(record, cancellation(by_operator=True))):
+        assert bench.store.record(TASK) == parent
+        bench.store.put(stored)
+        await bench.take(ended)
+    assert bench.store.record(TASK).step(CAR).state is StepState.FAILED
+    for task in (TASK, "gone"):
+        await bench.take(SchedulerRequest(task_id=task, epoch=FIRST, ended=True).model_dump_json().encode())
+    bench.store.remove(TASK)
+    await bench.take(ended)
+    assert (bench.schedulers.started, bench.schedulers.woken) == ([], [])

@@ -12,7 +12,7 @@ from functions.pattern.errors import TransientError
 from functions.pattern.events import (
     Event,
 )
-from functions.pattern.identity import StepName, scheduler_id
+from functions.pattern.identity import Parent, StepName, TaskId, scheduler_id
 from functions.pattern.records import TaskRecord
 from functions.pattern.states import AnnouncementKind, ProcessState
 from functions.pattern.wait_events import EventReceived, HandedBack
@@ -21,7 +21,7 @@ from functions.store.announcing import Announcer
 from tests.fakes.interventions import done, refused, resubmission
 from tests.fakes.supervision import Queues, RecordedRequests
 from tests.fakes.tasks import FIRST, SECOND, after, claimed, pending, started, told
-from tests.fakes.workflows import LINE, TASK, awaiting, step, workflow
+from tests.fakes.workflows import BIRTH, LINE, TASK, awaiting, step, workflow
 from tests.unit.store.rows import MemoryRows
 from tests.unit.store.writers import Writer
 
@@ -148,3 +148,14 @@ async def test_event_asks_for_the_next_run_or_wakes_the_scheduler() -> None:
     assert idle.requests.asked == []
     await idle.told(replace(event, body=b'{"approved":true}'))
     assert idle.rows.record(TASK).task.process_state is ProcessState.PROCESSED
+
+
+async def test_end_of_a_child_is_on_record_until_it_is_sent() -> None:
+    """In the transaction that ends it: a crash before it is sent leaves the row to a sweep."""
+    parent = Parent(task=TaskId("trip-1"), birth=BIRTH, step=StepName("car"))
+    desk = Desk(queues := HeldQueues(), holds=replace(_PLAIN, order=replace(_PLAIN.order, parent=parent)))
+    await desk.told(claimed(), *done("pick", "send"))
+    assert len(desk.left) == 1
+    queues.opened.set()
+    await desk.settle()
+    assert (desk.kinds, desk.left) == ([AnnouncementKind.ENDED], [])

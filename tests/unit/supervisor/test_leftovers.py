@@ -123,9 +123,10 @@ async def test_notice_older_than_a_day_is_sent_where_its_queue_is_back(bench: Be
     assert (await bench.sweep()).sent == 1
 
 
-async def test_alert_is_never_dropped(bench: Bench) -> None:
-    """No problem may go unseen."""
-    bench.outbox.waiting = [_announcement(AnnouncementKind.ALERT)]
+@pytest.mark.parametrize("kind", [AnnouncementKind.ALERT, AnnouncementKind.ENDED])
+async def test_what_is_no_notice_is_never_dropped(bench: Bench, kind: AnnouncementKind) -> None:
+    """No problem may go unseen, and no parent wait in vain."""
+    bench.outbox.waiting = [_announcement(kind)]
     bench.queues.gone = {"notices"}
     bench.clock.advance(3 * DAY)
     assert (await bench.sweep()).dropped == 0
