@@ -50,6 +50,24 @@ class Contents:
 
     def request(self, step: StepName, direction: Direction) -> Any:
         """Make a step's request once more. Raises `NotShownError`, with what its function raises."""
+        made = self._request(step, direction)
+        if self.record.step(step).shape.via is Way.WORKFLOW:
+            made = self._of_child(step, made).content
+        return self.secrets.without(made)
+
+    def result(self, step: StepName) -> Any:
+        """Give a step's result, None without any. Raises `NotShownError`."""
+        recorded = self.record.step(step)
+        if recorded.result is None:
+            return None
+        content = json.loads(recorded.result)
+        if recorded.shape.via is Way.WORKFLOW:
+            made = self._request(step, Direction.DO)
+            content = self._of_child(step, made).secrets.without(content)
+        model = self._event_model(step)
+        return self.secrets.without(content if model is None else fields_of(model).hide(content).content)
+
+    def _request(self, step: StepName, direction: Direction) -> Any:
         task = replace(self.record.task, direction=direction)
         secrets = self.secrets
         try:
@@ -58,20 +76,11 @@ class Contents:
             raise NotShownError(secrets.without(str(lack))) from None
         except Exception as fault:  # noqa: BLE001 - whatever a definition's function raises
             raise NotShownError(f"it can't be made: {secrets.without(cause_of(fault))}") from None
-        written = json.loads(request_bytes(made))
-        if self.record.step(step).shape.via is Way.WORKFLOW:
-            child = Definitions(self.registry, self.record).child_workflow(step)
-            written = fields_of(child.payload).hide(written).content
-        return secrets.without(written)
+        return json.loads(request_bytes(made))
 
-    def result(self, step: StepName) -> Any:
-        """Give a step's result, None without any. Raises `NotShownError`."""
-        result = self.record.step(step).result
-        if result is None:
-            return None
-        content = json.loads(result)
-        model = self._event_model(step)
-        return self.secrets.without(content if model is None else fields_of(model).hide(content).content)
+    def _of_child(self, step: StepName, made: Any) -> Shown:
+        """Read the payload of the task that is a step as its own model does."""
+        return fields_of(Definitions(self.registry, self.record).child_workflow(step).payload).hide(made)
 
     def without_secrets(self, text: str) -> str:
         """Give a text without the secrets that are known here, such as what a service answered."""

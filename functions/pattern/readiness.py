@@ -14,7 +14,6 @@ from itertools import islice
 from typing import Any, assert_never
 
 from pydantic import BaseModel, ValidationError
-from pydantic_core import ErrorDetails
 
 from functions.pattern.children import children_to_reach, parent_of
 from functions.pattern.definition import Json, Registry, Results, Step, Workflow
@@ -145,7 +144,8 @@ class Definitions:
         try:
             made = order_of(message, workflow, birth)
         except ValidationError as error:
-            raise PermanentError(f"'{workflow.name}' does not take its request: {_first(error)}") from None
+            refused = ": ".join(_first(error))
+            raise PermanentError(f"'{workflow.name}' does not take its request: {refused}") from None
         except (PayloadTooLargeError, UnfitOrderError) as error:
             raise PermanentError(f"'{workflow.name}' does not take its request: {error}") from None
         return replace(made, parent=parent_of(self.record, step))
@@ -156,6 +156,76 @@ class Definitions:
         return None if make is None else partial(make, self._payload(), all_results(self.record))
 
     def lack_of_answer(self) -> CannotStart | None:
+        """Say why a task that is done can't be given its answer here; None if it can."""
+        try:
+            self.answer()
+        except NotDeployedError as lack:
+            return lack_of(lack)
+        return None
+
+    def _look_at_child(self, step: StepName) -> None:
+        """See that the task can be begun; to be undone, it needs no definition."""
+        if self.record.task.direction is Direction.DO:
+            self.child_order(step, self.record.task.updated_at, self.record.order.birth)
+
+    def _inputs(self, step: StepName, results: Results) -> tuple[Any, ...]:
+        """Give what a step's functions are called with; those of an item get it, too."""
+        payload, number = self._payload(), item_of(step)
+        return (payload, results) if number is None else (payload, results, self._item(step, number))
+
+    def _item(self, name: StepName, number: int) -> Any:
+        for_each, recorded = self._step(name).for_each, len(self.record.steps_of(step_of(name)))
+        items = () if for_each is None else tuple(islice(for_each(self._payload()), recorded + 1))
+        if len(items) != recorded:
+            raise NotDeployedError(
+                f"step '{step_of(name)}' of {self._version} has other items as it is deployed here"
+            )
+        return items[number]
+
+    def _step(self, name: StepName) -> Step:
+        workflow, shape, step = self._workflow(), self.record.step(name).shape, step_of(name)
+        if step not in {each.name for each in workflow.steps}:
+            raise NotDeployedError(f"step '{step}' of {self._version} is not deployed here")
+        if shape.workflow is not None:
+            self.child_workflow(name)
+        elif not self.registry.serves(shape):
+            can = " with undo" if shape.undo else ""
+            raise NotDeployedError(
+                f"step '{step}' of {self._version}: its Agent '{shape.agent}' is not deployed here{can}"
+                f" (by way {shape.via})"
+            )
+        return workflow.step(step)
+
+    def _workflow(self) -> Workflow:
+        order = self.record.order
+        workflow = self.registry.find(order.workflow, order.workflow_version)
+        if workflow is None:
+            raise NotDeployedError(f"{self._version} is not deployed here")
+        return workflow
+
+    def _payload(self) -> BaseModel:
+        model = self._workflow().payload
+        unfit = f"the payload does not fit {self._version} as it is deployed here"
+        try:
+            return _validated(model, self.record.order.payload)
+        except ValidationError as error:
+            field, said = _first(error)
+            raise NotDeployedError(f"{unfit}: {field}: {said}", ValueError(said)) from None
+        except Exception as error:
+            raise NotDeployedError(f"{unfit}: {cause_of(error)}", error) from error
+
+    @property
+    def _version(self) -> str:
+        return f"version {self.record.order.workflow_version} of '{self.record.order.workflow}'"
+
+
+def _first(error: ValidationError) -> tuple[str, str]:
+    """Give the first field that does not fit, and why: by pydantic, or by a validator of the model's own."""
+    fault = error.errors(include_url=False, include_input=False, include_context=False)[0]
+    return ".".join(map(str, fault["loc"])) or "payload", fault["msg"]
+
+
+def lack_of_answer(self) -> CannotStart | None:
         """Say why a task that is done can't be given its answer here; None if it can."""
         try:
             self.answer()

@@ -240,7 +240,12 @@ def test_request_of_a_task_is_shown_as_its_own_model_says() -> None:
     record = told(pending(parent), claimed())
     shown = Contents(Registry((parent, PURCHASES), {}), record).request(StepName("buy"), Direction.DO)
     assert shown == {"amount": 5, "card": {"number": HIDDEN, "holder": "Ann"}, "pin": HIDDEN}
-    begun = told(record, started("buy", complete_by=3_600, epoch=FIRST), cancellation(), claimed(SECOND))
+    waiting = told(record, started("buy", complete_by=3_600))
+    result = json.dumps({"paid_by": CANARY, "receipt": 7}).encode()
+    answered = waiting.with_step(replace(waiting.steps[0], state=StepState.COMPLETED, result=result))
+    answer = Contents(Registry((parent, PURCHASES), {}), answered).result(StepName("buy"))
+    assert answer == {"paid_by": HIDDEN, "receipt": 7}
+    begun = told(waiting, cancellation(), claimed(SECOND))
     here = Registry((replace(parent, steps=(replace(parent.steps[0], workflow="line"),)), LINE), {})
     with pytest.raises(NotShownError, match="its workflow 'purchase' is not deployed here"):
         Contents(here, begun).request(StepName("buy"), Direction.UNDO)
