@@ -144,8 +144,8 @@ class Definitions:
         try:
             made = order_of(message, workflow, birth)
         except ValidationError as error:
-            refused = ": ".join(_first(error))
-            raise PermanentError(f"'{workflow.name}' does not take its request: {refused}") from None
+            fault = ": ".join(_first(error))
+            raise PermanentError(f"'{workflow.name}' does not take its request: {fault}") from None
         except (PayloadTooLargeError, UnfitOrderError) as error:
             raise PermanentError(f"'{workflow.name}' does not take its request: {error}") from None
         return replace(made, parent=parent_of(self.record, step))
@@ -279,8 +279,8 @@ def lack_of_answer(self) -> CannotStart | None:
         try:
             return _validated(model, self.record.order.payload)
         except ValidationError as error:
-            said = _said(error)["msg"]  # by pydantic, or by a validator of the model's own
-            raise NotDeployedError(f"{unfit}: {_first(error)}", ValueError(said)) from None
+            field, said = _first(error)
+            raise NotDeployedError(f"{unfit}: {field}: {said}", ValueError(said)) from None
         except Exception as error:
             raise NotDeployedError(f"{unfit}: {cause_of(error)}", error) from error
 
