@@ -59,7 +59,7 @@ class Definitions:
         try:
             if not self.is_needed(step):
                 return False
-            match self.record.step(step).shape.via:
+            match via := self.record.step(step).shape.via:
                 case Way.TIMER:
                     return self.until(step)
                 case Way.WORKFLOW:
@@ -68,8 +68,8 @@ class Definitions:
                     self.request(step)
                 case Way.EVENT:
                     pass
-                case _ as never:
-                    assert_never(never)
+                case _:
+                    assert_never(via)
         except NotDeployedError as lack:
             return lack_of(lack)
         except Exception as fault:  # noqa: BLE001 - whatever a definition's function raises

@@ -244,6 +244,16 @@ async def test_wait_is_nobody_s_while_other_steps_run() -> None:
     assert family.state is ProcessState.PROCESSED
 
 
+async def test_short_wait_for_a_child_is_sat_out() -> None:
+    """Its parent's Scheduler is woken when it ends, also when it is undone; nobody has to look."""
+    family = _family(complete_within=30)
+    await family.settle()
+    assert (family.state, family.parent.task.run) == (ProcessState.PROCESSED, None)
+    await family.store.change(TASK, cancellation())
+    await family.settle()
+    assert (family.state, family.parent.task.run) == (ProcessState.COMPENSATED, None)
+
+
 @pytest.mark.parametrize("ends", ["processed", "undone", "cancelled"])
 async def test_host_may_die_at_any_call(ends: str) -> None:
     """What was begun ends, once; a child is begun once, and undone with its parent."""
