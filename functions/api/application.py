@@ -12,7 +12,7 @@ from pydantic import BaseModel
 
 from functions.api.acceptance import Acceptance
 from functions.api.batch import BatchAcceptance
-from functions.api.events import EVENT_PATHS, Events, add_events
+from functions.api.events import EVENT_PATHS, add_events, are_awaited
 from functions.api.models import (
     EXAMPLE_ID,
     MAX_BATCH_BYTES,
@@ -35,6 +35,7 @@ from functions.web.bodies import MOST_DEPTH, BodyLimit, BodyLimits, as_sent
 from functions.web.callers import Role
 from functions.web.caps import allowance_of
 from functions.web.entrance import Guard
+from functions.web.events import Events
 from functions.web.openapi import documented_answer
 from functions.web.problems import documented_problems
 
@@ -90,7 +91,7 @@ def callers_application(
     for workflow in registry.newest:
         _add_orders(app, workflow, acceptance)
         _add_batches(app, workflow, acceptance)
-        if events.are_awaited(workflow):
+        if are_awaited(registry, workflow):
             add_events(app, workflow, events)
 
     @app.get(

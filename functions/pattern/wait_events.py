@@ -30,8 +30,13 @@ class WaitsEnded:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventReceived:
-    """Somebody told the event that a step waits for, in whatever epoch the task is; `body` is JSON."""
+    """`who` told the event that a step waits for, in whatever epoch the task is; `body` is JSON.
+
+    An operator says a `reason`.
+    """
 
     step: StepName
     body: bytes = field(repr=False)
     start_by: datetime
+    who: str | None = None
+    reason: str | None = None

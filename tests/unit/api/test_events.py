@@ -47,10 +47,11 @@ def client(api: Api) -> AsgiClient:
 async def test_event_completes_its_step_and_the_same_again_is_answered_alike(
     api: Api, client: AsgiClient
 ) -> None:
-    """200 both times; it is recorded once."""
+    """200 both times; it is recorded once, with who told it."""
     answer = await client.post(PATH, YES)
     assert (answer.status, answer.json) == (200, {"id": TASK, "step": "approve", "state": "Completed"})
-    assert api.store.record(TASK).steps[1].result == b'{"approved":true}'
+    step = api.store.record(TASK).steps[1]
+    assert (step.result, step.told_by, step.told_why) == (b'{"approved":true}', "tester", None)
     writes = api.store.writes
     assert await client.post(PATH, YES) == answer
     assert api.store.writes == writes

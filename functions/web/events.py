@@ -1,0 +1,117 @@
+"""Records events that steps wait for: each is told once, by somebody of the step's role."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from datetime import timedelta
+from http import HTTPStatus
+from typing import Any
+
+from fastapi.exceptions import RequestValidationError
+from pydantic import ValidationError
+
+from functions.pattern.definition import Registry
+from functions.pattern.identity import StepName, TaskId
+from functions.pattern.plain_reasons import plain_reason
+from functions.pattern.ports import Ports
+from functions.pattern.readiness import Definitions, NotDeployedError
+from functions.pattern.records import MAX_RESULT_BYTES, StepRecord, TaskRecord
+from functions.pattern.refusals import RefusalReason, Refused
+from functions.pattern.store_ports import Stored
+from functions.pattern.wait_events import EventReceived
+from functions.telemetry.tasks import decision_span
+from functions.web.callers import Caller, Role
+from functions.web.problems import ProblemError, faults_in
+
+_REFUSED = {
+    RefusalReason.OTHER_EVENT: "Another event was told for this step before.",
+    RefusalReason.FINISHED: "It has ended, or is being undone.",
+    RefusalReason.DECIDED: "It is about to be undone, or held.",
+}
+
+
+class Events:
+    """Records events; what follows must have started within so many seconds."""
+
+    def __init__(self, ports: Ports, registry: Registry, start_within: float) -> None:
+        self._ports = ports
+        self._registry = registry
+        self._start_within = timedelta(seconds=start_within)
+
+    async def take(
+        self, workflow: str, task: TaskId, name: StepName, body: Mapping[str, Any], caller: Caller
+    ) -> StepRecord:
+        """Record an event of a workflow's task. Raises as `tell` does."""
+        stored = await self._ports.store.load(task)
+        if stored is None or stored.record.order.workflow != workflow:
+            raise _nothing_here()
+        return (await self.tell(stored, name, body, caller)).step(name)
+
+    async def tell(
+        self,
+        stored: Stored,
+        name: StepName,
+        body: Mapping[str, Any],
+        caller: Caller,
+        reason: str | None = None,
+    ) -> TaskRecord:
+        """Record an event as it was sent: another deployment's model may write it in another way.
+
+        Raises `ProblemError` 403, 404, 409, 413 and 503, `RequestValidationError`.
+        """
+        step, written = _step_for(stored.record, name, caller), _written(body)
+        self._check(stored.record, name, written)
+        event = EventReceived(
+            step=name,
+            body=written,
+            start_by=self._ports.clock.now() + self._start_within,
+            who=caller.name,
+            reason=reason,
+        )
+        with decision_span(stored.record, "event"):
+            outcome = await self._ports.store.change(stored.record.order.task, event, read=stored)
+        if isinstance(outcome, Refused):
+            raise ProblemError(HTTPStatus.CONFLICT, _why(outcome.reason, step))
+        return outcome.record
+
+    def _check(self, record: TaskRecord, step: StepName, body: bytes) -> None:
+        try:
+            Definitions(self._registry, record).check_event(step, body)
+        except ValidationError as error:
+            raise RequestValidationError(faults_in("body", error)) from None
+        except NotDeployedError as lack:
+            text = "Its version of the workflow is not deployed here: try again later."
+            raise ProblemError(HTTPStatus.SERVICE_UNAVAILABLE, text) from lack
+        if len(body) > MAX_RESULT_BYTES:
+            text = f"An event holds at most {MAX_RESULT_BYTES} bytes."
+            raise ProblemError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, text)
+
+
+def _written(body: Mapping[str, Any]) -> bytes:
+    """Write a body; half a character is left to the model, which refuses it."""
+    text = json.dumps(body, ensure_ascii=False, separators=(",", ":"), sort_keys=True)
+    return text.encode(errors="surrogatepass")
+
+
+def _step_for(record: TaskRecord, name: StepName, caller: Caller) -> StepRecord:
+    """Find the step, whose role the caller must have: a submitter of its own tasks only."""
+    step = next((each for each in record.steps if each.name == name and each.shape.role is not None), None)
+    if step is None or not caller.may_see(record.order.submitter):
+        raise _nothing_here()
+    if step.shape.role not in caller.roles:
+        raise ProblemError(HTTPStatus.FORBIDDEN, f"This takes the role {step.shape.role}.")
+    is_own = step.shape.role != Role.SUBMITTER or record.order.submitter == caller.name
+    if not is_own:
+        raise ProblemError(HTTPStatus.FORBIDDEN, "Its submitter alone can tell this.")
+    return step
+
+
+def _nothing_here() -> ProblemError:
+    return ProblemError(HTTPStatus.NOT_FOUND, "No step that waits for an event is recorded here (yet).")
+
+
+def _why(reason: RefusalReason, step: StepRecord) -> str:
+    if reason is RefusalReason.STEP_ENDED:
+        return f"The step has ended: {plain_reason(step.error) or 'it was not needed, or went on without'}."
+    return _REFUSED.get(reason, f"This can't be done now ({reason}).")
