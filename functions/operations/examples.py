@@ -28,6 +28,7 @@ _LINE = {
     "finished_at": _FAILED,
     "last_error": _ERROR,
     "parked": False,
+    "parked_by_operator": False,
 }
 
 _STEP = {
@@ -40,6 +41,8 @@ _STEP = {
     "epoch": 1,
     "attempts": None,
     "noted": None,
+    "told_by": None,
+    "told_why": None,
     "complete_by": _COMPLETE_BY,
     "started_at": _STARTED,
     "finished_at": _FAILED,
@@ -119,6 +122,12 @@ TASK: dict[str, Any] = {
         "resubmit": {"runs": ["payment"], "undoes": [], "waits_until": None},
         "undo": {"runs": [], "undoes": ["payment"], "waits_until": None},
         "cancel": {"runs": [], "undoes": ["payment"], "waits_until": None},
+        "park": False,
+        "unpark": None,
+        "skips": [
+            {"step": "payment", "follows": {"runs": [], "undoes": [], "waits_until": None}},
+        ],
+        "events": [],
         "question": None,
         "answers": [],
     },
@@ -152,6 +161,16 @@ REJECTED_DETAILS: dict[str, Any] = {
 REJECTED_LIST: dict[str, Any] = {"messages": [REJECTED], "more": False}
 
 ACTION_TAKEN: dict[str, Any] = {"id": _ID, "epoch": 2, "state": "Pending", "direction": "do"}
+
+BULK_COUNT: dict[str, Any] = {"count": 214, "more": False, "exact": True, "at": _COMPLETE_BY}
+
+BULK_PAGE: dict[str, Any] = {
+    "done": [ACTION_TAKEN],
+    "refused": [{"id": "order-2", "reason": "The task is not in Error, and takes this only there."}],
+    "passed_over": 0,
+    "unreadable": [],
+    "cursor": None,
+}
 
 _NONE = {"count": 0, "more": False}
 _WAITING = {"count": 1, "more": False, "oldest_at": _STARTED, "scheduled": 0}

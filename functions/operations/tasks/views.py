@@ -32,6 +32,7 @@ class TaskLine(BaseModel):
     updated_at: datetime = read_from("task", "updated_at")
     finished_at: datetime | None = read_from("task", "finished_at")
     parked: bool = read_from("task", "is_parked")
+    parked_by_operator: bool = read_from("task", "is_parked_by_operator")
     due_at: datetime | None = read_from("task", "due_at")
     last_error: str | None = read_from("task", "last_error")
 
@@ -70,7 +71,7 @@ class StepDetails(StepView):
     """How far one step is, with what operators need to judge it; `epoch` dispatched it last.
 
     While it runs, `attempts` calls of it have failed, the last of them with `error`. An event is told by
-    somebody of its `role`.
+    somebody of its `role`: by whom, and why, if an operator did.
     """
 
     undo: bool = read_from("shape", "undo")
@@ -80,6 +81,8 @@ class StepDetails(StepView):
     epoch: int | None
     attempts: int | None
     noted: str | None
+    told_by: str | None
+    told_why: str | None
 
 
 class PastStepView(StepView):
