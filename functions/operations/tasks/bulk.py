@@ -29,6 +29,9 @@ _AT_ONCE = 16
 #: Seconds in which the tasks of a page are done, or told as not known: the caller's patience is longer.
 _LONGEST = 10
 
+#: Pages of tasks that are read for a count, where the index does not tell all.
+_PAGES_LOOKED_AT = 4
+
 _NOT_IN_TIME = "No answer in time: it may have been done all the same."
 
 
@@ -55,7 +58,7 @@ class BulkPage(BaseModel):
 class BulkCount(BaseModel):
     """How many tasks a filter selects as of `at`; with `more`, at least so many.
 
-    It is counted by the index: if that is not `exact`, some of these may turn out not to be meant.
+    Many are counted by the index: if that is not `exact`, some of these may turn out not to be meant.
     """
 
     count: int
@@ -76,8 +79,22 @@ class Bulk:
         """Count the tasks. Raises `TransientError`."""
         now = self._ports.clock.now()
         selection = Selection(self._ports, asked, now)
+        looked_at = None if selection.is_exact else await self._looked_at(selection)
+        if looked_at is not None:
+            return BulkCount(count=looked_at, more=False, exact=True, at=now)
         counted = await selection.count()
         return BulkCount(count=counted.count, more=counted.more, exact=selection.is_exact, at=now)
+
+    async def _looked_at(self, selection: Selection) -> int | None:
+        """Count by the tasks themselves, if they are few; None for many."""
+        count, cursor = 0, None
+        for _ in range(_PAGES_LOOKED_AT):
+            page = await selection.page(cursor)
+            found, _ = await self._tasks.each(dict.fromkeys(entry.task for entry in page.entries))
+            count, cursor = count + sum(selection.has(each.record) for each in found), page.cursor
+            if cursor is None:
+                return count
+        return None
 
     async def act(self, selection: Selection, cursor: str | None, wish: Wish, asked: Asked) -> BulkPage:
         """Act on up to 50 tasks, each for itself. Raises `TransientError`, and `ProblemError` 422."""

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Literal
 
-from playwright.async_api import Browser, ConsoleMessage, Page, Route
+from playwright.async_api import Browser, ConsoleMessage, Page, Route, expect
 
 from tests.e2e.fleet import bench as fleet
 from tests.e2e.fleet.services import STEPS
@@ -64,6 +64,14 @@ class Console:
         """Open a view by its URL fragment."""
         await self.page.goto(f"{self.host}/api/ops{view}")
         await self.page.get_by_text("updated").wait_for()
+
+    async def act(self, button: str, reason: str, *, confirm: str | None = None) -> None:
+        """Open an action's dialog, give the reason, and confirm; the dialog must be gone then."""
+        await self.page.get_by_role("button", name=f"{button}…", exact=True).click()
+        dialog = self.page.get_by_role("dialog")
+        await dialog.get_by_label("Reason").fill(reason)
+        await dialog.get_by_role("button", name=confirm or button, exact=True).click()
+        await expect(dialog).to_have_count(0)
 
     async def answer(self, path: str, content: object) -> None:
         """Replace the API's responses for all matching addresses below `/api/ops`."""

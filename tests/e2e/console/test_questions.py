@@ -38,7 +38,7 @@ async def test_operator_says_that_it_was_done_and_gives_the_result(bench: Bench,
     await expect(dialog.get_by_role("listitem")).to_have_text(["delivery"])
     await dialog.get_by_label("Reason").fill("it is on the account's statement")
     result, alert = dialog.get_by_label("Result of account"), dialog.get_by_role("alert")
-    for wrong, why in (("{oops", "The result is not JSON"), ("[1]", "The result must be a JSON object")):
+    for wrong, why in (("{oops", "This is not JSON"), ("[1]", "This must be a JSON object")):
         await result.fill(wrong)
         await dialog.get_by_role("button", name="It was done").click()
         await expect(alert).to_contain_text(why)

@@ -102,7 +102,8 @@ class Call:
 class RemoteService:
     """Serves the steps, the alert webhook, and a proxy of the sample payment service.
 
-    An undone step has a tombstone. `down` names the steps whose service is down, whatever the scripts say.
+    An undone step has a tombstone. `down` and `refusing` name the steps whose service is down, or refuses
+    permanently, whatever the scripts say.
     """
 
     def __init__(self) -> None:
@@ -112,6 +113,7 @@ class RemoteService:
         self.done: list[str] = []
         self.alerts: list[dict[str, Any]] = []
         self.down: set[str] = set()
+        self.refusing: set[str] = set()
         self._scripts: dict[str, list[Behaviour]] = {}
         self._released: dict[str, list[asyncio.Event]] = {}
 
@@ -183,6 +185,8 @@ class RemoteService:
         self.calls.append(call)
         if call.step in self.down:
             return Behaviour.IS_DOWN
+        if call.step in self.refusing:
+            return Behaviour.REFUSES
         script = self._scripts.get(effect, [Behaviour.ANSWERS])
         return script.pop(0) if len(script) > 1 else script[0]
 
