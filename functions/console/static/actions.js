@@ -71,9 +71,9 @@ function openEvent(task, step, acted) {
     content: toldOfEvent(task, step),
     input: jsonInput(`Event of ${step}, as its caller would tell it (JSON)`),
     act: (reason, body) => api.tell(task, step, reason, body),
-    done() {
+    done(given) {
       announce(`Event accepted: ${step} of ${task.id}.`);
-      show(`Event accepted: ${step} has it.`);
+      show(`Event accepted: ${step} has it.`, given);
     },
     acted,
   });
