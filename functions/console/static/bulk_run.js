@@ -104,7 +104,8 @@ export class Run {
     this.#lost = true;
     const known = error instanceof api.ApiError || error instanceof api.UnreachableError;
     if (!known) reportError(error);
-    this.#rest(["Interrupted.", `${known ? error.message : `This page has a fault (${error.message})`}. What was asked for last may have been done all the same. To go on does no harm: no task is acted on twice.`]);
+    const why = known ? error.message : `this page has a fault (${error.message})`;
+    this.#rest([`Interrupted: ${why}.`, "What was asked for last may have been done all the same. To go on does no harm: no task is acted on twice."]);
   }
 
   #rest([what, told]) {

@@ -65,12 +65,12 @@ class Console:
         await self.page.goto(f"{self.host}/api/ops{view}")
         await self.page.get_by_text("updated").wait_for()
 
-    async def act(self, button: str, reason: str, *, confirm: str | None = None) -> None:
+    async def act(self, button: str, reason: str) -> None:
         """Open an action's dialog, give the reason, and confirm; the dialog must be gone then."""
         await self.page.get_by_role("button", name=f"{button}…", exact=True).click()
         dialog = self.page.get_by_role("dialog")
         await dialog.get_by_label("Reason").fill(reason)
-        await dialog.get_by_role("button", name=confirm or button, exact=True).click()
+        await dialog.get_by_role("button", name=button, exact=True).click()
         await expect(dialog).to_have_count(0)
 
     async def answer(self, path: str, content: object) -> None:

@@ -97,9 +97,7 @@ async def test_acceptance_is_shown_only_while_it_is_true(bench: Bench, console: 
     await bench.until_state("again", "Error")
     await console.open("#/tasks/again")
     page = console.page
-    await page.get_by_role("button", name="Resubmit").click()
-    await page.get_by_role("dialog").get_by_label("Reason").fill("too early")
-    await page.get_by_role("dialog").get_by_role("button", name="Resubmit").click()
+    await console.act("Resubmit", "too early")
     await expect(page.get_by_role("heading", name="Epoch 2")).to_be_visible()
     await expect(page.get_by_role("definition").filter(has_text="Error")).to_be_visible()
     await expect(page.get_by_text("it goes on in epoch 2")).to_have_count(0)

@@ -44,7 +44,7 @@ async def test_two_thousand_are_resubmitted_through_a_kill(
             run = await _begun(console.page, "2,000")
             await expect(run.get_by_text(re.compile("^[1-9][0-9,]+ of 2,000: "))).to_be_visible()
             await bench.platform.kill(PartName.HOST)
-            await expect(run.get_by_role("alert")).to_contain_text("Interrupted.")
+            await expect(run.get_by_role("alert")).to_contain_text("Interrupted: not reachable.")
             assert 0 < await _progress(run) < _TASKS
             await bench.platform.start(PartName.HOST)
             if begins_again:

@@ -183,9 +183,7 @@ async def test_task_that_is_being_undone_says_what_is_left(bench: Bench, console
     await bench.until_state("off", "Error")
     await console.open("#/tasks/off")
     page = console.page
-    await page.get_by_role("button", name="Undo…").click()
-    await page.get_by_role("dialog").get_by_label("Reason").fill("the customer cancelled")
-    await page.get_by_role("dialog").get_by_role("button", name="Undo").click()
+    await console.act("Undo", "the customer cancelled")
     await bench.until_called("off/package/undo")
     box = page.get_by_role("region", name="Being undone")
     await expect(box.get_by_role("listitem")).to_have_text(["package"])
