@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import uuid
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
@@ -30,7 +31,7 @@ from functions.operations.alerts.queues import DeadLetters
 from functions.operations.blueprint import operations_blueprint
 from functions.operations.housekeeping import Housekeeping, check_retention
 from functions.pattern.breaker import BreakerPolicy
-from functions.pattern.completion import complete
+from functions.pattern.completion import rules_of
 from functions.pattern.definition import Registry
 from functions.pattern.messages import SUBMISSIONS_QUEUE
 from functions.pattern.ports import Agent, Ports
@@ -67,6 +68,7 @@ from functions.telemetry.collected import CollectedTrends
 from functions.telemetry.export import export_telemetry
 from functions.telemetry.messages import SubmissionSpans
 from functions.web.destinations import http_session, once_session
+from functions.web.named_keys import API, OPERATIONS, load_named_keys
 from functions.workflows.registration import Registration, agent_makers, sample_services
 
 if TYPE_CHECKING:
@@ -131,6 +133,7 @@ class Wiring:
         self._alerts = Alerts(self._post())
         self._damage = Damage(self._ports, self._alerts.alert_damage)
         self._silence = Silence(self._ports, self._alerts.alert_silence)
+        self._named_keys = load_named_keys(os.environ)
         self._callers, self._operators = cache(self._make_callers), cache(self._make_operators)
 
     def prepare(self) -> None:
@@ -166,8 +169,7 @@ class Wiring:
         shared = ConditionalRows(tasks, new_id=new_id, figures=figures)
         messages = QueuedMessages(self._sender, clock)
         rows = TaskTable(tasks, groups, self._tables.rows(TASKS_TABLE), shards=shards, figures=figures)
-        complete_here = partial(complete, self._registry)
-        writer = TaskWriter(rows, clock=clock, new_id=new_id, complete=complete_here)
+        writer = TaskWriter(rows, clock=clock, new_id=new_id, rules=rules_of(self._registry))
         announcer = Announcer(writer, announcements=messages, requests=messages, clock=clock)
         trends = TableTrends.of(self._tables, figures)
         collected = CollectedTrends(trends, clock=clock, new_id=new_id)
@@ -203,7 +205,7 @@ class Wiring:
 
         ports, start_within = self._ports, self._settings.pick_up_seconds
         acceptance = Acceptance(ports, self._settings.reply_queues, start_within)
-        events, guard = Events(ports, self._registry, start_within), self._guard(key_name="function-key")
+        events, guard = Events(ports, self._registry, start_within), self._guard(API)
         return callers_application(self._registry, acceptance, events, ports.store.check, guard=guard)
 
     def _make_operators(self) -> FastAPI:
@@ -215,7 +217,7 @@ class Wiring:
             self._agents,
             self._store_figures,
             self._bus_figures,
-            guard=self._guard(key_name="operator"),
+            guard=self._guard(OPERATIONS),
             start_within=self._settings.pick_up_seconds,
             trace_url_template=self._settings.trace_url_template,
         )
@@ -230,16 +232,10 @@ class Wiring:
 
         return services_application(self._services, self._tables.table, self._ports.clock)
 
-    def _guard(self, *, key_name: str) -> Guard:
-        """Make a guard; `key_name` stands for everybody who shows a function key and no identity."""
-        from functions.web.callers import key_holder, signed_in
-        from functions.web.caps import Caps
-        from functions.web.entrance import Guard
+    def _guard(self, function: str) -> Guard:
+        from functions.web.guards import guard_of
 
-        settings = self._settings
-        identify = signed_in if settings.auth_mode == "easyauth" else key_holder(key_name)
-        caps = Caps(per_minute=settings.rate_per_minute, in_flight=settings.requests_in_flight)
-        return Guard(identify, caps, self._ports.clock)
+        return guard_of(function, self._settings, self._named_keys, self._registry.roles, self._ports.clock)
 
     def _scheduler(self) -> df.Blueprint:
         ports, registry, settings = self._ports, self._registry, self._settings

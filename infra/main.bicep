@@ -43,6 +43,10 @@ param privateNetwork bool = false
 @maxLength(36)
 param signInClientId string = ''
 
+@description('Function keys that were made for persons and roles, such as api.ada or operations.ada: what they do is recorded by name.')
+@maxLength(100)
+param namedKeys string[] = []
+
 @description('Whether the app serves sample remote services, so that it can be tried at once.')
 param sampleServices bool = true
 
@@ -96,6 +100,7 @@ module backing 'modules/backing-services.bicep' = {
     sampleServices: sampleServices
     logRetentionDays: logRetentionDays
     alertWebhookUrl: alertWebhookUrl
+    namedKeys: namedKeys
   }
 }
 
@@ -146,6 +151,8 @@ module appSettings 'modules/app-settings.bicep' = {
     vaultUri: backing.outputs.vaultUri
     sampleServicesKeyInVault: backing.outputs.sampleServicesKeyInVault
     alertWebhookInVault: backing.outputs.alertWebhookInVault
+    namedKeys: namedKeys
+    namedKeysInVault: backing.outputs.namedKeysInVault
     application: application
   }
   // The app must not trust the headers of sign-in before the platform writes them.
@@ -175,17 +182,9 @@ module watching 'modules/watching/watching.bicep' = {
     alertEmails: alertEmails
     alertWebhookUrl: alertWebhookUrl
     workbookName: names.workbook
-  }
-}
-
-module budget 'modules/budget.bicep' = if (monthlyBudget > 0) {
-  name: 'budget'
-  scope: group
-  params: {
-    name: names.budget
-    amount: monthlyBudget
-    startDate: budgetStart
-    emails: alertEmails
+    budgetName: names.budget
+    monthlyBudget: monthlyBudget
+    budgetStart: budgetStart
   }
 }
 

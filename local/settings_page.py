@@ -52,6 +52,16 @@ addresses that are missing.
 | `{AGENT}_HEADER` | text | `x-functions-key` | the header in which the key is sent; only with `{AGENT}_KEY` |
 | `{AGENT}_SCOPE` | text | none | the scope of the bearer tokens that the remote service asks for, such as \
 `api://payments/.default`; not with `{AGENT}_KEY` |
+
+## For each named key
+
+A function key of a person or a role ([what it may do](security.md#named-keys)); `{NAME}` is the key's name in
+capitals, with underscores for dashes.
+
+| setting | type | default | meaning |
+|---|---|---|---|
+| `KEY_API_{NAME}` | text, secret | none | a key of the function `api`, at least 16 characters |
+| `KEY_OPERATIONS_{NAME}` | text, secret | none | a key of the function `operations`, at least 16 characters |
 """
 
 _TYPES: Mapping[object, str] = {

@@ -88,6 +88,10 @@ class RemoteService:
         """
         return await self._change("PUT", resource, request_bytes(body), call)
 
+    async def post(self, collection: str, body: Json, call: AgentCall) -> Json:
+        """Add to a collection whose service goes by the call's effect key alone; otherwise as `put`."""
+        return await self._change("POST", collection, request_bytes(body), call)
+
     async def delete(self, resource: str, call: AgentCall) -> None:
         """Undo the resource under the call's effect key; one that does not exist counts as undone.
 

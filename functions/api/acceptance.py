@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 from functions.pattern.definition import ENVELOPE_FIELDS, Workflow
 from functions.pattern.events import Cancelled
-from functions.pattern.identity import TaskId
+from functions.pattern.identity import CHILD_PREFIX, TaskId
 from functions.pattern.messages import SubmissionMessage, check_payload
 from functions.pattern.ports import Ports
 from functions.pattern.records import TaskRecord
@@ -111,6 +111,9 @@ class Acceptance:
         reply_to = sent.get("reply_to")
         if reply_to is not None and reply_to not in self._reply_queues:
             fault = FieldFault(field="reply_to", reason="not a queue that replies may go to")
+            raise ProblemError(HTTPStatus.UNPROCESSABLE_ENTITY, "Some fields are wrong.", errors=[fault])
+        if task is not None and task.startswith(CHILD_PREFIX):
+            fault = FieldFault(field="id", reason=f"what begins with {CHILD_PREFIX} is the application's own")
             raise ProblemError(HTTPStatus.UNPROCESSABLE_ENTITY, "Some fields are wrong.", errors=[fault])
         message = SubmissionMessage(
             task_id=task or TaskId(self._ports.new_id()),

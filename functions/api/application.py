@@ -12,7 +12,7 @@ from pydantic import BaseModel
 
 from functions.api.acceptance import Acceptance
 from functions.api.batch import BatchAcceptance
-from functions.api.events import EVENT_PATHS, add_events, are_awaited
+from functions.api.events import EVENT_PATHS, add_events
 from functions.api.models import (
     EXAMPLE_ID,
     MAX_BATCH_BYTES,
@@ -85,13 +85,14 @@ def callers_application(
         writing={Role.SUBMITTER},
         open_paths={_HEALTH},
         by_route=EVENT_PATHS,
+        route_roles=events.roles,
     )
     bodies = BodyLimits(BodyLimit(MAX_PAYLOAD_BYTES), {("POST", path): _BATCH_LIMIT for path in batches})
     guard.protect(app, access, bodies, batches=batches)
     for workflow in registry.newest:
         _add_orders(app, workflow, acceptance)
         _add_batches(app, workflow, acceptance)
-        if are_awaited(registry, workflow):
+        if events.are_awaited(workflow):
             add_events(app, workflow, events)
 
     @app.get(

@@ -1,16 +1,17 @@
-"""The routes by which callers tell events that steps wait for."""
+"""The routes by which callers look at events that steps wait for, and tell them."""
 
 # ruff: noqa: I002 - FastAPI needs the bodies' models themselves, which are no strings then
 
 import re
+from datetime import datetime
 from typing import Annotated, Any
 
 from fastapi import Body, FastAPI, Path, Request
 from pydantic import BaseModel
 
-from functions.pattern.definition import NAME_PATTERN, Registry, Workflow
-from functions.pattern.identity import StepName, TaskId
-from functions.pattern.states import StepState, Way
+from functions.pattern.definition import NAME_PATTERN, Workflow
+from functions.pattern.identity import TASK_ID_PATTERN, StepName, TaskId
+from functions.pattern.states import StepState
 from functions.web.access import caller_of
 from functions.web.events import Events
 from functions.web.openapi import documented_answer
@@ -19,9 +20,25 @@ from functions.web.problems import documented_problems
 #: The paths of events: which role is needed, the step says.
 EVENT_PATHS = re.compile(rf"/api/{NAME_PATTERN}/[^/]+/events/[^/]+")
 
+TaskInPath = Annotated[str, Path(alias="id", pattern=TASK_ID_PATTERN)]
 StepInPath = Annotated[
     str, Path(alias="step", pattern=f"^{NAME_PATTERN}$", description="The step that waits for the event")
 ]
+
+_TAKEN = {"id": "my-id-1", "step": "approve", "state": "Completed"}
+_AWAITED = {
+    "id": "my-id-1",
+    "step": "approve",
+    "role": "Operator",
+    "state": "Running",
+    "since": "2026-11-21T12:00:00Z",
+    "complete_by": "2026-11-24T12:00:00Z",
+    "body": {
+        "type": "object",
+        "properties": {"approved": {"type": "boolean"}},
+        "required": ["approved"],
+    },
+}
 
 
 class EventTaken(BaseModel):
@@ -32,29 +49,53 @@ class EventTaken(BaseModel):
     state: StepState
 
 
-def are_awaited(registry: Registry, workflow: Workflow) -> bool:
-    """Tell whether any version of a workflow waits for events."""
-    versions = (each for each in registry if each.name == workflow.name)
-    return any(step.via is Way.EVENT for each in versions for step in each.steps)
+class AwaitedEvent(BaseModel):
+    """What the bearer of a step's role is shown: the task's id, and this step alone; times are UTC.
+
+    `body` is the JSON Schema of what can be told, null while the task's version is not deployed here.
+    """
+
+    id: str
+    step: str
+    role: str
+    state: StepState
+    since: datetime | None
+    complete_by: datetime | None
+    body: dict[str, Any] | None
 
 
 def add_events(app: FastAPI, workflow: Workflow, events: Events) -> None:
-    """Add the route by which events of a workflow's steps are told."""
-    example = {"id": "my-id-1", "step": "approve", "state": "Completed"}
+    """Add the routes by which events of a workflow's steps are looked at and told."""
+    path = f"/api/{workflow.resource}/{{id}}/events/{{step}}"
+
+    @app.get(
+        path,
+        tags=[workflow.resource],
+        responses=documented_answer(_AWAITED) | documented_problems(404, 422, 503),
+        description=f"Show a step of this {workflow.noun} that waits for an event, and nothing else\n\n"
+        "For whoever has the step's role, and whoever may see all of it.",
+    )
+    async def show(task: TaskInPath, step: StepInPath, request: Request) -> AwaitedEvent:
+        found, model = await events.show(workflow, TaskId(task), StepName(step), caller_of(request))
+        return AwaitedEvent(
+            id=task,
+            step=found.name,
+            role=found.shape.role or "",
+            state=found.state,
+            since=found.started_at,
+            complete_by=found.complete_by,
+            body=None if model is None else model.model_json_schema(),
+        )
 
     @app.post(
-        f"/api/{workflow.resource}/{{id}}/events/{{step}}",
+        path,
         tags=[workflow.resource],
-        responses=documented_answer(example) | documented_problems(400, 404, 409, 413, 415, 422, 503),
+        responses=documented_answer(_TAKEN) | documented_problems(400, 404, 409, 413, 415, 422, 503),
         description=f"Tell an event that a step of this {workflow.noun} waits for, once\n\nThe same again"
         " gets the same answer; another is refused with 409.",
     )
     async def tell(
-        task: Annotated[str, Path(alias="id", pattern=r"^[A-Za-z0-9_-]{1,64}$")],
-        step: StepInPath,
-        body: Annotated[dict[str, Any], Body()],
-        request: Request,
+        task: TaskInPath, step: StepInPath, body: Annotated[dict[str, Any], Body()], request: Request
     ) -> EventTaken:
-        caller = caller_of(request)
-        taken = await events.take(workflow.name, TaskId(task), StepName(step), body, caller)
+        taken = await events.take(workflow, TaskId(task), StepName(step), body, caller_of(request))
         return EventTaken(id=task, step=taken.name, state=taken.state)

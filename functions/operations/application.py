@@ -4,26 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict
-from http import HTTPStatus
 from typing import Annotated
 
-from fastapi import APIRouter, FastAPI, Path, Query, Request
+from fastapi import APIRouter, FastAPI, Query
 
 from functions.operations import examples
 from functions.operations.overview.reader import Overview, OverviewReader
-from functions.operations.rejected import Rejected, RejectedDetails, RejectedLine, RejectedList
-from functions.operations.tasks.action_routes import (
-    ACTION,
-    ACTION_PROBLEMS,
-    TaskIdPath,
-    add_actions,
-    add_bulk,
-)
+from functions.operations.rejected.reading import Rejected
+from functions.operations.rejected.routes import add_rejected
+from functions.operations.tasks.action_routes import add_actions, add_bulk
 from functions.operations.tasks.actions import Actions
-from functions.operations.tasks.bodies import Reason
 from functions.operations.tasks.bulk import Bulk
+from functions.operations.tasks.contents import add_contents
 from functions.operations.tasks.error_groups import ErrorGroups, Groups, GroupsQuery
 from functions.operations.tasks.finding import Tasks
+from functions.operations.tasks.paths import TaskIdPath
 from functions.operations.tasks.query import ListQuery
 from functions.operations.tasks.results import GivenResults
 from functions.operations.tasks.views import TaskLine, TaskPage, TaskView, UnreadableRow
@@ -34,7 +29,7 @@ from functions.pattern.identity import TaskId
 from functions.pattern.ports import Agent, Ports
 from functions.pattern.records import MAX_RESULT_BYTES
 from functions.pattern.request_figures import BusFigures, StoreFigures
-from functions.web.access import GUARDED, Access, caller_of
+from functions.web.access import GUARDED, Access
 from functions.web.application import bare_application
 from functions.web.bodies import BodyLimit, BodyLimits, ReadRoute
 from functions.web.callers import Role
@@ -45,15 +40,6 @@ from functions.web.problems import documented_problems
 
 #: An operator's body is a reason, of 500 characters at most, perhaps a step's result, and perhaps a filter.
 _MOST_BODY_BYTES = 8 * 1024 + MAX_RESULT_BYTES
-
-RejectedIdPath = Annotated[
-    str,
-    Path(
-        pattern=r"^([A-Za-z0-9_-]{1,64}\.)?[0-9a-f]{64}$",
-        description="From the list of rejected messages",
-        examples=["9f86" * 16],
-    ),
-]
 
 
 def operators_application(
@@ -76,15 +62,16 @@ def operators_application(
     access = Access(reading={Role.OPERATOR}, writing={Role.OPERATOR}, own_pages_only=True)
     guard.protect(app, access, BodyLimits(BodyLimit(_MOST_BODY_BYTES)))
     router = APIRouter(prefix="/api/ops", tags=["operations"], route_class=ReadRoute)
-    rejected = Rejected(ports)
+    rejected = Rejected(ports, registry)
     _add_tasks(router, ports, rejected, trace_url_template)
     results, events = GivenResults(registry, agents), Events(ports, registry, start_within)
     tasks, actions = Tasks(ports), Actions(ports, results, events, start_within)
+    add_contents(router, tasks, registry)
     add_actions(router, tasks, actions)
     add_bulk(router, ports, Bulk(ports, tasks, actions))
     _add_overview(router, OverviewReader(ports, registry), store, bus)
     add_trends(router, TrendReader(ports, registry))
-    _add_rejected(router, rejected)
+    add_rejected(router, rejected)
     app.include_router(router)
     return app
 
@@ -121,31 +108,6 @@ def _add_tasks(router: APIRouter, ports: Ports, rejected: Rejected, trace_url_te
         record = (await tasks.find(TaskId(task_id))).record
         about = await rejected.of_task(TaskId(task_id))
         return TaskView.whole(record, about, trace_url_template, ports.clock.now())
-
-
-def _add_rejected(router: APIRouter, rejected: Rejected) -> None:
-    listed = documented_answer(examples.REJECTED_LIST) | documented_problems(422, 503)
-
-    @router.get("/rejected", responses=listed)
-    async def list_rejected(queue: Annotated[str | None, Query(max_length=300)] = None) -> RejectedList:
-        """List messages that were rejected or dead-lettered, the latest first, up to 200."""
-        return await rejected.listed(queue)
-
-    @router.get(
-        "/rejected/{message_id}",
-        responses=documented_answer(examples.REJECTED_DETAILS) | documented_problems(404, 422, 503),
-    )
-    async def show_rejected(message_id: RejectedIdPath) -> RejectedDetails:
-        """Show a rejected message with its body, without the token of a request or a reply."""
-        return await rejected.show(message_id)
-
-    @router.post(
-        "/rejected/{message_id}/resend",
-        **ACTION | {"responses": documented_answer(examples.REJECTED, HTTPStatus.ACCEPTED) | ACTION_PROBLEMS},
-    )
-    async def resend(message_id: RejectedIdPath, body: Reason, request: Request) -> RejectedLine:
-        """Send a rejected message to its queue again."""
-        return await rejected.resend(message_id, who=caller_of(request).name, why=body.reason)
 
 
 def _add_overview(router: APIRouter, overviews: OverviewReader, store: StoreFigures, bus: BusFigures) -> None:

@@ -34,15 +34,17 @@ _LINE = {
 _STEP = {
     "name": "payment",
     "state": "Failed",
+    "agent": "payment",
+    "queue": None,
     "undo": True,
     "idempotent": True,
     "via": "activity",
     "role": None,
+    "told_by": None,
+    "told_why": None,
     "epoch": 1,
     "attempts": None,
     "noted": None,
-    "told_by": None,
-    "told_why": None,
     "complete_by": _COMPLETE_BY,
     "started_at": _STARTED,
     "finished_at": _FAILED,
@@ -134,31 +136,6 @@ TASK: dict[str, Any] = {
     "trace_id": "4bf92f3577b34da6a3ce929d0e0e4736",
     "trace_url": None,
 }
-
-REJECTED: dict[str, Any] = {
-    "id": "order-1.9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
-    "queue": "submissions/$DeadLetterQueue",
-    "message_id": "order-1.4bf92f3577b34da6a3ce929d0e0e4736",
-    "size": 412,
-    "whole": True,
-    "reason": "MaxDeliveryCountExceeded: Message could not be consumed after 10 delivery attempts.",
-    "rejected_at": _FAILED,
-    "task": "order-1",
-    "step": None,
-    "agent": None,
-    "resends": 1,
-    "resent_by": "operator",
-    "resent_why": "the defect is fixed",
-    "resent_at": _COMPLETE_BY,
-}
-
-REJECTED_DETAILS: dict[str, Any] = {
-    **REJECTED,
-    "body": '{"id": "order-1", "amount": "4.90"}',
-    "more": False,
-}
-
-REJECTED_LIST: dict[str, Any] = {"messages": [REJECTED], "more": False}
 
 ACTION_TAKEN: dict[str, Any] = {"id": _ID, "epoch": 2, "state": "Pending", "direction": "do"}
 

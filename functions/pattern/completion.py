@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
+from functions.pattern.contents import clean
 from functions.pattern.definition import Registry
+from functions.pattern.folding import Rules
 from functions.pattern.parking import as_parked
 from functions.pattern.readiness import Definitions, NotDeployedError, lack_of
 from functions.pattern.records import MAX_ANSWER_BYTES, TaskRecord
 from functions.pattern.requests import json_bytes
 from functions.pattern.texts import MAX_ERROR_BYTES, bounded, cause_of
+
+
+def rules_of(registry: Registry) -> Rules:
+    """Give what the definitions that are deployed here have a say in."""
+    return Rules(complete=partial(complete, registry), clean=partial(clean, registry))
 
 
 def complete(registry: Registry, record: TaskRecord) -> TaskRecord:

@@ -21,6 +21,20 @@ Follow = Callable[[TaskRecord, datetime], Sequence[Event]]
 #: where it can't be completed; it is pure, too.
 Complete = Callable[[TaskRecord], TaskRecord]
 
+#: Gives an event of a task without the task's secrets, before it is applied.
+Clean = Callable[[TaskRecord, Event], Event]
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """What the deployed definitions have a say in, as a task changes."""
+
+    complete: Complete = lambda record: record
+    clean: Clean = lambda _record, event: event
+
+
+NO_RULES = Rules()
+
 
 @dataclass(frozen=True, slots=True)
 class Told:
@@ -66,38 +80,36 @@ class Fold:
         return tuple(change for answer in self.answers for change in answer.changes)
 
 
-def fold(
-    record: TaskRecord, told: Sequence[Told], now: datetime, complete: Complete = lambda record: record
-) -> Fold:
+def fold(record: TaskRecord, told: Sequence[Told], now: datetime, rules: Rules = NO_RULES) -> Fold:
     """Apply the events one after another, each with what follows from it."""
     answers: list[Answer] = []
     for each in told:
-        answer = _answer(record, each, now, complete)
+        answer = _answer(record, each, now, rules)
         answers.append(answer)
         record = answer.record
     return Fold(record, tuple(answers))
 
 
-def _answer(record: TaskRecord, told: Told, now: datetime, complete: Complete) -> Answer:
+def _answer(record: TaskRecord, told: Told, now: datetime, rules: Rules) -> Answer:
     try:
-        after = _applied(record, told.event, now, complete)
+        after = _applied(record, told.event, now, rules)
     except IllegalTransitionError as error:
         return Answer(record, fault=error)
     if isinstance(after, Refused):
         return Answer(record, fault=after)
     changes = [] if after is record else [Change(record, after, told.event)]
     if told.follow is not None:
-        changes += _followed(after, told.follow, now, complete)
+        changes += _followed(after, told.follow, now, rules)
     return Answer(changes[-1].after if changes else record, tuple(changes))
 
 
-def _followed(record: TaskRecord, follow: Follow, now: datetime, complete: Complete) -> list[Change]:
+def _followed(record: TaskRecord, follow: Follow, now: datetime, rules: Rules) -> list[Change]:
     """Apply what follows, and what follows from that, until nothing changes; what is refused is left out."""
     changes: list[Change] = []
     while True:
         known = len(changes)
         for event in follow(record, now):
-            after = _applied_if_it_holds(record, event, now, complete)
+            after = _applied_if_it_holds(record, event, now, rules)
             if after is not record:
                 changes.append(Change(record, after, event))
                 record = after
@@ -105,16 +117,16 @@ def _followed(record: TaskRecord, follow: Follow, now: datetime, complete: Compl
             return changes
 
 
-def _applied_if_it_holds(record: TaskRecord, event: Event, now: datetime, complete: Complete) -> TaskRecord:
+def _applied_if_it_holds(record: TaskRecord, event: Event, now: datetime, rules: Rules) -> TaskRecord:
     try:
-        after = _applied(record, event, now, complete)
+        after = _applied(record, event, now, rules)
     except IllegalTransitionError:
         return record
     return record if isinstance(after, Refused) else after
 
 
-def _applied(record: TaskRecord, event: Event, now: datetime, complete: Complete) -> TaskRecord | Refused:
-    after = apply(record, event, now)
+def _applied(record: TaskRecord, event: Event, now: datetime, rules: Rules) -> TaskRecord | Refused:
+    after = apply(record, rules.clean(record, event), now)
     if isinstance(after, Refused) or after.task.process_state is not ProcessState.PROCESSED:
         return after
-    return after if record.task.process_state is ProcessState.PROCESSED else complete(after)
+    return after if record.task.process_state is ProcessState.PROCESSED else rules.complete(after)

@@ -19,6 +19,10 @@ ResourceId = NewType("ResourceId", str)
 #: What a task id may look like; it becomes part of table keys, message ids and URLs.
 TASK_ID_PATTERN = r"^[A-Za-z0-9_-]{1,64}$"
 
+#: What begins the id of a task that is a step of another: no caller can take such an id.
+CHILD_PREFIX = "c-"
+_CHILD_DIGITS = 40
+
 FIRST_EPOCH = Epoch(1)
 
 _BIRTH_CHARACTERS = 8
@@ -43,6 +47,15 @@ def resource_id(task: TaskId, birth: Birth) -> ResourceId:
     A task id holds no dot, so the parts can't be confused.
     """
     return ResourceId(f"{task}.{birth}")
+
+
+def child_id(parent: ResourceId, step: StepName) -> TaskId:
+    """Name the task that is a step, or an item, of another: the same in every epoch of that one.
+
+    Neither a task id nor a birth holds a slash, so the parts can't be confused.
+    """
+    digest = hashlib.sha256(f"{parent}/{step}".encode()).hexdigest()
+    return TaskId(f"{CHILD_PREFIX}{digest[:_CHILD_DIGITS]}")
 
 
 def start_of(token: str) -> StartId:

@@ -87,14 +87,14 @@ class Definitions:
             raise PermanentError(f"its until gave {time!r}, which is no time with its time zone")
         return time.astimezone(UTC)
 
-    def check_event(self, step: StepName, body: bytes) -> None:
-        """Check an event's body against its model. Raises `ValidationError`, and `NotDeployedError`."""
+    def event_model(self, step: StepName) -> type[BaseModel]:
+        """Give the model of the body of a step's event. Raises `NotDeployedError`."""
         model = self._step(step).payload
         if model is None:
             raise NotDeployedError(
                 f"step '{step}' of {self._version} waits for no event as it is deployed here"
             )
-        model.model_validate_json(body)
+        return model
 
     def request(self, step: StepName) -> Json:
         """Make the request for a step. Raises `NotDeployedError`, and whatever the definition raises.

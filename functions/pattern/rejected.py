@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Protocol
@@ -41,6 +41,7 @@ class RejectedMessage:
     """A message that is kept: `whole`, or only the beginning of its `size` bytes; `queue` is where it was.
 
     `resent_by` had it sent again at `resent_at` (UTC), for the `resends`th time, because of `resent_why`.
+    `discarded_by` had it deleted at `discarded_at`: then its body is gone, and this is all that is kept.
     """
 
     id: str
@@ -55,14 +56,45 @@ class RejectedMessage:
     resent_by: str | None = None
     resent_why: str | None = None
     resent_at: datetime | None = None
+    discarded_by: str | None = None
+    discarded_why: str | None = None
+    discarded_at: datetime | None = None
+
+    @property
+    def place(self) -> Place:
+        """Tell where it stands in a list."""
+        return Place(self.discarded_at or self.rejected_at, self.id)
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Place:
+    """Where a message stands in a list, which goes by time."""
+
+    at: datetime
+    id: str
 
 
 @dataclass(frozen=True, slots=True)
 class RejectedPage:
-    """Some rejected messages, latest first; `more` says that there are others."""
+    """Some rejected messages, latest first, of `count` that were found; the next page is after `next`.
+
+    `more` says that there are others still, to which no page leads.
+    """
 
     messages: tuple[RejectedMessage, ...]
+    count: int
+    next: Place | None
     more: bool
+
+    @classmethod
+    def of(
+        cls, found: Iterable[RejectedMessage], most: int, after: Place | None, *, more: bool = False
+    ) -> RejectedPage:
+        """Give the page of at most `most` that comes `after` a place."""
+        ordered = sorted(found, key=lambda each: each.place, reverse=True)
+        left = [each for each in ordered if after is None or each.place < after]
+        page = tuple(left[:most])
+        return cls(page, len(ordered), page[-1].place if len(left) > most else None, more)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,8 +120,13 @@ class RejectedMessages(Protocol):
     ) -> None:
         """Record the message and why it was rejected; the same message is recorded once."""
 
-    async def listed(self, *, queues: Sequence[str], most: int) -> RejectedPage:
-        """Read the latest of up to a thousand rejected messages, of some queues or, without any, of all."""
+    async def listed(
+        self, *, queues: Sequence[str], most: int, after: Place | None = None, discarded: bool = False
+    ) -> RejectedPage:
+        """Read a page of some queues or, without any, of all: of the first 5,000, the latest first.
+
+        Of what was `discarded` there is only what is known of it.
+        """
 
     async def of_task(self, task: TaskId, *, most: int) -> RejectedPage:
         """Read the latest of the rejected messages that name a task."""
@@ -104,6 +141,9 @@ class RejectedMessages(Protocol):
 
         One of which not all is kept has no content.
         """
+
+    async def discard(self, message: str, who: str, why: str) -> RejectedMessage | None:
+        """Delete a message, by its id, but for what is known of it; None when there is none."""
 
     async def delete_before(self, before: datetime, most: int) -> int:
         """Delete up to `most` messages rejected before that time; give how many."""

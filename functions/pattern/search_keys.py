@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import unicodedata
+from itertools import islice
 
 from pydantic import BaseModel
 
 from functions.pattern.definition import Workflow
-from functions.pattern.errors import DefinitionError, UnfitOrderError
+from functions.pattern.errors import UnfitOrderError
 from functions.pattern.items import MOST_STEPS
 
 #: Each is a row, written with the task.
@@ -29,14 +30,15 @@ def search_key(text: str) -> str:
 def search_keys(workflow: Workflow, payload: BaseModel, steps: int) -> tuple[str, ...]:
     """Give the keys by which an order of so many steps is found; an empty text, or None, is none.
 
-    Raises `UnfitOrderError` for too many texts, and what `find_by` itself raises.
+    Raises `UnfitOrderError` for too many texts, and when `find_by` raises or gives something else.
     """
     if workflow.find_by is None:
         return ()
-    texts = [text for text in workflow.find_by(payload) if text is not None]
-    if not all(isinstance(text, str) for text in texts):
-        raise DefinitionError(f"workflow '{workflow.name}': find_by must give texts")
-    keys = tuple(dict.fromkeys(search_key(text) for text in texts if text.strip()))
+    try:
+        texts = [text for text in islice(workflow.find_by(payload), MOST_STEPS) if text is not None]
+        keys = tuple(dict.fromkeys(search_key(text) for text in texts if text.strip()))
+    except Exception as fault:
+        raise UnfitOrderError("The texts by which it is found can't be told.") from fault
     room = min(MAX_KEYS, MOST_STEPS - steps)
     if len(keys) > room:
         raise UnfitOrderError(f"It is found by {len(keys)} texts; there is room for {room}.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, fields, replace
@@ -43,8 +44,11 @@ Items = Callable[[Any], Iterable[Any]]
 #: Tells, by the payload and the results, at which time a timer's step is done (with its time zone).
 Time = Callable[[Any, Results], datetime]
 
-#: Whoever may tell an event: the submitter of its task, or any operator.
-ROLES = ("Submitter", "Operator")
+#: The roles that are known by themselves: the submitter of the task, or any operator.
+KNOWN_ROLES = ("Submitter", "Operator")
+
+#: What a role looks like whose bearers may tell an event.
+_ROLE = re.compile(r"[A-Z][A-Za-z0-9.-]{0,31}")
 
 #: A default is a part of the task's shape.
 _MOST_DEFAULT_BYTES = 4 * 1024
@@ -81,8 +85,8 @@ class Step:
     items' results, in order, None for what was skipped or has failed.
 
     By `Way.EVENT`, it waits for a body that fits the model `payload`, from somebody of its `role`, until
-    `complete_within` after it began; then `on_expiry` says what follows. By `Way.TIMER`, it waits `until` a
-    time. Neither has an Agent.
+    `complete_within` after it began; then `on_expiry` says what follows. The role is `Submitter` (the task's
+    own), `Operator`, or one of your own. By `Way.TIMER`, it waits `until` a time. Neither has an Agent.
     """
 
     name: StepName
@@ -167,8 +171,7 @@ def _read_items(step: Step) -> Step:
 
 def _read_event(step: Step) -> Step:
     written.model("payload", step.payload)
-    if step.role not in ROLES:
-        raise ValueError(f"role must be one of {', '.join(ROLES)}, not {step.role!r}")
+    _check_role(step.role)
     if step.on_failure is not None and step.on_expiry != Expiry.REFUSE:
         raise ValueError("only a refused step has an on_failure: leave it out, or on_expiry")
     if isinstance(step.on_expiry, Default):
@@ -177,6 +180,17 @@ def _read_event(step: Step) -> Step:
             raise ValueError(f"the default of its on_expiry has {size} bytes; {_MOST_DEFAULT_BYTES} fit")
         return step
     return replace(step, on_expiry=written.member("on_expiry", Expiry, step.on_expiry))
+
+
+def _check_role(role: object) -> None:
+    if not isinstance(role, str) or _ROLE.fullmatch(role) is None:
+        raise ValueError(
+            "role must be Submitter, Operator or a name such as Approver (a capital letter, then up to 31"
+            f" letters, digits, dots and dashes), not {role!r}"
+        )
+    for known in KNOWN_ROLES:
+        if role != known and role.lower() == known.lower():
+            raise ValueError(f"role must be written {known}, not {role!r}")
 
 
 def _default_of(step: Step) -> str | None:

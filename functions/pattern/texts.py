@@ -11,7 +11,8 @@ from functions.pattern.errors import PatternError
 MAX_ERROR_BYTES = 1024
 MAX_PAST_ERROR_BYTES = 256
 
-_CUT = "…"
+#: Ends a text that was cut.
+CUT = "…"
 _MARK_CHARACTERS = 8
 
 #: What is kept of an answer that a service gave, and digits in it that could be a card's or an account's.
@@ -21,12 +22,12 @@ _LONG_NUMBER = re.compile(r"\d(?:[ -]?\d){7,}")
 
 def bounded(text: str, most: int) -> str:
     """Cut a text to `most` bytes, counted as JSON in UTF-8; what can't be shown becomes a space."""
-    left = most - len(_CUT.encode())
+    left = most - len(CUT.encode())
     shown = "".join(each if each.isprintable() else " " for each in text[: most + 1])  # each has a byte
     for number, each in enumerate(shown):
         left -= len(each.encode()) + (each in '"\\')
         if left < 0:
-            return shown if _cost(shown) <= most else shown[:number] + _CUT
+            return shown if _cost(shown) <= most else shown[:number] + CUT
     return shown
 
 
@@ -42,7 +43,7 @@ def mark_of(text: str) -> str:
 def excerpt(body: bytes) -> str:
     """Give the beginning of what a service answered, in one line, without long numbers."""
     shown = "".join(each if each.isprintable() else " " for each in body.decode(errors="replace"))
-    return bounded(_LONG_NUMBER.sub(_CUT, " ".join(shown.split())), _MOST_EXCERPT_BYTES)
+    return bounded(_LONG_NUMBER.sub(CUT, " ".join(shown.split())), _MOST_EXCERPT_BYTES)
 
 
 def said_by(defect: BaseException) -> str:

@@ -37,6 +37,6 @@ class EventReceived:
 
     step: StepName
     body: bytes = field(repr=False)
+    who: str
     start_by: datetime
-    who: str | None = None
     reason: str | None = None

@@ -15,7 +15,6 @@ from functions.pattern.store_ports import Index
 
 #: The latest time that can be told, and the finest difference between two.
 _LATEST = datetime.max.replace(tzinfo=UTC)
-_MICROSECOND = timedelta(microseconds=1)
 
 #: The row that remembers the format of the rows, and how many shards the table was made with.
 SHARDS_PARTITION = "!settings"
@@ -91,7 +90,7 @@ def index_time(key: str) -> datetime:
     """Read the time out of an index entry's row key."""
     index, time, _ = key.split("|")
     if Index(index).latest_first:
-        return _LATEST - int(time) * _MICROSECOND
+        return _LATEST - int(time) * timedelta.resolution
     return datetime.fromisoformat(time)
 
 
@@ -152,14 +151,14 @@ def time_row(occasion: Occasion, name: str) -> str:
 
 
 def _between_latest_first(beginning: str, since: datetime | None, until: datetime | None) -> tuple[str, str]:
-    first = "" if until is None else _latest_first(until - _MICROSECOND)
+    first = "" if until is None else _latest_first(until - timedelta.resolution)
     end = f"{beginning}}}" if since is None else f"{beginning}|{_latest_first(since)}}}"
     return f"{beginning}|{first}", end
 
 
 def _latest_first(time: datetime) -> str:
     """Write a time so that later ones sort before earlier ones: the microseconds left until the latest."""
-    return f"{(_LATEST - time) // _MICROSECOND:018d}"
+    return f"{(_LATEST - time) // timedelta.resolution:018d}"
 
 
 def sortable(time: datetime) -> str:

@@ -16,7 +16,15 @@ from azure.data.tables.aio import TableClient
 from functions.pattern.errors import TransientError
 from functions.pattern.identity import TaskId
 from functions.pattern.ports import Clock
-from functions.pattern.rejected import NOTHING_KNOWN, About, Content, Labels, RejectedMessage, RejectedPage
+from functions.pattern.rejected import (
+    NOTHING_KNOWN,
+    About,
+    Content,
+    Labels,
+    Place,
+    RejectedMessage,
+    RejectedPage,
+)
 from functions.pattern.request_figures import StoreFigures
 from functions.pattern.texts import bounded
 from functions.store.connect import table_faults
@@ -24,8 +32,9 @@ from functions.store.entities import readable
 from functions.store.pages import KEYS_BETWEEN, read_page
 from functions.store.retention import delete_old_rows
 
-#: One partition: they are few, and are found by their ids alone.
+#: One partition: they are few, and are found by their ids alone. Another has what is known of discarded ones.
 _PARTITION = "rejected"
+_DISCARDED = "discarded"
 
 #: A property holds at most 64 KiB, and a row 1 MiB; no message of a queue of ours is larger than 256 KiB.
 _PART_BYTES = 60 * 1024
@@ -34,12 +43,14 @@ _MOST_REASON_BYTES = 4 * 1024
 _MOST_LABELS_BYTES = 60 * 1024
 _MOST_ID_CHARACTERS = 128
 
-#: Rows that a list reads, and their columns: not the body.
-_MOST_LISTED = 1_000
+#: Rows that one request of a list reads, and their columns: not the body.
+_MOST_READ = 1_000
 _MOST_REQUESTS = 5
+_MOST_TRIES = 3
 _COLUMNS = [
     *("RowKey", "Queue", "MessageID", "BodyBytes", "Whole", "Reason", "RejectedAt"),
     *("Resends", "ResentBy", "ResentWhy", "ResentAt", "Task", "Step", "Agent"),
+    *("DiscardedBy", "DiscardedWhy", "DiscardedAt"),
 ]
 
 
@@ -86,32 +97,36 @@ class TableRejectedMessages:
             except ResourceExistsError:
                 return
 
-    async def listed(self, *, queues: Sequence[str], most: int) -> RejectedPage:
-        """Read up to a thousand, in a few requests, and give the latest of them."""
+    async def listed(
+        self, *, queues: Sequence[str], most: int, after: Place | None = None, discarded: bool = False
+    ) -> RejectedPage:
+        """Read up to 5,000, in a few requests, and give a page of the latest of them."""
         names = {f"q{number}": queue for number, queue in enumerate(queues)}
         wanted = " or ".join(f"Queue eq @q{number}" for number in range(len(queues)))
         # The client tells parameters apart by spaces, also before a bracket.
         query = "PartitionKey eq @partition" + (f" and ( {wanted} )" if wanted else "")
-        return await self._latest(query, {"partition": _PARTITION} | names, most)
+        partition = _DISCARDED if discarded else _PARTITION
+        return await self._latest(query, {"partition": partition} | names, most, after)
 
     async def of_task(self, task: TaskId, *, most: int) -> RejectedPage:
         """Read the rows whose keys begin with the task."""
         keys = {"partition": _PARTITION, "first": f"{task}.", "end": f"{task}/"}
         return await self._latest(KEYS_BETWEEN, keys, most)
 
-    async def _latest(self, query: str, keys: dict[str, Any], most: int) -> RejectedPage:
+    async def _latest(
+        self, query: str, keys: dict[str, Any], most: int, after: Place | None = None
+    ) -> RejectedPage:
         found: list[RejectedMessage] = []
-        after: str | None = None
+        begin: str | None = None
         for _ in range(_MOST_REQUESTS):
             page = await read_page(
-                self._table, self._figures, query, keys, after=after, most=_MOST_LISTED, select=_COLUMNS
+                self._table, self._figures, query, keys, after=begin, most=_MOST_READ, select=_COLUMNS
             )
             found += readable(_message, page.rows)[0]
-            after = page.continuation
-            if after is None or len(found) >= _MOST_LISTED:
+            begin = page.continuation
+            if begin is None:
                 break
-        latest = sorted(found, key=lambda each: each.rejected_at, reverse=True)
-        return RejectedPage(tuple(latest[:most]), more=after is not None or len(latest) > most)
+        return RejectedPage.of(found, most, after, more=begin is not None)
 
     async def body(self, message: str) -> tuple[RejectedMessage, bytes] | None:
         """Read a message, and what is kept of its body."""
@@ -155,9 +170,37 @@ class TableRejectedMessages:
                 raise TransientError("another operator sends it again at this moment") from error
         return _message({**row, **change}), Content(_body(row), _labels(row["Labels"]))
 
+    async def discard(self, message: str, who: str, why: str) -> RejectedMessage | None:
+        """Write down what is known of a message, then delete it, as it was read: it may be sent again now."""
+        for _ in range(_MOST_TRIES):
+            row = await self._row(message)
+            if row is None:
+                return None
+            known = {name: row[name] for name in _COLUMNS if name in row}
+            discarded = {
+                **known,
+                "PartitionKey": _DISCARDED,
+                # Rejected once more, the same message can be discarded once more.
+                "RowKey": f"{message}.{row['RejectedAt']:%Y%m%d%H%M%S%f}",
+                "DiscardedBy": bounded(who, _MOST_REASON_BYTES),
+                "DiscardedWhy": bounded(why, _MOST_REASON_BYTES),
+                "DiscardedAt": self._clock.now(),
+            }
+            with table_faults():
+                await self._table.upsert_entity(discarded, mode=UpdateMode.REPLACE)
+                try:
+                    await self._table.delete_entity(
+                        row, etag=str(row.metadata["etag"]), match_condition=MatchConditions.IfNotModified
+                    )
+                except ResourceModifiedError:
+                    continue
+            return _message(discarded)
+        raise TransientError("other operators send it again at this moment")
+
     async def delete_before(self, before: datetime, most: int) -> int:
         """Delete up to `most` messages rejected before that time; give how many."""
-        return await delete_old_rows(self._table, "RejectedAt lt @before", before, most)
+        query = "RejectedAt lt @before and ( PartitionKey eq @kept or DiscardedAt lt @before )"
+        return await delete_old_rows(self._table, query, before, most, kept=_PARTITION)
 
 
 def _id(queue: str, message_id: str, body: bytes, task: TaskId | None) -> str:
@@ -209,4 +252,7 @@ def _message(row: Mapping[str, Any]) -> RejectedMessage:
         resent_by=row.get("ResentBy"),
         resent_why=row.get("ResentWhy"),
         resent_at=row.get("ResentAt"),
+        discarded_by=row.get("DiscardedBy"),
+        discarded_why=row.get("DiscardedWhy"),
+        discarded_at=row.get("DiscardedAt"),
     )

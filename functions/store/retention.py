@@ -24,9 +24,15 @@ from functions.store.transactions import MOST_OPERATIONS, ShardWriter
 _AT_A_TIME = 20
 
 
-async def delete_old_rows(table: TableClient, query: str, before: datetime | str, most: int) -> int:
-    """Delete up to `most` rows that `query` finds by `@before`; give how many. Raises `TransientError`."""
-    keys: dict[str, Any] = {"parameters": {"before": before}, "select": ["PartitionKey", "RowKey"]}
+async def delete_old_rows(
+    table: TableClient, query: str, before: datetime | str, most: int, **others: str
+) -> int:
+    """Delete up to `most` rows that `query` finds by `@before`; give how many. Raises `TransientError`.
+
+    `others` are further parameters of the query.
+    """
+    parameters = {"before": before, **others}
+    keys: dict[str, Any] = {"parameters": parameters, "select": ["PartitionKey", "RowKey"]}
     old: list[Mapping[str, Any]] = []
     with table_faults():
         async for row in table.query_entities(query, **keys):

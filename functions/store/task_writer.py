@@ -13,7 +13,7 @@ from typing import Protocol
 
 from functions.pattern.errors import IllegalTransitionError, TransientError
 from functions.pattern.events import Event
-from functions.pattern.folding import Answer, Complete, Told, fold
+from functions.pattern.folding import NO_RULES, Answer, Rules, Told, fold
 from functions.pattern.identity import TaskId
 from functions.pattern.ports import Clock
 from functions.pattern.refusals import Refused
@@ -61,13 +61,13 @@ class TaskWriter:
         *,
         clock: Clock,
         new_id: Callable[[], str],
-        complete: Complete = lambda record: record,
+        rules: Rules = NO_RULES,
         random: Random | None = None,
     ) -> None:
         self._rows = rows
         self._clock = clock
         self._new_id = new_id
-        self._complete = complete
+        self._rules = rules
         self._random = random or SystemRandom()
         self._remembered = RememberedTasks()
         self._lines: dict[TaskId, EventLine] = {}
@@ -200,7 +200,7 @@ class TaskWriter:
         events, last = line.batch(), line.last
         try:
             told = [event.told for event in events]
-            folded = fold(base.record, told, self._clock.now(), self._complete)
+            folded = fold(base.record, told, self._clock.now(), self._rules)
             if not folded.changes:
                 line.unchanged(events, folded.answers)
                 return True

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from functions.messages.reading import NotAMessageError, faults_of, read_message
 from functions.pattern.definition import Registry, Workflow
 from functions.pattern.errors import PayloadTooLargeError, UnfitOrderError, UnwritableError
-from functions.pattern.identity import FIRST_EPOCH, new_birth
+from functions.pattern.identity import CHILD_PREFIX, FIRST_EPOCH, new_birth
 from functions.pattern.messages import SUBMISSIONS_QUEUE, SubmissionMessage, order_of, put_back_for
 from functions.pattern.ports import Ports, Schedulers
 from functions.pattern.records import TaskRecord
@@ -58,6 +58,7 @@ class Intake:
         try:
             message = self._read(content.body)
             about = About(task=message.task_id)
+            _check_id(message)
             self._check_reply_to(message)
             workflow = self._registry.find(message.workflow, message.version)
             if workflow is None:
@@ -65,7 +66,7 @@ class Intake:
                 return
             stored = await self._record(message, workflow)
         except _RejectedError as rejection:
-            _log.warning("message %s rejected: %s", message_id, rejection)
+            _log.warning("message %s rejected: %s", message_id, rejection, exc_info=rejection.__cause__)
             await self._ports.rejected.reject(
                 SUBMISSIONS_QUEUE,
                 message_id,
@@ -115,9 +116,14 @@ class Intake:
         try:
             order = order_of(message, workflow, new_birth(self._ports.new_id()))
         except (ValidationError, PayloadTooLargeError, UnfitOrderError) as error:
-            raise _RejectedError(_reason(error)) from None
+            raise _RejectedError(_reason(error)) from error.__cause__
         order = replace(order, traceparent=current_traceparent())
         return admit(order, pick_up_by=self._ports.clock.now() + self._pick_up_within)
+
+
+def _check_id(message: SubmissionMessage) -> None:
+    if message.task_id.startswith(CHILD_PREFIX):
+        raise _RejectedError(f"id: what begins with {CHILD_PREFIX} is the application's own")
 
 
 def _reason(error: ValidationError | PayloadTooLargeError | UnfitOrderError) -> str:

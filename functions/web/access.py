@@ -13,7 +13,7 @@ from fastapi import Depends, Header, Request
 from starlette.datastructures import Headers
 from starlette.types import Scope
 
-from functions.web.callers import Caller, Identify, Role
+from functions.web.callers import Caller, Identify
 from functions.web.problems import ProblemError, documented_problems
 
 #: What any route behind a guard may answer, for the OpenAPI document.
@@ -33,26 +33,32 @@ _ANYBODY = Caller("anybody", frozenset())
 class Access:
     """Which roles callers need: `reading` for GET and HEAD, `writing` for everything else.
 
-    `open_paths` are for all. Below paths `by_route`, everybody who may read is let in, and the route looks
-    at the roles itself. Where `own_pages_only`, other sites' pages may change nothing.
+    `open_paths` are for all. On paths `by_route`, everybody who may read is let in, and who has one of the
+    `route_roles`; the route looks at the roles itself. Where `own_pages_only`, other sites' pages may change
+    nothing.
     """
 
-    reading: Collection[Role]
-    writing: Collection[Role]
+    reading: Collection[str]
+    writing: Collection[str]
     open_paths: Collection[str] = ()
     by_route: re.Pattern[str] | None = None
+    route_roles: Collection[str] = ()
     own_pages_only: bool = False
 
     def admit(self, scope: Scope, headers: Headers, identify: Identify) -> Caller:
         """Give the caller. Raises `ProblemError`: 401 for unknown callers, 403 for those without a role."""
         if scope["path"] in self.open_paths:
             return _ANYBODY
-        caller = identify(headers)
-        is_by_route = self.by_route is not None and self.by_route.fullmatch(scope["path"]) is not None
-        needed = self.reading if scope["method"] in _READING or is_by_route else self.writing
+        caller = identify(scope, headers)
+        needed = self._needed(scope)
         if caller.roles.isdisjoint(needed):
             raise ProblemError(HTTPStatus.FORBIDDEN, f"This takes the role {' or '.join(sorted(needed))}.")
         return caller
+
+    def _needed(self, scope: Scope) -> Collection[str]:
+        if self.by_route is not None and self.by_route.fullmatch(scope["path"]):
+            return {*self.reading, *self.route_roles}
+        return self.reading if scope["method"] in _READING else self.writing
 
     def check_origin(self, scope: Scope, headers: Headers) -> None:
         """Refuse changes that another site's page sends (CSRF). Raises `ProblemError` 403."""

@@ -11,6 +11,7 @@ from uuid import UUID
 
 from pydantic import BaseModel
 from starlette.datastructures import Headers
+from starlette.types import Scope
 
 from functions.web.problems import ProblemError
 
@@ -22,7 +23,7 @@ _ROLES = "roles"
 
 
 class Role(StrEnum):
-    """What a caller may do; the app roles of `infra/app-roles.json`."""
+    """What a caller may do: app roles of `infra/app-roles.json`. Steps may name others for their events."""
 
     #: Submits orders, and sees those that it submitted.
     SUBMITTER = "Submitter"
@@ -32,18 +33,22 @@ class Role(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """One caller; `name` is what its orders and actions are recorded under."""
+    """One caller; `name` is what its orders and actions are recorded under, `roles` are names of roles."""
 
     name: str
-    roles: frozenset[Role]
+    roles: frozenset[str]
 
     def may_see(self, submitter: str) -> bool:
         """Tell whether this caller may see an order that `submitter` sent."""
         return Role.OPERATOR in self.roles or submitter == self.name
 
+    def bears(self, role: str, submitter: str) -> bool:
+        """Tell whether this caller has a role for an order that `submitter` sent: a submitter for its own."""
+        return role in self.roles and (role != Role.SUBMITTER or submitter == self.name)
+
 
 #: Finds out who sent a request. Raises `ProblemError` 401 when it does not say.
-Identify = Callable[[Headers], Caller]
+Identify = Callable[[Scope, Headers], Caller]
 
 
 class _Claim(BaseModel):
@@ -61,13 +66,7 @@ class _Principal(BaseModel):
         return {claim.val for claim in self.claims if claim.typ in types}
 
 
-def key_holder(name: str) -> Identify:
-    """Identify every caller by one name: the platform has checked their function key."""
-    caller = Caller(name, frozenset(Role))
-    return lambda _headers: caller
-
-
-def signed_in(headers: Headers) -> Caller:
+def signed_in(_scope: Scope, headers: Headers) -> Caller:
     """Read the caller from the platform's sign-in. Raises `ProblemError` 401.
 
     The header is base64 of a JSON object with claims. The platform removes it from incoming
@@ -82,4 +81,4 @@ def signed_in(headers: Headers) -> Caller:
         challenge = {"WWW-Authenticate": "Bearer"}
         raise ProblemError(HTTPStatus.UNAUTHORIZED, "Sign in first.", headers=challenge) from None
     named = principal.values(frozenset({_ROLES, principal.role_typ or _ROLES}))
-    return Caller(str(object_id), frozenset(role for role in Role if role in named))
+    return Caller(str(object_id), frozenset(named))

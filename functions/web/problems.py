@@ -77,6 +77,8 @@ def problem_of(error: Exception, *, doing: str) -> Problem:
             text = "A required service does not answer. Try again; it is safe to repeat the same id."
             return problem(HTTPStatus.SERVICE_UNAVAILABLE, text)
         case PayloadTooLargeError() | UnfitOrderError():
+            if error.__cause__ is not None:
+                _log.error("%s: a function of the workflow failed", doing, exc_info=error.__cause__)
             return problem(_OF_CONTENT[type(error)], str(error))
         case HTTPException():
             return problem(HTTPStatus(error.status_code), error.detail)

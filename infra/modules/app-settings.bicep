@@ -44,6 +44,14 @@ param sampleServicesKeyInVault string
 @description('Where the vault has the address that alerts are posted to, or nothing.')
 param alertWebhookInVault string
 
+@description('Function keys of persons and roles, such as api.ada.')
+@maxLength(100)
+param namedKeys string[]
+
+@description('Where the vault has each of them.')
+@maxLength(100)
+param namedKeysInVault string[]
+
 @description('The application\'s own settings.')
 param application ApplicationSettings
 
@@ -113,6 +121,12 @@ var sampleAgentSettings = {
   DELIVERY_KEY: servicesKey
 }
 
+var keySettings = toObject(
+  range(0, length(namedKeys)),
+  index => 'KEY_${toUpper(replace(replace(namedKeys[index], '.', '_'), '-', '_'))}',
+  index => '@Microsoft.KeyVault(SecretUri=${namedKeysInVault[index]})'
+)
+
 resource settings 'Microsoft.Web/sites/config@2025-03-01' = {
   parent: app
   name: 'appsettings'
@@ -121,6 +135,7 @@ resource settings 'Microsoft.Web/sites/config@2025-03-01' = {
     empty(durableSchedulerEndpoint) ? {} : durableSchedulerSettings,
     settingsOf(application),
     chosenSettings,
+    keySettings,
     sampleServices ? sampleAgentSettings : {},
     agentSettings
   )

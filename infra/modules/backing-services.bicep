@@ -34,6 +34,10 @@ param logRetentionDays int
 @secure()
 param alertWebhookUrl string
 
+@description('Function keys of persons and roles.')
+@maxLength(100)
+param namedKeys string[]
+
 var packageContainer = 'app-package'
 
 // The application makes these too, when they are missing: functions/store/, functions/services/service.py.
@@ -124,6 +128,7 @@ module vault 'vault.bicep' = {
     principalId: identity.outputs.principalId
     sampleServices: sampleServices
     alertWebhookUrl: alertWebhookUrl
+    namedKeys: namedKeys
   }
 }
 
@@ -168,6 +173,9 @@ output sampleServicesKeyInVault string = vault.outputs.sampleServicesKeyInVault
 
 @description('Where the vault has the address that alerts are posted to, or nothing.')
 output alertWebhookInVault string = vault.outputs.alertWebhookInVault
+
+@description('Where the vault has the function keys of persons and roles, in the order of namedKeys.')
+output namedKeysInVault string[] = vault.outputs.namedKeysInVault
 
 @description('What private endpoints have to lead to.')
 output endpointTargets EndpointTarget[] = concat(

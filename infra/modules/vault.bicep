@@ -30,6 +30,10 @@ param sampleServicesKey string = newGuid()
 @secure()
 param alertWebhookUrl string
 
+@description('Function keys of persons and roles, such as api.ada: made before, and kept here by the host.')
+@maxLength(100)
+param namedKeys string[]
+
 resource vault 'Microsoft.KeyVault/vaults@2024-11-01' = {
   name: name
   location: location
@@ -69,6 +73,14 @@ resource webhookUrl 'Microsoft.KeyVault/vaults/secrets@2024-11-01' = if (!empty(
   }
 }
 
+// The host names a key's secret so, and writes what is no letter and no digit by its number: 045 is a dash.
+resource namedKey 'Microsoft.KeyVault/vaults/secrets@2024-11-01' existing = [
+  for key in namedKeys: {
+    parent: vault
+    name: 'function--${replace(replace(key, '-', '-045'), '.', '--')}'
+  }
+]
+
 resource officer 'Microsoft.Authorization/roleAssignments@2022-04-01' = {
   name: guid(vault.id, principalId, roles.keyVaultSecretsOfficer)
   scope: vault
@@ -90,3 +102,8 @@ output sampleServicesKeyInVault string = servicesKey.?properties.secretUriWithVe
 
 @description('Where the address that alerts are posted to is, or nothing; without its version, the app would use the old one for a day.')
 output alertWebhookInVault string = webhookUrl.?properties.secretUriWithVersion ?? ''
+
+@description('Where the function keys of persons and roles are; a key that was renewed is a new version.')
+output namedKeysInVault string[] = [
+  for (key, index) in namedKeys: namedKey[index].properties.secretUriWithVersion
+]

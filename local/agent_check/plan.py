@@ -33,6 +33,7 @@ STAGES: tuple[tuple[Check, ...], ...] = (
         undos.a_do_and_its_undo_at_once,
         keys.another_task_of_the_same_id,
         keys.another_step_of_the_same_task,
+        keys.another_item_of_the_same_step,
         late.taken_after_complete_by,
         late.a_known_outcome_is_told_late,
         unreadable.another_schema_version,

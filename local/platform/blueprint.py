@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -35,7 +36,7 @@ def whole_platform(options: PlatformOptions, addresses: Addresses) -> Stages:
     settings = application_settings(app, os.environ, addresses, options.settings)
     azurite = _azurite(addresses, data / "azurite", options)
     broker = _broker(addresses, data / "servicebus", options, settings)
-    return [[azurite, broker], [_host(addresses, data / "host", app, settings)]]
+    return [[azurite, broker], [_host(addresses, data / "host", options, settings)]]
 
 
 def broker_alone(options: PlatformOptions, addresses: Addresses) -> Stages:
@@ -93,12 +94,18 @@ def _broker(
     )
 
 
-def _host(addresses: Addresses, folder: Path, app: Path, settings: Mapping[str, str]) -> Part:
+def _host(addresses: Addresses, folder: Path, options: PlatformOptions, settings: Mapping[str, str]) -> Part:
+    app, keys = options.app.resolve(), options.function_keys
+
+    async def write_keys() -> None:
+        _write_keys(folder, keys or {})
+
     return Part(
         name=PartName.HOST,
         command=(
             *(sys.executable, "-m", "functions_local", "--app", str(app), "--data", str(folder)),
             *("--port", str(addresses.ports.host)),
+            *(() if keys is None else ("--enforce-auth",)),
             *(f"--preload={module}" for module in imported_modules(app)),
         ),
         # An app may use its tables as soon as it is loaded; a listener that finds no broker tries again late.
@@ -107,6 +114,15 @@ def _host(addresses: Addresses, folder: Path, app: Path, settings: Mapping[str, 
             PartName.BROKER: ("--after", f"127.0.0.1:{addresses.ports.service_bus}"),
         },
         environment=settings,
-        ready=Readiness(addresses.host_status),
+        prepare=None if keys is None else write_keys,
+        # Its status takes a key, where keys are required; before it is ready, it does not answer at all.
+        ready=Readiness(addresses.host_status, any_status=keys is not None),
         stop_within=1.5,
     )
+
+
+def _write_keys(folder: Path, keys: Mapping[str, Mapping[str, str]]) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    file = folder / "keys.json"
+    file.touch(mode=0o600)
+    file.write_text(json.dumps(keys))

@@ -34,7 +34,8 @@ class PlatformOptions:
     `settings` are application settings that override every file and the environment. `queues` is the
     broker's configuration; without one it is the app's `infra/queues.json`, and without that the queues that
     the app's bindings name. `in_memory_storage` makes Azurite keep nothing, for tests and measurements that
-    must not wait for the disk.
+    must not wait for the disk. With `function_keys`, by function and name, the host requires keys, these or
+    its own.
     """
 
     ports: PlatformPorts = field(default_factory=PlatformPorts)
@@ -43,6 +44,7 @@ class PlatformOptions:
     settings: Mapping[str, str] = field(default_factory=dict)
     queues: Path | None = None
     in_memory_storage: bool = False
+    function_keys: Mapping[str, Mapping[str, str]] | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 from base64 import b64encode
 
-from functions.web.callers import PRINCIPAL_HEADER, Role, key_holder, signed_in
+from functions.web.callers import PRINCIPAL_HEADER, Role, signed_in
 from functions.web.caps import Caps
 from functions.web.entrance import Guard
+from functions.web.key_holders import key_holder
 from tests.fakes.clock import FakeClock
 
 #: Limits that no test reaches accidentally.

@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
 
 from functions.pattern.identity import TaskId
 from functions.pattern.ports import Clock
-from functions.pattern.rejected import NOTHING_KNOWN, About, Content, Labels, RejectedMessage, RejectedPage
+from functions.pattern.rejected import (
+    NOTHING_KNOWN,
+    About,
+    Content,
+    Labels,
+    Place,
+    RejectedMessage,
+    RejectedPage,
+)
 
 
 class MemoryRejected:
@@ -19,6 +27,7 @@ class MemoryRejected:
         self._clock = clock
         self._most = most
         self._kept: dict[str, tuple[RejectedMessage, Content]] = {}
+        self._discarded: list[RejectedMessage] = []
 
     async def reject(
         self,
@@ -44,18 +53,18 @@ class MemoryRejected:
         )
         self._kept.setdefault(name, (kept, Content(body, labels or Labels())))
 
-    async def listed(self, *, queues: Sequence[str], most: int) -> RejectedPage:
+    async def listed(
+        self, *, queues: Sequence[str], most: int, after: Place | None = None, discarded: bool = False
+    ) -> RejectedPage:
         """List the latest."""
-        return self._latest(most, lambda kept: not queues or kept.queue in queues)
+        kept = self._discarded if discarded else [kept for kept, _ in self._kept.values()]
+        wanted = [each for each in kept if not queues or each.queue in queues]
+        return RejectedPage.of(wanted, most, after)
 
     async def of_task(self, task: TaskId, *, most: int) -> RejectedPage:
         """List the latest of one task."""
-        return self._latest(most, lambda kept: kept.about.task == task)
-
-    def _latest(self, most: int, wanted: Callable[[RejectedMessage], bool]) -> RejectedPage:
-        found = [kept for kept, _ in self._kept.values() if wanted(kept)]
-        latest = sorted(found, key=lambda each: each.rejected_at, reverse=True)
-        return RejectedPage(tuple(latest[:most]), more=len(latest) > most)
+        wanted = [kept for kept, _ in self._kept.values() if kept.about.task == task]
+        return RejectedPage.of(wanted, most, None)
 
     async def body(self, message: str) -> tuple[RejectedMessage, bytes] | None:
         """Give what is kept."""
@@ -78,6 +87,15 @@ class MemoryRejected:
         )
         self._kept[message] = (resent, content)
         return resent, content
+
+    async def discard(self, message: str, who: str, why: str) -> RejectedMessage | None:
+        """Move it to the discarded ones."""
+        if message not in self._kept:
+            return None
+        kept, _ = self._kept.pop(message)
+        discarded = replace(kept, discarded_by=who, discarded_why=why, discarded_at=self._clock.now())
+        self._discarded.append(discarded)
+        return discarded
 
     async def delete_before(self, before: datetime, most: int) -> int:
         """Delete some that are older."""

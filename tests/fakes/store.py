@@ -7,7 +7,7 @@ from datetime import datetime
 
 from functions.pattern.errors import TransientError, UnreadableError
 from functions.pattern.events import Event
-from functions.pattern.folding import Complete, Follow, Told, fold
+from functions.pattern.folding import Complete, Follow, Rules, Told, fold
 from functions.pattern.identity import TaskId
 from functions.pattern.ports import Clock
 from functions.pattern.records import TaskRecord
@@ -76,7 +76,7 @@ class MemoryStateStore:
         self._fail_if_damaged(task)
         if task not in self._tasks:
             return Refused(RefusalReason.NO_SUCH_TASK)
-        folded = fold(self.record(task), [Told(event, follow)], self._clock.now(), self.complete)
+        folded = fold(self.record(task), [Told(event, follow)], self._clock.now(), Rules(self.complete))
         [answer] = folded.answers
         if isinstance(answer.fault, Refused):
             return answer.fault

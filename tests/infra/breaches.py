@@ -32,6 +32,7 @@ _ROLES = "infra/modules/roles.bicep"
 _SIGN_IN = "infra/modules/sign-in.bicep"
 _STORAGE = "infra/modules/storage-account.bicep"
 _VAULT = "infra/modules/vault.bicep"
+_WATCHING = "infra/modules/watching/watching.bicep"
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,8 +204,8 @@ def _form() -> Iterator[Breach]:
     yield Breach(hold, _MONITORING, days, "@minValue(30)\n@maxValue(365)\nparam retentionInDays")
     yield Breach(form.files_are_short, _ROLES, "@export()\n", "\n" * 200 + "@export()\n")
     here = form.modules_are_files_here
-    yield Breach(here, _MAIN, "'modules/budget.bicep'", "'br/public:avm/res/consumption/budget:0.3.5'")
-    yield Breach(form.every_file_is_used, _MAIN, "'modules/budget.bicep'", "'modules/identity.bicep'")
+    yield Breach(here, _WATCHING, "'budget.bicep'", "'br/public:avm/res/consumption/budget:0.3.5'")
+    yield Breach(form.every_file_is_used, _WATCHING, "'budget.bicep'", "'../identity.bicep'")
     used, variable = form.every_parameter_is_used, "var useScheduler ="
     yield Breach(used, _MAIN, variable, "var leftOver = 1\nvar useScheduler =")
     yield Breach(
@@ -233,7 +234,7 @@ def _platform() -> Iterator[Breach]:
     start = "param budgetStart string = "
     yield Breach(platform.deployments_can_be_repeated, _MAIN, f"{start}''", f"{start}utcNow('yyyy-MM-01')")
     names = platform.deployments_have_names_of_their_own
-    yield Breach(names, _MAIN, "name: 'budget'", "name: 'vault'")
+    yield Breach(names, _MAIN, "name: 'watching'", "name: 'vault'")
     one, endpoints = (
         platform.private_endpoints_are_deployed_one_by_one,
         "infra/modules/private-endpoints.bicep",

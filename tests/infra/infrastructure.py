@@ -24,6 +24,7 @@ _EVERYTHING: dict[str, Value] = {
     "durableBackend": "scheduler",
     "privateNetwork": True,
     "signInClientId": "00000000-0000-0000-0000-000000000000",
+    "namedKeys": ["api.ada", "operations.night-shift"],
     "alertEmails": ["operator@example.com"],
     "alertWebhookUrl": CANARY,
     "monthlyBudget": 100,

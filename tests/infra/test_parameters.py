@@ -7,6 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from functions.pattern.definition import Registry
+from functions.web.callers import Role
+from tests.infra.application import REGISTRATIONS
 from tests.infra.bicep.builtins import BUILTINS
 from tests.infra.bicep.expressions import evaluate
 from tests.infra.bicep.template import Declaration, Template, read_template
@@ -69,9 +72,10 @@ def test_unset_parameters_have_the_default_of_the_template(
 
 
 def test_app_roles_are_those_of_the_application() -> None:
-    """The roles for the app registration are Submitter and Operator, for people and for programs."""
+    """Submitter, Operator and those that steps of registered workflows name, for people and for programs."""
     roles = Infrastructure(REPOSITORY).json("infra/app-roles.json")
-    assert {role["value"] for role in roles} == {"Submitter", "Operator"}
+    registry = Registry(tuple(version for each in REGISTRATIONS for version in each.versions), {})
+    assert {role["value"] for role in roles} == {*Role, *registry.roles}
     assert all(set(role["allowedMemberTypes"]) == {"Application", "User"} for role in roles)
     assert len({role["id"] for role in roles}) == len(roles)
 

@@ -12,7 +12,7 @@ from azure.data.tables.aio import TableClient
 
 from functions.pattern.definition import Registry
 from functions.pattern.events import Event
-from functions.pattern.folding import Complete
+from functions.pattern.folding import Complete, Rules
 from functions.pattern.identity import TaskId
 from functions.pattern.records import TaskRecord
 from functions.pattern.request_figures import StoreFigures
@@ -77,7 +77,7 @@ class Process:
             rows,
             clock=self.clock,
             new_id=lambda: uuid.uuid4().hex,
-            complete=self._complete,
+            rules=Rules(self._complete),
         )
         self.store = TableStateStore(rows, self.writer, self.announcer)
 

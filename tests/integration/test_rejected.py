@@ -8,7 +8,7 @@ import pytest
 from azure.data.tables.aio import TableClient
 
 from functions.pattern.identity import StepName, TaskId
-from functions.pattern.rejected import About, Content, Labels
+from functions.pattern.rejected import About, Content, Labels, RejectedMessage
 from functions.pattern.request_figures import StoreFigures
 from functions.store.rejected import TableRejectedMessages
 from tests.fakes.clock import FakeClock
@@ -90,9 +90,10 @@ async def test_list_has_the_latest_of_one_queue_or_of_all(
         await rejected.reject("submissions" if number % 2 else "agent-replies", f"m-{number}", b"{", "why")
     await table.create_entity({"PartitionKey": "rejected", "RowKey": "0", "Queue": "submissions"})
     page = await rejected.listed(queues=(), most=4)
-    assert ([each.message_id for each in page.messages], page.more) == (["m-5", "m-4", "m-3", "m-2"], True)
+    assert [each.message_id for each in page.messages] == ["m-5", "m-4", "m-3", "m-2"]
+    assert (page.count, page.next, page.more) == (6, page.messages[-1].place, False)
     page = await rejected.listed(queues=("submissions",), most=4)
-    assert ([each.message_id for each in page.messages], page.more) == (["m-5", "m-3", "m-1"], False)
+    assert ([each.message_id for each in page.messages], page.next) == (["m-5", "m-3", "m-1"], None)
 
 
 async def test_list_has_those_of_several_queues(rejected: TableRejectedMessages) -> None:
@@ -127,3 +128,57 @@ async def test_two_operators_at_once_send_under_two_ids(rejected: TableRejectedM
     numbers = [each[0].resends for each in found if isinstance(each, tuple)]
     assert numbers
     assert len(numbers) == len(set(numbers))
+
+
+async def test_discarded_message_leaves_what_is_known_of_it(
+    rejected: TableRejectedMessages, clock: FakeClock, table: TableClient
+) -> None:
+    """Without its body; rejected once more, it is there again, and both can be told apart."""
+    about = About(task=TaskId("task-1"), step=StepName("pay"), agent="payment")
+    for _ in range(2):
+        clock.advance(1)
+        await rejected.reject("submissions", "m-1", b"{}" * 40_000, "why", LABELS, about=about)
+        discarded = await rejected.discard(await _only_id(rejected), "olga", "a test")
+        assert discarded is not None
+        assert (discarded.discarded_by, discarded.discarded_why) == ("olga", "a test")
+        assert (await rejected.listed(queues=(), most=9)).count == 0
+    assert (await rejected.of_task(TaskId("task-1"), most=9)).count == 0
+    page = await rejected.listed(queues=("submissions",), most=9, discarded=True)
+    assert [each.discarded_at for each in page.messages] == [after(2), after(1)]
+    assert {(each.about, each.size, each.whole, each.reason) for each in page.messages} == {
+        (about, 80_000, True, "why")
+    }
+    assert not [name async for row in table.list_entities() for name in row if name.startswith("Body0")]
+
+
+async def test_only_a_message_that_is_kept_is_discarded(rejected: TableRejectedMessages) -> None:
+    """Of several operators at once, it is gone for all but one, whoever sends it again."""
+    await rejected.reject("submissions", "m-1", b"{}", "why")
+    name = await _only_id(rejected)
+    found = await asyncio.gather(
+        *(rejected.discard(name, "olga", "a test") for _ in range(3)),
+        rejected.resending(name, "bert", "fixed"),
+        return_exceptions=True,
+    )
+    assert any(isinstance(each, RejectedMessage) for each in found[:3])
+    assert await rejected.discard(name, "olga", "again") is None
+    assert (await rejected.listed(queues=(), most=9)).messages == ()
+    assert (await rejected.listed(queues=(), most=9, discarded=True)).count == 1
+
+
+async def test_pages_follow_each_other(rejected: TableRejectedMessages, clock: FakeClock) -> None:
+    """Also where many were rejected at the same time; what comes meanwhile shifts nothing."""
+    for number in range(7):
+        clock.advance(number % 2)
+        await rejected.reject("submissions", f"m-{number}", b"{", "why")
+    found: list[str] = []
+    place = None
+    while True:
+        page = await rejected.listed(queues=(), most=3, after=place)
+        found += [each.message_id for each in page.messages]
+        place = page.next
+        if place is None:
+            break
+        clock.advance(1)
+        await rejected.reject("submissions", f"late-{len(found)}", b"{", "why")
+    assert sorted(found) == [f"m-{number}" for number in range(7)]

@@ -115,3 +115,17 @@ async def test_rejected_messages_are_deleted_by_age(table: TableClient) -> None:
     assert [await rejected.delete_before(before, 2) for _ in range(3)] == [2, 1, 0]
     [row] = [row async for row in table.list_entities()]
     assert row["MessageID"] == "m-9"
+
+
+async def test_discarded_messages_are_kept_from_their_discard_on(table: TableClient) -> None:
+    """As long as any other: who discarded what, and why, is not gone at once with an old message."""
+    clock = FakeClock()
+    rejected = TableRejectedMessages(table, clock=clock, figures=StoreFigures())
+    for number in range(2):
+        await rejected.reject("submissions", f"m-{number}", b"{", "why")
+        [kept] = (await rejected.listed(queues=(), most=9)).messages
+        clock.advance(3600)
+        await rejected.discard(kept.id, "olga", "a test")
+    assert await rejected.delete_before(START + timedelta(minutes=61), 9) == 1
+    [row] = [row async for row in table.list_entities()]
+    assert row["MessageID"] == "m-1"

@@ -6,12 +6,20 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Self
 
 from tests.house.documents import ROOT, CodeBlock, code_blocks
 
 _TUTORIAL = "docs/your-own-workflow.md"
+#: The recipes' addresses and their lines in the registry are on the first page.
+RECIPES = (
+    "docs/recipes.md",
+    "docs/recipes/waiting.md",
+    "docs/recipes/failing.md",
+    "docs/recipes/partners.md",
+)
 _SERVICES_FILE = "trip_services.py"
 _SETTINGS_FILE = "local.settings.json"
 _SERVICES_ADDRESS = "http://127.0.0.1:8090"
@@ -60,34 +68,34 @@ class TripServices:
 
 def without_births(line: str) -> str:
     """Leave out what no two runs have in common."""
-    return re.sub(r"\.[0-9a-f]{8}(?=[ .])", "", line)
+    return re.sub(r"\.[0-9a-f]{8}(?=[ ./])", "", line)
 
 
 def follow_tutorial(folder: Path, services: str) -> None:
     """Copy the application to `folder`, and add the tutorial's files; `services` is the services' address."""
-    follow(_TUTORIAL, folder, services)
+    follow([_TUTORIAL], folder, services)
 
 
-def follow(document: str, folder: Path, services: str) -> None:
-    """Do as a document says in a copy of the application."""
+def follow(documents: Iterable[str], folder: Path, services: str) -> None:
+    """Do as documents say in a copy of the application."""
+    blocks = [block for document in documents for block in code_blocks(document)]
     copied = shutil.ignore_patterns("__pycache__")
     shutil.copytree(ROOT / "functions", folder / "functions", ignore=copied)
     for name in _COPIED:
         (folder / name).parent.mkdir(exist_ok=True)
         shutil.copy(ROOT / name, folder / name)
-    _add_workflows(document, folder)
+    _add_workflows(blocks, folder)
     settings = folder / _SETTINGS_FILE
-    [shown_settings] = [block.text for block in code_blocks(document) if block.file == _SETTINGS_FILE]
+    [shown_settings] = [block.text for block in blocks if block.file == _SETTINGS_FILE]
     settings.write_text(shown_settings.replace(_SERVICES_ADDRESS, services), encoding="utf-8")
 
 
 def add_workflow(folder: Path) -> None:
     """Write the tutorial's workflow and its line in the registry, whether or not they exist already."""
-    _add_workflows(_TUTORIAL, folder)
+    _add_workflows(shown(), folder)
 
 
-def _add_workflows(document: str, folder: Path) -> None:
-    blocks = code_blocks(document)
+def _add_workflows(blocks: Sequence[CodeBlock], folder: Path) -> None:
     for block in blocks:
         if block.file is not None and block.file.startswith(_WORKFLOWS) and block.file != REGISTRY:
             path = folder / block.file

@@ -16,6 +16,10 @@ export function addressOfRejected(query) {
   return withQuery("#/rejected", query);
 }
 
+export function addressOfQueue(queue) {
+  return withQuery("#/", { queue });
+}
+
 export function addressOfTrends(query) {
   return withQuery("#/trends", query);
 }

@@ -45,6 +45,14 @@ export function task(id, signal) {
   return ask(`tasks/${encodeURIComponent(id)}`, { signal });
 }
 
+export function contents(id) {
+  return ask(`tasks/${encodeURIComponent(id)}/contents`, {});
+}
+
+export function stepContents(id, step) {
+  return ask(`tasks/${encodeURIComponent(id)}/steps/${encodeURIComponent(step)}/contents`, {});
+}
+
 // `action` is `resubmit`, `undo`, `cancel`, `park` or `unpark`. What is done to a task is refused when it is in another epoch
 // than in the view of it that the operator saw.
 export function act({ id, epoch }, action, reason, more = {}) {
@@ -88,6 +96,15 @@ export function rejectedMessage(id, signal) {
 
 export function resend(id, reason) {
   return post(`rejected/${encodeURIComponent(id)}/resend`, { reason });
+}
+
+export function discard(id, reason) {
+  return post(`rejected/${encodeURIComponent(id)}/discard`, { reason });
+}
+
+// Those of a queue, or all (null), that were rejected until a time: some of them, and whether others are left.
+export function discardAll(queue, until, reason) {
+  return post("rejected/discard", { reason, queue, until });
 }
 
 function post(path, content) {

@@ -24,10 +24,12 @@ function filled(element, attributes, children) {
   return element;
 }
 
-// Puts new content in the place of the old, and the keyboard's focus back on what it was on.
+// Puts new content in the place of the old, and the keyboard's focus back on what it was on; what was open stays open.
 export function replace(parent, ...children) {
   const held = parent.contains(document.activeElement) ? placeOf(document.activeElement) : null;
+  const open = [...parent.querySelectorAll("details[open] > summary")].map(placeOf);
   parent.replaceChildren(...children.flat(Infinity).filter((child) => child !== null));
+  for (const each of parent.querySelectorAll("summary")) if (open.includes(placeOf(each))) each.parentElement.open = true;
   if (held !== null) focusOn(parent, held);
 }
 

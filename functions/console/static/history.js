@@ -1,6 +1,6 @@
 // What happened to a task: who ended each epoch and why, and what was told of it.
 
-import { addressOfRejected } from "./addresses.js";
+import { addressOfQueue, addressOfRejected } from "./addresses.js";
 import { el } from "./elements.js";
 import { clock, count, NOTHING } from "./format.js";
 import { badge } from "./states.js";
@@ -52,7 +52,7 @@ export function rejected(task) {
 
 export function steps(task) {
   const rows = task.steps.map((step) => [
-    step.name,
+    named(step),
     badge(step.state),
     clock(step.started_at),
     clock(step.finished_at),
@@ -60,6 +60,11 @@ export function steps(task) {
     told(step),
   ]);
   return table("Steps now", ["Step", "State", "Started", "Finished", "Complete by", "Error"], rows, "It has no steps.");
+}
+
+// Of a step behind a queue, with the way to where its requests wait.
+function named({ name, queue }) {
+  return queue ? [name, el("a", { class: "queue", href: addressOfQueue(queue) }, queue)] : name;
 }
 
 // While a step runs, its error is the last fault of the calls that have failed so far.

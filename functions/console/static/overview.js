@@ -5,18 +5,19 @@ import * as api from "./api.js";
 import { chart, COUNTS } from "./chart.js";
 import { el, replace } from "./elements.js";
 import { ago, count, minute, NOTHING, seconds, tally } from "./format.js";
+import { goToQueue, queues } from "./queues.js";
 import { badge, icon } from "./states.js";
+import { supervisor } from "./supervisor.js";
 import { facts, flagged, section, table } from "./tables.js";
 import { versions } from "./versions.js";
 
 const PAUSE = 5_000;
-// As long as the alert `supervisor-silent` waits.
-const SILENCE = 600_000;
 // Fifty-nine minutes, and the one that runs.
 const WHOLE_HOUR = 3_540_000;
 
-export function overviewView() {
+export function overviewView(query) {
   const place = el("div", { class: "overview" });
+  let queue = query.get("queue");
   return {
     title: "Overview",
     page: "overview",
@@ -29,6 +30,8 @@ export function overviewView() {
         hour(trends),
         el("div", { class: "sides" }, el("div", {}, workflows(data), versions(data), queues(data)), el("div", {}, silent(data), supervisor(data), breakers(data), housekeeping(data))),
       );
+      if (queue) goToQueue(place, queue);
+      queue = null; // whoever goes on from there is not brought back
       return PAUSE;
     },
   };
@@ -97,26 +100,6 @@ function workflows(data) {
   return table("Workflows", columns, rows, "No task is under way, and none finished in the last hour.");
 }
 
-function supervisor(data) {
-  const beat = data.supervisor;
-  if (beat === null) return section("Supervisor", el("p", { class: "none" }, "No sweep yet."));
-  return section(
-    "Supervisor",
-    facts([
-      ["Last sweep", isSilent(beat) ? el("strong", { class: "late" }, ago(beat.finished_at)) : ago(beat.finished_at)],
-      ["Took", seconds((Date.parse(beat.finished_at) - Date.parse(beat.started_at)) / 1000)],
-      ["Found", count(beat.found)],
-      ["Overdue", count(beat.overdue)],
-      ["Recovered", count(beat.recovered)],
-      ["Given up", count(beat.given_up)],
-      ["Parked", count(beat.parked)],
-      ["Failures", flagged(beat.failures, "bad")],
-      ["Oldest overdue", beat.oldest_overdue ? seconds(beat.oldest_overdue) : NOTHING],
-      ["Finished its work", beat.unfinished ? el("strong", { class: "late" }, "no") : "yes"],
-    ]),
-  );
-}
-
 function silent({ silent_agents: agents }) {
   if (agents.length === 0) return null;
   const rows = agents.map((each) => [each.agent, each.since ? ago(each.since) : "never", el("strong", { class: "late" }, count(each.tasks))]);
@@ -133,29 +116,6 @@ function housekeeping({ housekeeping: beat, unreadable }) {
       ["Unreadable rows", flagged(unreadable, "bad")],
     ]),
   );
-}
-
-function isSilent(beat) {
-  return Date.now() - Date.parse(beat.finished_at) > SILENCE;
-}
-
-function queues(data) {
-  const rows = data.queues.map((queue) => [
-    queue.queue,
-    pile(queue.waiting),
-    pile(queue.dead, "bad"),
-    queue.waiting?.oldest_at ? ago(queue.waiting.oldest_at) : NOTHING,
-    queue.waiting ? count(queue.waiting.scheduled) : "unknown",
-  ]);
-  const made = table("Queues", ["Queue", "#Waiting", "#Dead letters", "#Oldest", "#Scheduled"], rows, "No queue is known.");
-  const silent = data.queues.length > 0 && data.queues.every((queue) => queue.waiting === null);
-  if (silent) made.append(el("p", { class: "warning wrapped" }, "Service Bus does not answer. Orders are refused, and recoveries wait."));
-  return made;
-}
-
-function pile(counted, tone) {
-  if (counted === null) return "unknown";
-  return tone && counted.count ? el("strong", { class: tone }, tally(counted)) : tally(counted);
 }
 
 // A probe is a task's own call: there is none while no task needs the service.

@@ -1,11 +1,11 @@
-// Messages that were not processed, the latest first, what each holds, and how one is sent to its queue again.
+// Messages that were not processed, the latest first: how one is sent to its queue again, or discarded.
 
 import { addressOfMessage, addressOfRejected, addressOfTask } from "./addresses.js";
 import * as api from "./api.js";
-import { ask, closeDialog } from "./dialog.js";
+import { closeDialog } from "./dialog.js";
 import { el, replace } from "./elements.js";
-import { announce } from "./freshness.js";
-import { ago, count } from "./format.js";
+import { ago, count, tally } from "./format.js";
+import { discard, discardAll, living, resend, times } from "./remedies.js";
 import { section } from "./tables.js";
 
 const PAUSE = 5_000;
@@ -41,7 +41,7 @@ export function messageView(id) {
     page: "rejected",
     open(look) {
       again = look;
-      const note = "The token of a request or a reply is left out; it is sent again with the rest.";
+      const note = "The token of a request or a reply is left out, and fields that a workflow’s model marks as secret are hidden; they are sent again with the rest.";
       return [el("h1", {}, "Rejected message"), answer, place, section("Body", body, el("p", { class: "note" }, note))];
     },
     close: closeDialog,
@@ -55,37 +55,70 @@ export function messageView(id) {
   };
 }
 
-function told({ body, more }) {
-  if (body === null) return "It is no text.";
+function told({ body, more, why }) {
+  if (body === null) return why;
   return more ? `${body}… (only its beginning is shown)` : body || "It is empty.";
 }
 
-function content({ messages, more }, { queue }, again) {
-  const lines = messages.map((message) => line(message, again));
+function content(list, asked, again) {
+  const { queue, discarded, cursor } = asked;
+  const lines = list.messages.map((message) => line(message, again));
+  const none = discarded ? "No message was discarded." : "No message was rejected.";
   return [
-    el("p", { class: "note" }, "Mend what was wrong before you send one again. They are kept as long as finished tasks are."),
+    el("p", { class: "note" }, discarded ? "What is kept of discarded messages: no bodies." : "Mend what was wrong before you send one again. They are kept as long as finished tasks are."),
+    choice(asked),
     section(
-      queue ?? "All queues",
-      lines.length ? el("ol", { class: "lines", "aria-label": "Rejected messages" }, lines) : el("p", { class: "none" }, "No message was rejected."),
+      `${queue ?? "All queues"}: ${tally(list)}`,
+      lines.length ? el("ol", { class: "lines", "aria-label": discarded ? "Discarded messages" : "Rejected messages" }, lines) : el("p", { class: "none" }, none),
     ),
-    more ? el("p", { class: "none" }, "There are more; follow the name of a queue to see those of that queue only.") : null,
-    queue ? el("p", { class: "pager" }, el("a", { href: addressOfRejected({}) }, "All queues")) : null,
+    list.more ? el("p", { class: "none" }, "There are more; follow the name of a queue to see those of that queue only.") : null,
+    pager(list, asked),
+    discarded || cursor || list.messages.length < 2 ? null : all(list, queue ?? null, again),
   ];
 }
 
+function choice({ queue, discarded }) {
+  const link = (text, others, isChosen) => el("a", { href: addressOfRejected(others), "aria-current": isChosen && "true" }, text);
+  return el(
+    "nav",
+    { class: "choice", "aria-label": "Which messages" },
+    link("Rejected", { queue }, !discarded),
+    link("Discarded", { queue, discarded: true }, Boolean(discarded)),
+    queue ? link("All queues", { discarded }, false) : null,
+  );
+}
+
+function pager({ cursor: next }, { cursor, ...others }) {
+  const first = cursor ? el("a", { href: addressOfRejected(others) }, "First page") : null;
+  const following = next ? el("a", { href: addressOfRejected({ ...others, cursor: next }) }, "Next page") : null;
+  return first || following ? el("nav", { class: "pager", "aria-label": "Pages" }, first, following) : null;
+}
+
+function all(list, queue, again) {
+  const text = `Discard all ${tally(list)}…`;
+  return el("p", { class: "buttons all" }, el("button", { "aria-label": "Discard all…", click: () => discardAll(list, queue, again) }, text));
+}
+
 function line(message, again) {
-  const { message_id: name, queue, reason, rejected_at: at, size, whole } = message;
-  const button = el("button", { "aria-label": `Resend ${name}…`, click: () => open(message, again) }, "Resend…");
+  const { message_id: name, queue, reason, rejected_at: at, size } = message;
+  const others = { queue: living(queue), discarded: message.discarded_at && true };
   return el(
     "li",
     { class: "message" },
-    el("strong", {}, el("a", { href: addressOfMessage(message.id) }, name)),
-    whole ? button : el("span", { class: "note" }, "Only its beginning is kept"),
+    el("strong", {}, message.discarded_at ? name : el("a", { href: addressOfMessage(message.id) }, name)),
+    message.discarded_at ? null : buttons(message, again),
     el("p", { class: "text" }, reason),
     about(message),
-    el("p", { class: "note" }, el("a", { href: addressOfRejected({ queue: living(queue) }) }, queue), ` · ${count(size)} bytes · rejected `, ago(at)),
+    el("p", { class: "note" }, el("a", { href: addressOfRejected(others) }, queue), ` · ${count(size)} bytes · rejected `, ago(at)),
     resent(message),
+    discarded(message),
   );
+}
+
+function buttons(message, again) {
+  const { message_id: name, whole } = message;
+  const button = (text, act) => el("button", { "aria-label": `${text} ${name}…`, click: () => act(message, again) }, `${text}…`);
+  return el("span", { class: "buttons" }, whole ? button("Resend", resend) : el("span", { class: "note" }, "Only its beginning is kept"), button("Discard", discard));
 }
 
 function about({ task, step, agent }) {
@@ -99,30 +132,6 @@ function resent({ resends, resent_at: at, resent_by: who, resent_why: why }) {
   return el("p", { class: "note" }, `Sent again ${times(resends)}, last `, ago(at), ` by ${who}: ${why}`);
 }
 
-// The queue that dead letters belong to, or the queue itself.
-function living(queue) {
-  return queue.split("/$")[0];
-}
-
-function times(number) {
-  return number === 1 ? "once" : `${count(number)} times`;
-}
-
-function open(message, again) {
-  const { id, message_id: name, queue, resends } = message;
-  ask({
-    title: `Resend ${name}?`,
-    verb: "Resend",
-    content: [
-      el("p", {}, `It goes to ${living(queue)} again, under a new id, and is processed as any other. The same content is one task; only a notice would arrive twice.`),
-      resends ? el("p", { class: "warning" }, `It was sent again ${times(resends)} before.`) : null,
-    ],
-    act: (reason) => api.resend(id, reason),
-    done() {
-      const text = `Sent again: ${name}.`;
-      announce(text);
-      document.getElementById("answer").textContent = text;
-    },
-    acted: again,
-  });
+function discarded({ discarded_at: at, discarded_by: who, discarded_why: why }) {
+  return at ? el("p", { class: "note" }, "Discarded ", ago(at), ` by ${who}: ${why}`) : null;
 }

@@ -16,7 +16,7 @@ export function viewAt(hash) {
   if (page === "rejected" && id) return messageView(decoded(id));
   if (page === "rejected") return rejectedView(new URLSearchParams(query));
   if (page === "trends") return trendsView(new URLSearchParams(query));
-  return overviewView();
+  return overviewView(new URLSearchParams(query));
 }
 
 // An address that was cut short somewhere still leads to a page, which says what is wrong with it.

@@ -2,6 +2,7 @@
 
 import { actions, forgetAnswer } from "./actions.js";
 import * as api from "./api.js";
+import { contents } from "./contents.js";
 import { closeDialog } from "./dialog.js";
 import { el, replace } from "./elements.js";
 import { announce } from "./freshness.js";
@@ -21,6 +22,8 @@ const PAUSE_AT_REST = 5_000;
 
 export function taskView(id) {
   const place = el("div", { class: "task" });
+  const after = el("div", { class: "task" });
+  const held = contents(id);
   const answer = el("p", { id: "answer", class: "answer" });
   const narrow = matchMedia("(max-width: 640px)");
   let again;
@@ -30,7 +33,7 @@ export function taskView(id) {
     open(look) {
       again = look;
       narrow.addEventListener("change", look);
-      return [el("h1", { class: "id" }, id), answer, place];
+      return [el("h1", { class: "id" }, id), answer, place, el("div", { class: "held" }, held.element), after];
     },
     close() {
       narrow.removeEventListener("change", again);
@@ -38,8 +41,10 @@ export function taskView(id) {
     },
     read: (signal) => taskOrNull(id, signal),
     show(task) {
-      if (task === null) replace(place, el("p", { class: "none" }, "No task is recorded under this id."));
-      else replace(place, ...content(task, narrow.matches, again));
+      held.element.hidden = task === null;
+      replace(place, ...(task === null ? [el("p", { class: "none" }, "No task is recorded under this id.")] : content(task, narrow.matches, again)));
+      replace(after, ...(task === null ? [] : past(task)));
+      if (task) held.follow(task);
       if (task) forgetAnswer(task);
       return task?.finished_at || task === null ? PAUSE_AT_REST : PAUSE_UNDER_WAY;
     },
@@ -64,10 +69,11 @@ function content(task, vertical, again) {
     section("Workflow", graph(definedSteps(task), task.needs, vertical)),
     section("Timeline", timeline(task)),
     steps(task),
-    el("div", { class: "columns" }, history(task), notices(task)),
-    lostMessages(task),
-    rejected(task),
   ];
+}
+
+function past(task) {
+  return [el("div", { class: "columns" }, history(task), notices(task)), lostMessages(task), rejected(task)];
 }
 
 // A parked task's reason stands with its state, and what is in question with the answers.

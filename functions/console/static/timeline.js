@@ -3,17 +3,28 @@
 import { el, svg } from "./elements.js";
 import { epochsOf } from "./epochs.js";
 import { clock, seconds } from "./format.js";
+import { scaleOf } from "./scale.js";
 import { icon, word } from "./states.js";
 
 const WIDTH = 1000;
 const HEIGHT = 20;
 const LEAST_WIDTH = 6;
 const MOST_STRETCH = 3;
+// The part of the width from which on a label ends at its place.
+const NEAR_END = 0.93;
 
 export function timeline(task) {
   const epochs = epochsOf(task).map((epoch) => ({ ...epoch, ...spanOf(epoch) }));
-  const scale = WIDTH / Math.max(1, ...epochs.map((epoch) => epoch.end - epoch.origin));
-  return el("div", { class: "timeline" }, epochs.map((epoch) => block(epoch, scale)), legend());
+  const scale = scaleOf(epochs.map(measured), WIDTH);
+  const note = scale.isToScale ? null : el("p", { class: "note" }, "Not to scale: the longer a time, the more it is shortened. The labels tell how long it is.");
+  return el("div", { class: "timeline" }, epochs.map((epoch) => block(epoch, scale)), note, legend());
+}
+
+// Milliseconds since the epoch's first step: its end, what happened in between, and how long that took.
+function measured({ origin, end, bars }) {
+  const times = bars.flatMap((bar) => [bar.from, bar.to, bar.completeBy].filter(Boolean).map((time) => Date.parse(time) - origin));
+  const lengths = bars.filter((bar) => bar.from && bar.to).map((bar) => Date.parse(bar.to) - Date.parse(bar.from));
+  return { end: end - origin, times, lengths };
 }
 
 // Milliseconds: from the first thing that is known of the epoch's steps to the last.
@@ -39,8 +50,8 @@ function block(epoch, scale) {
 }
 
 function row(bar, epoch, scale) {
-  const x = (time) => Math.min(WIDTH, Math.max(0, (Date.parse(time) - epoch.origin) * scale));
-  const drawn = bar.undo ? undone(bar, x) : done(bar, epoch, x, scale);
+  const x = (time) => scale.x(Date.parse(time) - epoch.origin);
+  const drawn = bar.undo ? undone(bar, x) : done(bar, x, scale.x(Math.min(epoch.limit, epoch.end) - epoch.origin));
   return el(
     "div",
     { class: "row" },
@@ -56,9 +67,9 @@ function row(bar, epoch, scale) {
   );
 }
 
-function done(bar, epoch, x, scale) {
+function done(bar, x, open) {
   const from = x(bar.from);
-  const to = bar.to ? x(bar.to) : Math.min(WIDTH, (Math.min(epoch.limit, epoch.end) - epoch.origin) * scale);
+  const to = bar.to ? x(bar.to) : open;
   const look = bar.to ? bar.state : `${bar.state} open`;
   return svg("rect", { class: `bar ${look}`, x: from, y: 4, width: Math.max(LEAST_WIDTH, to - from), height: HEIGHT - 8 });
 }
@@ -83,10 +94,12 @@ function described(bar, epoch) {
   return [bar.name, word(bar.state), durationOf(bar, epoch), bar.error].filter(Boolean).join(", ");
 }
 
-function axis(scale) {
-  const span = WIDTH / scale / 1000;
-  const marks = [0, 0.5, 1].map((part) => el("span", {}, part ? `+${seconds(part * span)}` : "0"));
-  return el("div", { class: "row axis-row", "aria-hidden": "true" }, el("span", {}), el("div", { class: "axis" }, marks), el("span", {}));
+function axis({ marks }) {
+  const labels = marks.map(({ text, part }) => {
+    const anchor = part === 0 ? "start" : part > NEAR_END ? "end" : "middle";
+    return svg("text", { x: `${100 * part}%`, y: "1em", "text-anchor": anchor }, text);
+  });
+  return el("div", { class: "row axis-row", "aria-hidden": "true" }, el("span", {}), svg("svg", { class: "axis" }, labels), el("span", {}));
 }
 
 function onItsWay({ parked, waitsUntil }) {

@@ -22,7 +22,6 @@ export function trendsView(query) {
   const over = query.get("over") in TIMES ? query.get("over") : "day";
   const place = el("div", { class: "trends" });
   const narrow = matchMedia("(max-width: 640px)");
-  const listed = { open: false };
   let again;
   return {
     title: "Over time",
@@ -40,7 +39,7 @@ export function trendsView(query) {
         place,
         heat(workflow ? { ...now, workflows: now.workflows.filter((each) => each.workflow === workflow) } : now, narrow.matches),
         times(over, workflow),
-        section(titleOf(over, workflow), chart(trends.points, ROWS, TIMES[over]), points(trends.points, over, listed)),
+        section(titleOf(over, workflow), chart(trends.points, ROWS, TIMES[over]), points(trends.points, over)),
         workflows(trends.workflows, over),
         steps(shown),
       );
@@ -61,13 +60,13 @@ function times(chosen, workflow) {
   return el("nav", { class: "choice", "aria-label": "Time" }, links, all);
 }
 
-// The chart's numbers, for whoever can't see it or wants to copy them; it stays open while it is renewed.
-function points(all, over, listed) {
+// The chart's numbers, for whoever can't see it or wants to copy them.
+function points(all, over) {
   const { clock, title } = TIMES[over];
   const rows = all.map((point) => [clock(point.at), ...numbers(point)]).reverse();
   return el(
     "details",
-    { open: listed.open, toggle: (event) => { listed.open = event.currentTarget.open; } },
+    {},
     el("summary", {}, "The same in numbers"),
     table(`${title} in numbers`, [over === "month" ? "Day (UTC)" : "From", ...COLUMNS], rows),
   );

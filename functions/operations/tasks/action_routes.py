@@ -3,43 +3,28 @@
 # ruff: noqa: I002 - FastAPI needs the bodies' models themselves, which are no strings then
 
 from collections.abc import Awaitable, Callable
-from http import HTTPStatus
-from typing import Annotated, Any
+from typing import Annotated
 
-from fastapi import APIRouter, Path, Query, Request
+from fastapi import APIRouter, Query, Request
 
 from functions.operations import examples
+from functions.operations.asking import action
 from functions.operations.tasks.actions import ActionName, Actions, Asked, Wish
 from functions.operations.tasks.bodies import BulkAction, FoundResult, TaskReason, ToldEvent
 from functions.operations.tasks.bulk import Bulk, BulkCount, BulkPage
 from functions.operations.tasks.finding import Tasks
+from functions.operations.tasks.paths import StepPath, TaskIdPath
 from functions.operations.tasks.query import Filter
 from functions.operations.tasks.selection import Selection
 from functions.operations.tasks.views import ActionTaken
-from functions.pattern.definition import STEP_PATTERN, Json
-from functions.pattern.identity import TASK_ID_PATTERN, StepName, TaskId
+from functions.pattern.definition import Json
+from functions.pattern.identity import StepName, TaskId
 from functions.pattern.ports import Ports
 from functions.web.access import NEEDS_OWN_HEADER, caller_of
 from functions.web.openapi import documented_answer
 from functions.web.problems import documented_problems
 
-ACTION_PROBLEMS = documented_problems(400, 404, 409, 413, 415, 422, 503)
-
-ACTION: dict[str, Any] = {
-    "status_code": HTTPStatus.ACCEPTED,
-    "dependencies": [NEEDS_OWN_HEADER],
-    "responses": documented_answer(examples.ACTION_TAKEN, HTTPStatus.ACCEPTED) | ACTION_PROBLEMS,
-}
-
-TaskIdPath = Annotated[
-    str,
-    Path(pattern=TASK_ID_PATTERN, description="The task's id, as its caller named it", examples=["order-1"]),
-]
-
-StepPath = Annotated[
-    str,
-    Path(pattern=rf"^{STEP_PATTERN}$", description="The step's name", examples=["payment"]),
-]
+_ACTION = action(examples.ACTION_TAKEN)
 
 #: What needs nothing but a reason, and what it does.
 _WHOLE = {
@@ -64,20 +49,20 @@ def add_actions(router: APIRouter, tasks: Tasks, actions: Actions) -> None:
         asked = Asked(caller_of(request), body.reason)
         return ActionTaken.model_validate(await actions.take(stored, wish, asked))
 
-    for action, does in _WHOLE.items():
-        _add_whole(router, action, does, take)
+    for name, does in _WHOLE.items():
+        _add_whole(router, name, does, take)
     _add_answers(router, take)
     _add_given(router, take)
 
 
-def _add_whole(router: APIRouter, action: ActionName, does: str, take: _Take) -> None:
-    @router.post(f"/tasks/{{task_id}}/{action}", description=does, name=action, **ACTION)
+def _add_whole(router: APIRouter, name: ActionName, does: str, take: _Take) -> None:
+    @router.post(f"/tasks/{{task_id}}/{name}", description=does, name=name, **_ACTION)
     async def act(task_id: TaskIdPath, body: TaskReason, request: Request) -> ActionTaken:
-        return await take(task_id, Wish(action), body, request)
+        return await take(task_id, Wish(name), body, request)
 
 
 def _add_answers(router: APIRouter, take: _Take) -> None:
-    @router.post("/tasks/{task_id}/steps/{step}/done", **ACTION)
+    @router.post("/tasks/{task_id}/steps/{step}/done", **_ACTION)
     async def done(task_id: TaskIdPath, step: StepPath, body: FoundResult, request: Request) -> ActionTaken:
         """Say that a step of unknown outcome was done, and what it gave; the task goes on after it.
 
@@ -85,7 +70,7 @@ def _add_answers(router: APIRouter, take: _Take) -> None:
         """
         return await take(task_id, _wish(ActionName.DONE, step, body.result), body, request)
 
-    @router.post("/tasks/{task_id}/steps/{step}/not-done", **ACTION)
+    @router.post("/tasks/{task_id}/steps/{step}/not-done", **_ACTION)
     async def not_done(
         task_id: TaskIdPath, step: StepPath, body: TaskReason, request: Request
     ) -> ActionTaken:
@@ -94,7 +79,7 @@ def _add_answers(router: APIRouter, take: _Take) -> None:
 
 
 def _add_given(router: APIRouter, take: _Take) -> None:
-    @router.post("/tasks/{task_id}/steps/{step}/skip", **ACTION)
+    @router.post("/tasks/{task_id}/steps/{step}/skip", **_ACTION)
     async def skip(task_id: TaskIdPath, step: StepPath, body: FoundResult, request: Request) -> ActionTaken:
         """Give the result of a step that failed, or got no answer, in its place; the task goes on after it.
 
@@ -102,7 +87,7 @@ def _add_given(router: APIRouter, take: _Take) -> None:
         """
         return await take(task_id, _wish(ActionName.SKIP, step, body.result), body, request)
 
-    @router.post("/tasks/{task_id}/events/{step}", **ACTION)
+    @router.post("/tasks/{task_id}/events/{step}", **_ACTION)
     async def tell(task_id: TaskIdPath, step: StepPath, body: ToldEvent, request: Request) -> ActionTaken:
         """Tell the event that a step waits for, as its callers can: the same again changes nothing.
 

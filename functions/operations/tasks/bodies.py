@@ -5,28 +5,15 @@ from __future__ import annotations
 from http import HTTPStatus
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import BaseModel, ConfigDict, Field
 
+from functions.operations.asking import Reason, ReasonText
 from functions.operations.tasks.actions import ActionName, Wish
 from functions.operations.tasks.query import Filter
 from functions.pattern.definition import STEP_PATTERN
 from functions.pattern.identity import FIRST_EPOCH, Epoch, StepName
 from functions.pattern.times import UtcTime
 from functions.web.problems import FieldFault, ProblemError
-
-_Reason = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=500)]
-
-
-class Reason(BaseModel):
-    """Why an operator acts; it is kept with the action."""
-
-    model_config = ConfigDict(
-        extra="forbid",
-        strict=True,
-        json_schema_extra={"examples": [{"reason": "the payment service is fixed"}]},
-    )
-
-    reason: _Reason
 
 
 class TaskReason(Reason):
@@ -95,7 +82,7 @@ class BulkAction(BaseModel):
 
     filter: Filter
     action: ActionName
-    reason: _Reason
+    reason: ReasonText
     before: UtcTime
     cursor: Annotated[str | None, Field(max_length=4_000, description="From the answer before")] = None
     step: Annotated[StepName | None, Field(pattern=rf"^{STEP_PATTERN}$")] = None

@@ -23,7 +23,6 @@ from functions.pattern.times import UtcTime
 _MOST_PER_REQUEST = 1_000
 
 #: Times in keys are no finer.
-_MICROSECOND = timedelta(microseconds=1)
 
 
 class GroupsQuery(BaseModel):
@@ -86,7 +85,7 @@ class Groups:
 
     async def read(self, query: GroupsQuery) -> ErrorGroups:
         """Group the latest of them, up to a thousand of each shard. Raises `TransientError`."""
-        until = None if query.before is None else query.before + _MICROSECOND
+        until = None if query.before is None else query.before + timedelta.resolution
         shards = range(self._index.shards)
         reads = (self._index.page(Index.ERROR, each, until=until, most=_MOST_PER_REQUEST) for each in shards)
         pages = await asyncio.gather(*reads)

@@ -116,7 +116,7 @@ def prospects(record: TaskRecord, now: datetime) -> Prospects | None:
 
 
 def _takes_event(record: TaskRecord, step: StepRecord, now: datetime) -> bool:
-    event = EventReceived(step=step.name, body=b"{}", start_by=now)
+    event = EventReceived(step=step.name, body=b"{}", who="", start_by=now)
     return not isinstance(apply(record, event, now), Refused)
 
 

@@ -66,7 +66,7 @@ class GivenResults:
 
     def _check_event(self, record: TaskRecord, step: StepName, written: bytes) -> None:
         try:
-            Definitions(self._registry, record).check_event(step, written)
+            Definitions(self._registry, record).event_model(step).model_validate_json(written)
         except ValidationError as error:
             fault = error.errors(include_url=False, include_input=False, include_context=False)[0]
             raise _unusable(": ".join([*map(str, fault["loc"]), fault["msg"]])) from None

@@ -1,15 +1,16 @@
-"""What operators are shown of a task; times are UTC. Payloads and results, the caller's, are not."""
+"""What operators are shown of a task; times are UTC. Payloads and results are not in it: `contents.py`."""
 
 from __future__ import annotations
 
 from datetime import datetime
 
-from pydantic import BaseModel, ConfigDict, ValidationInfo, field_validator
+from pydantic import BaseModel, ConfigDict, ValidationInfo, computed_field, field_validator
 
-from functions.operations.rejected import RejectedLine
+from functions.operations.rejected.reading import RejectedLine
 from functions.operations.tasks.prospects import Prospects, prospects
 from functions.pattern.decisions import awaited_until
 from functions.pattern.identity import FIRST_EPOCH, StepName
+from functions.pattern.messages import requests_queue
 from functions.pattern.records import LostMessage, Order, SentAnnouncement, TaskRecord
 from functions.pattern.states import Direction, EpochEnd, ProcessState, Remedy, Way
 from functions.web.views import StepView, read_from
@@ -74,15 +75,22 @@ class StepDetails(StepView):
     somebody of its `role`: by whom, and why, if an operator did.
     """
 
+    agent: str = read_from("shape", "agent")
     undo: bool = read_from("shape", "undo")
     idempotent: bool = read_from("shape", "idempotent")
     via: Way = read_from("shape", "via")
     role: str | None = read_from("shape", "role")
+    told_by: str | None
+    told_why: str | None
     epoch: int | None
     attempts: int | None
     noted: str | None
-    told_by: str | None
-    told_why: str | None
+
+    @computed_field  # type: ignore[prop-decorator] # of pydantic
+    @property
+    def queue(self) -> str | None:
+        """Name the queue on which its requests wait; null for a step that is not behind one."""
+        return requests_queue(self.agent) if self.via is Way.QUEUE else None
 
 
 class PastStepView(StepView):

@@ -14,7 +14,6 @@ from functions.pattern.states import ProcessState
 from functions.pattern.store_ports import Index, IndexEntry
 
 #: Times in keys are no finer.
-_MICROSECOND = timedelta(microseconds=1)
 
 #: How far another host's clock can be ahead of ours: the most that settings allow.
 _SKEW = timedelta(minutes=5)
@@ -60,7 +59,7 @@ class Wanted:
                 since = self.now - _seconds(self.query.max_age)
         if self.place is not None and self.query.order is Sorting.NEWEST:
             until = min(until, self.place.at)
-        return since, until + _MICROSECOND
+        return since, until + timedelta.resolution
 
     def of(self, entries: Iterable[IndexEntry]) -> list[IndexEntry]:
         """Choose the entries that may be wanted, in the list's order."""

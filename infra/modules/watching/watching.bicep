@@ -1,4 +1,4 @@
-// What watches an environment: an action group, alerts on metrics and logs, and a workbook.
+// What watches an environment: an action group, alerts on metrics and logs, a workbook, and a budget.
 
 @description('Region of the log alerts and of the workbook.')
 param location string
@@ -20,7 +20,7 @@ param namespaceId string
 param functionAppName string
 
 @description('E-mail addresses that are told of each alert; none for nobody.')
-@maxLength(50)
+@maxLength(20)
 param alertEmails array
 
 @description('Address that each alert is posted to, in the common alert schema; empty for none.')
@@ -31,6 +31,17 @@ param alertWebhookUrl string
 @minLength(36)
 @maxLength(36)
 param workbookName string
+
+@description('Name of the budget.')
+param budgetName string
+
+@description('Monthly budget in the currency of the subscription, or 0 for none.')
+@minValue(0)
+param monthlyBudget int
+
+@description('First day of the month in which the budget is made.')
+@maxLength(10)
+param budgetStart string
 
 var queries = {
   breakers: loadTextContent('../../queries/breakers.kql')
@@ -89,5 +100,15 @@ module workbook 'workbook.bicep' = {
     componentId: componentId
     namespaceId: namespaceId
     queries: queries
+  }
+}
+
+module budget 'budget.bicep' = if (monthlyBudget > 0) {
+  name: 'budget'
+  params: {
+    name: budgetName
+    amount: monthlyBudget
+    startDate: budgetStart
+    emails: alertEmails
   }
 }

@@ -10,6 +10,7 @@ from functions.pattern.identity import (
     ResourceId,
     StepName,
     effect_key,
+    item_name,
     new_birth,
     resource_id,
     resource_of,
@@ -78,6 +79,17 @@ async def another_step_of_the_same_task(kit: Kit) -> None:
     await _is_apart(first, resource_of(first.effect_key), _OTHER_STEP, kit)
 
 
+async def another_item_of_the_same_step(kit: Kit) -> None:
+    """Another item of a for-each step has effects of its own: its number is in the key (rule 1)."""
+    plain = kit.request()
+    undo = kit.request(Direction.UNDO, of=plain, epoch=2)
+    of_items = (_of_item(0, plain), _of_item(0, undo), _of_item(1, kit.request(of=plain)))
+    for request in of_items:
+        await kit.desk.ask([request])
+        await kit.answered(request)
+    await kit.effects(*of_items)
+
+
 async def two_hundred_side_by_side(kit: Kit) -> None:
     """200 requests at once, two for each key, are all answered, and each key has one effect (rule 1)."""
     first = [kit.request() for _ in range(_MANY // 2)]
@@ -88,6 +100,13 @@ async def two_hundred_side_by_side(kit: Kit) -> None:
     if any(one.result != two.result for one, two in zip(replies[:half], replies[half:], strict=True)):
         raise CheckFailedError("one key, two results")
     await kit.effects(*first)
+
+
+def _of_item(number: int, request: AgentRequest) -> AgentRequest:
+    """Ask for one item what was to be asked for the whole step."""
+    step = item_name(request.step, number)
+    key = effect_key(resource_of(request.effect_key), step, request.direction)
+    return request.model_copy(update={"item": number, "effect_key": key})
 
 
 async def _is_apart(first: AgentRequest, resource: ResourceId, step: StepName, kit: Kit) -> None:

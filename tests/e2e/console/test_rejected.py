@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from azure.servicebus import ServiceBusMessage
 from azure.servicebus.aio import ServiceBusClient
-from playwright.async_api import Route, expect
+from playwright.async_api import Page, Route, expect
 
 from functions.pattern.messages import AGENT_REPLIES_QUEUE
 from functions.pattern.rejected import Content, Labels
@@ -21,11 +21,13 @@ from tests.e2e.recovery.bench import Bench
 
 pytestmark = [pytest.mark.process, pytest.mark.asyncio(loop_scope="session")]
 
+#: An order without an id.
+_POISON = json.dumps({"workflow": "orders", "payload": {}}).encode()
 _AT = "2026-11-21T12:00:00Z"
 
 
 def _message(number: int, **more: Any) -> dict[str, Any]:
-    never = {"resends": 0, "resent_by": None, "resent_why": None, "resent_at": None}
+    never = {"resends": 0, "resent_by": None, "resent_why": None, "resent_at": None, "discarded_at": None}
     return {
         "id": f"{number:064x}",
         "queue": "submissions/$DeadLetterQueue",
@@ -40,7 +42,7 @@ def _message(number: int, **more: Any) -> dict[str, Any]:
 
 
 def _list(*messages: dict[str, Any], more: bool = False) -> dict[str, Any]:
-    return {"messages": messages, "more": more}
+    return {"messages": messages, "count": len(messages), "cursor": None, "more": more}
 
 
 async def test_rejected_message_goes_to_its_queue_again(bench: Bench, console: Console) -> None:
@@ -50,13 +52,13 @@ async def test_rejected_message_goes_to_its_queue_again(bench: Bench, console: C
         ServiceBusClient.from_connection_string(connection) as client,
         client.get_queue_sender("submissions") as sender,
     ):
-        await sender.send_messages(ServiceBusMessage(b"{", message_id="poison"))
+        await sender.send_messages(ServiceBusMessage(_POISON, message_id="poison"))
     await console.open("#/rejected")
     page = console.page
     await page.get_by_role("button", name="Resend poison…").click()
     await page.get_by_role("dialog").get_by_label("Reason").fill("try again")
     await page.get_by_role("dialog").get_by_role("button", name="Resend").click()
-    again, _ = resent("poison", Content(b"{", Labels()), 1)
+    again, _ = resent("poison", Content(_POISON, Labels()), 1)
     first, second = (page.get_by_text(name, exact=True) for name in ("poison", again))
     await expect(second).to_be_visible()
     line = page.get_by_role("listitem").filter(has=first)
@@ -64,9 +66,9 @@ async def test_rejected_message_goes_to_its_queue_again(bench: Bench, console: C
     await expect(line).to_contain_text("by operator: try again")
     await page.get_by_role("link", name=again).click()
     await expect(page.get_by_role("heading", name="Rejected message")).to_be_visible()
-    await expect(page.get_by_label("Body", exact=True)).to_have_text("{")
+    await expect(page.get_by_label("Body", exact=True)).to_have_text(_POISON.decode())
     await page.get_by_role("link", name="submissions").first.click()
-    await expect(page.get_by_role("heading", name="submissions")).to_be_visible()
+    await expect(page.get_by_role("heading", name="submissions: 2")).to_be_visible()
     await expect(second).to_be_visible()
 
 
@@ -113,7 +115,7 @@ async def test_operator_sends_a_rejected_message_again(phone: Console) -> None:
     await phone.answer("rejected?*", answers)
     await phone.open()
     page = phone.page
-    await page.get_by_role("link", name="Rejected").click()
+    await page.get_by_role("link", name="Rejected", exact=True).click()
     await expect(page.get_by_text(EVIL)).to_have_count(2)
     assert await phone.overflow() <= 0
     await page.get_by_role("button", name="Resend order-2…").click()
@@ -134,7 +136,7 @@ async def test_operator_sends_a_rejected_message_again(phone: Console) -> None:
     [
         (EVIL, False, EVIL),
         ("", False, "It is empty."),
-        (None, False, "It is no text."),
+        (None, False, "It is no text, or a secret."),
         ("{", True, "{… (only its beginning is shown)"),
     ],
     ids=["text", "empty", "no text", "more"],
@@ -142,7 +144,7 @@ async def test_operator_sends_a_rejected_message_again(phone: Console) -> None:
 async def test_body_of_a_message_is_shown(phone: Console, body: str | None, text: str, *, more: bool) -> None:
     """As text, on a phone too; from there it can be sent again."""
     await phone.answer("rejected?*", _list(_message(1)))
-    await phone.answer(f"rejected/{1:064x}", _message(1, body=body, more=more))
+    await phone.answer(f"rejected/{1:064x}", _message(1, body=body, more=more, why=text))
     await phone.open("#/rejected")
     page = phone.page
     await page.get_by_role("link", name="order-1").click()
@@ -165,11 +167,122 @@ async def test_message_that_is_not_whole_is_not_offered(console: Console) -> Non
     page = console.page
     line = page.get_by_role("listitem").filter(has_text="order-1")
     await expect(line).to_contain_text("Only its beginning is kept")
-    await expect(page.get_by_role("button")).to_have_text(["Resend…"])
+    buttons = page.locator(".message").get_by_role("button")
+    await expect(buttons).to_have_text(["Discard…", "Resend…", "Discard…"])
     await expect(page.get_by_text("There are more")).to_be_visible()
-    await page.get_by_role("button").click()
+    await page.get_by_role("button", name="Resend order-2…").click()
     dialog = page.get_by_role("dialog")
     await dialog.get_by_label("Reason").fill("again")
     await dialog.get_by_role("button", name="Resend").click()
     await expect(dialog.get_by_role("alert")).to_contain_text("It was deleted meanwhile.")
     console.complaints.clear()  # Chromium reports every 4xx as an error
+
+
+async def _reject(bench: Bench, *names: str) -> None:
+    """Have messages rejected, and wait until they are."""
+    connection = bench.platform.addresses.service_bus_connection
+    async with (
+        ServiceBusClient.from_connection_string(connection) as client,
+        client.get_queue_sender("scheduler-requests") as sender,
+    ):
+        for name in names:
+            await sender.send_messages(ServiceBusMessage(json.dumps({"of": name}), message_id=name))
+    await bench.until_empty("scheduler-requests")
+
+
+async def _tab_to(page: Page, label: str) -> None:
+    """Press Tab until the element with this label has the focus."""
+    await page.get_by_label(label).first.wait_for()
+    for _ in range(60):
+        await page.keyboard.press("Tab")
+        if await page.evaluate("document.activeElement.getAttribute('aria-label')") == label:
+            return
+    raise AssertionError(f"the Tab key never reaches {label}")
+
+
+async def test_operator_discards_a_message(bench: Bench, console: Console, phone: Console) -> None:
+    """By keyboard, on a phone too; who did it and why is listed, the message is not."""
+    await _reject(bench, "junk-1", "junk-2")
+    for name, each in (("junk-1", console), ("junk-2", phone)):
+        await each.open("#/rejected?queue=scheduler-requests")
+        page = each.page
+        await _tab_to(page, f"Discard {name}…")
+        await page.keyboard.press("Enter")
+        dialog = page.get_by_role("dialog", name=f"Discard {name}?")
+        await expect(dialog).to_contain_text("Its body is deleted")
+        assert await each.overflow() <= 0
+        await page.keyboard.type("a test")
+        await page.keyboard.press("Tab")
+        await page.keyboard.press("Enter")
+        await expect(page.locator("#answer")).to_have_text(f"Discarded: {name}.")
+        await expect(page.get_by_role("link", name=name)).to_have_count(0)
+        await page.get_by_role("link", name="Discarded").click()
+        line = page.get_by_role("listitem").filter(has_text=name)
+        await expect(line).to_contain_text("by operator: a test")
+        await expect(line.get_by_role("button")).to_have_count(0)
+        assert await each.overflow() <= 0
+
+
+async def test_operator_discards_all_of_a_queue(bench: Bench, phone: Console) -> None:
+    """After a count; those of other queues stay."""
+    await _reject(bench, *(f"heap-{number}" for number in range(60)))
+    await phone.open("#/rejected?queue=scheduler-requests")
+    page = phone.page
+    await expect(page.get_by_role("heading", name="scheduler-requests: 60")).to_be_visible()
+    await expect(page.get_by_role("list", name="Rejected messages").get_by_role("listitem")).to_have_count(50)
+    await page.get_by_role("link", name="Next page").click()
+    await expect(page.get_by_role("list", name="Rejected messages").get_by_role("listitem")).to_have_count(10)
+    await page.get_by_role("link", name="First page").click()
+    await page.get_by_role("button", name="Discard all…").click()
+    dialog = page.get_by_role("dialog", name="Discard 60 messages?")
+    await dialog.get_by_label("Reason").fill("a test")
+    await dialog.get_by_role("button", name="Discard all").click()
+    await expect(page.locator("#answer")).to_have_text("Discarded: 60 messages.")
+    await expect(page.get_by_text("No message was rejected.")).to_be_visible()
+
+
+async def test_many_are_discarded_in_turn(console: Console) -> None:
+    """The page asks again while some are left, and tells how far it is; only those that were listed go."""
+    asked: list[Any] = []
+    left = [True, True, False]
+
+    async def discard(route: Route) -> None:
+        asked.append(route.request.post_data_json)
+        await route.fulfill(status=202, json={"discarded": 100, "left": left[len(asked) - 1]})
+
+    await console.page.route("**/api/ops/rejected/discard", discard)
+    await console.answer("rejected?*", _list(_message(1), _message(2)) | {"count": 5_000, "more": True})
+    await console.open("#/rejected")
+    await console.page.get_by_role("button", name="Discard all…").click()
+    dialog = console.page.get_by_role("dialog", name="Discard 5,000+ messages?")
+    await dialog.get_by_label("Reason").fill("a test")
+    await dialog.get_by_role("button", name="Discard all").click()
+    await expect(console.page.locator("#answer")).to_have_text("Discarded: 300 messages.")
+    assert asked == [{"reason": "a test", "queue": None, "until": _AT}] * 3
+
+
+async def test_figures_of_the_supervisor_are_explained_in_place(phone: Console) -> None:
+    """By keyboard; what was opened stays open while the page is renewed."""
+    await phone.open()
+    page = phone.page
+    summary = page.get_by_text("What these figures mean")
+    await summary.focus()
+    await page.keyboard.press("Enter")
+    await expect(page.get_by_text("Overdue tasks that were given to their next epoch")).to_be_visible()
+    async with page.expect_response("**/api/ops/overview"):
+        pass
+    await expect(page.get_by_text("Overdue tasks that were given to their next epoch")).to_be_visible()
+    await expect(summary).to_be_focused()
+    assert await phone.overflow() <= 0
+
+
+async def test_dead_letters_on_the_overview_lead_to_the_messages(bench: Bench, console: Console) -> None:
+    """The number is a link."""
+    async with bench.session.get("/api/ops/overview") as answer:
+        overview = await answer.json()
+    overview["queues"][0]["dead"] = {"count": 3, "more": False, "oldest_at": None, "scheduled": 0}
+    await console.answer("overview", overview)
+    await console.open()
+    queue = overview["queues"][0]["queue"]
+    await console.page.get_by_role("link", name=f"3: rejected messages of {queue}").click()
+    await expect(console.page.get_by_role("heading", name=f"{queue}: ")).to_be_visible()

@@ -235,7 +235,7 @@ async def test_last_sweep_tells_how_many_tasks_it_parked(bench: Bench, console: 
     await console.answer("overview", overview)
     await console.open()
     facts = console.page.locator("section").filter(has=console.page.get_by_role("heading", name="Supervisor"))
-    await expect(facts.locator("dt:text-is('Parked') + dd")).to_have_text("7")
+    await expect(facts.locator(".facts dt:text-is('Parked') + dd")).to_have_text("7")
 
 
 async def test_failed_calls_of_a_running_step_are_shown(bench: Bench, console: Console) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+from pydantic import SecretStr
+
 from functions.pattern.definition import Json, Step, Workflow
 from functions.pattern.identity import StepName
 from functions.pattern.states import Remedy
@@ -76,11 +78,40 @@ APPROVED = workflow(
     find_by=lambda parcel: [f"weight {parcel.weight}"],
 )
 
+
+class GuardedParcel(Parcel):
+    """A parcel that is only handed out to who knows a word."""
+
+    word: SecretStr
+
+
+def _guarded(parcel: GuardedParcel, _results: Mapping[StepName, Json]) -> Json:
+    return {"account": parcel.account, "word": parcel.word.get_secret_value()}
+
+
+#: Has a secret in its payload, which its service needs.
+GUARDED = Workflow(
+    name="guarded",
+    resource="guarded",
+    payload=GuardedParcel,
+    steps=(
+        Step(StepName("drone"), agent="drone", request=_guarded, complete_within=15),
+        Step(
+            StepName("delivery"),
+            agent="delivery",
+            request=_guarded,
+            complete_within=15,
+            needs={StepName("drone")},
+        ),
+    ),
+)
+
 REGISTRATIONS = (
     Registration(NEWEST, AGENTS, older=(OLDER,)),
     Registration(BOOKING),
     Registration(PATIENT),
     Registration(APPROVED),
     Registration(ERRAND),
+    Registration(GUARDED),
     orders.REGISTRATION,
 )

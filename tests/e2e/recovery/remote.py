@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import Enum
-from typing import Any
+from typing import Any, Self
 
 from aiohttp import ClientSession, web
 
@@ -47,6 +47,8 @@ class Behaviour(Enum):
     REFUSES = "refuses"
     #: The same, with more to say than anybody wants to read, in every script.
     SHOUTS = "shouts"
+    #: The same, and repeats what it was asked.
+    ECHOES = "echoes"
     #: It does what is requested, and answers more than can be kept.
     FLOODS = "floods"
     #: It does what is requested, and its answer is no JSON.
@@ -142,7 +144,7 @@ class RemoteService:
         return len(self._released.get(effect, []))
 
     @asynccontextmanager
-    async def serving(self) -> AsyncIterator[RemoteService]:
+    async def serving(self) -> AsyncIterator[Self]:
         """Serve on a free port."""
         app = web.Application()
         app.router.add_post("/alerts", self._alert)
@@ -159,6 +161,14 @@ class RemoteService:
     def shown(self, step: str, task: str) -> Mapping[str, Any] | None:
         """Return what a step's service shows of a task; None for nothing, as here."""
 
+    def given(self, _effect: str) -> Mapping[str, Any]:
+        """Return what the service answers when it has done what was requested."""
+        return {}
+
+    def is_new(self, effect: str) -> bool:
+        """Tell whether the service does what is requested, or knows that it has done it before."""
+        return effect not in self.done
+
     async def _step(self, request: web.Request) -> web.Response:
         step, resource = request.match_info["step"], request.match_info["task"]
         asked = _ASKED[request.method]
@@ -166,16 +176,20 @@ class RemoteService:
             None if asked == "show" else f"{resource}/{step}/{asked}"
         ):
             return web.Response(status=400)
-        task = resource.partition(".")[0]
-        effect = f"{task}/{step}/{asked}"
-        behaviour = self._take(effect, request.match_info.get("prefix", ""))
+        effect = f"{resource.partition('.')[0]}/{step}/{asked}"
+        return await self.carry_out(request, effect, request.match_info.get("prefix", ""))
+
+    async def carry_out(self, request: web.Request, effect: str, prefix: str = "") -> web.Response:
+        """Handle a call as the script says, whatever its address is like."""
+        task, step, asked = effect.split("/")
+        behaviour = self._take(effect, prefix)
         if behaviour not in _DOES:
             return await self._answer(request, effect, behaviour, {})
         if asked == "do" and f"{task}/{step}/undo" in self.done:
             return web.Response(status=410)
-        if asked != "show" and effect not in self.done:
+        if asked != "show" and self.is_new(effect):
             self.done.append(effect)
-        content = self.shown(step, task) if asked == "show" else {}
+        content = self.shown(step, task) if asked == "show" else self.given(effect)
         if content is None:
             return web.Response(status=404)
         return await self._answer(request, effect, behaviour, content)
@@ -197,6 +211,8 @@ class RemoteService:
             status, text = _SAYS[behaviour]
             return web.Response(status=status, text=text)
         match behaviour:
+            case Behaviour.ECHOES:
+                return web.Response(status=422, text=await request.text())
             case Behaviour.IS_LATE:
                 await asyncio.sleep(_LATE)
             case Behaviour.BREAKS_OFF:

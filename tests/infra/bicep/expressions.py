@@ -107,6 +107,12 @@ def _call(node: Node, names: Names) -> Value:
     return result
 
 
+def _lambda(node: Node, names: Names) -> Value:
+    *head, body = named(node)
+    own = [text_of(name) for each in head for name in (named(each) or [each])]
+    return lambda *given: evaluate(body, inside(dict(zip(own, given, strict=True)), names))
+
+
 def _ternary(node: Node, names: Names) -> Value:
     condition, then, otherwise = named(node)
     return evaluate(then if holds(condition, names) else otherwise, names)
@@ -138,6 +144,7 @@ _HANDLERS: dict[str, Callable[[Node, Names], Value]] = {
     "call_expression": _call,
     "for_statement": lambda node, names: [evaluate(*each) for each in expand(node, names)],
     "identifier": lambda node, names: names(text_of(node)),
+    "lambda_expression": _lambda,
     "member_expression": _member,
     "null": lambda *_: None,
     "number": lambda node, _: int(text_of(node)),

@@ -165,7 +165,7 @@ def _known(infrastructure: Infrastructure, environment: Environment) -> set[str]
     own = set(application.setting_names()) - application.CONNECTION_STRINGS
     sampled = infrastructure.sampled_agents
     agents = {name for agent in sampled for name in (agent.url_setting, agent.key_setting)}
-    return own | agents | _HOST | durable
+    return own | agents | _HOST | durable | application.named_keys(environment.settings)
 
 
 def _scheduled(environment: Environment) -> bool:

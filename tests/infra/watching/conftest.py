@@ -21,6 +21,9 @@ _PARAMETERS: dict[str, Value] = {
     "alertEmails": ["olga@example.com", "otto@example.com"],
     "alertWebhookUrl": "https://example.com/alerts",
     "workbookName": "3d0f7c1e-0c2a-4a7e-9d57-6d4f0f1a2b3c",
+    "budgetName": "budget",
+    "monthlyBudget": 0,
+    "budgetStart": "",
 }
 
 

@@ -196,6 +196,14 @@ _CONFUSED = {
     ),
 }
 _BY_KEY = {
+    "takes one item of a step for another": Planted(
+        (
+            (_KEY, '    key = request["effect_key"].partition("/")[0] + "/" + request["step"]\n'),
+            (_SOUGHT, _BY_EFFECT),
+        ),
+        "another item of the same step",
+        "expected `completed`, got `failed`",
+    ),
     "keeps out who has the same key only": Planted(
         (
             (

@@ -42,6 +42,19 @@ async def test_request_says_what_under_which_key(service: RemoteServiceFake, mak
     assert request.headers["Idempotency-Key"] == KEY
 
 
+async def test_what_is_added_to_a_collection_is_sent_again_under_its_key(
+    service: RemoteServiceFake, make_remote: MakeRemote
+) -> None:
+    """A POST, which the service must know by the key alone; one that is not idempotent is sent once."""
+    service.answers = [Answer(503), Answer(), Answer(503)]
+    call = agent_call(after(10))
+    assert await make_remote().post("bookings", call.request, call) == {"paid": True}
+    with pytest.raises(TransientError):
+        await make_remote().post("bookings", call.request, replace(call, idempotent=False))
+    sent = [(each.method, each.path, each.headers["Idempotency-Key"]) for each in service.received]
+    assert sent == [("POST", "/payments/bookings", KEY)] * 3
+
+
 async def test_service_is_shown_what_it_asks_for(
     service: RemoteServiceFake, make_remote: MakeRemote, clock: FakeClock
 ) -> None:

@@ -68,6 +68,14 @@ async def test_each_wrong_field_is_named(api: Api, change: dict[str, Any], field
     assert api.submissions.messages == []
 
 
+async def test_id_of_the_application_s_own_is_refused(api: Api) -> None:
+    """A task that is a step of another has an id that no caller can take before it."""
+    assert wrong_fields(await api.client.put("/api/orders/c-mine", ORDER)) == ["id"]
+    batch = await api.client.post("/api/orders/batch", {"orders": [ORDER | {"id": "c-mine"}]})
+    assert [each["status"] for each in batch.json["results"]] == [422]
+    assert api.submissions.messages == []
+
+
 async def test_missing_fields_are_named(api: Api) -> None:
     """Each that the order needs."""
     assert wrong_fields(await api.client.post("/api/orders", {})) == ["customer", "currency", "items"]

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
 from tests.fakes.interventions import done
 from tests.fakes.tasks import claimed, pending, told
 from tests.fakes.workflows import each, step, workflow
@@ -26,6 +31,18 @@ async def test_order_with_too_many_items_is_refused_alone_in_a_batch(api: Api) -
     results = (await api.serving(FLOW).post("/api/parcels/batch", sent)).json["results"]
     assert [each["status"] for each in results] == [202, 422, 202]
     assert results[1]["problem"]["detail"] == TOO_MANY
+
+
+@pytest.mark.parametrize("given", [{"find_by": lambda parcel: parcel.nothing}, {}])
+async def test_function_that_fails_for_an_order_refuses_it(
+    api: Api, caplog: pytest.LogCaptureFixture, given: dict[str, Any]
+) -> None:
+    """422 without the fault, which is in the log."""
+    send = step("open") if given else replace(each("send"), for_each=lambda parcel: parcel.nothing)
+    refused = problem(await api.serving(workflow(send, **given)).put("/api/parcels/a", {"weight": 1}), 422)
+    assert "can't be told" in refused["detail"]
+    assert "nothing" not in str(refused)
+    assert "no attribute 'nothing'" in caplog.text
 
 
 async def test_each_item_is_shown_with_its_number(api: Api) -> None:

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
+from functions.pattern.definition import Registry
+from functions.pattern.errors import UnreadableError
 from functions.pattern.identity import StepName, TaskId
 from functions.pattern.rejected import About, Content, Labels
+from functions.pattern.secret_fields import HIDDEN
 from functions.pattern.sent_again import resent
+from tests.fakes.purchases import CANARY, PAYLOAD, PURCHASES, purchase
+from tests.fakes.workflows import TASK
 from tests.unit.operations.conftest import Desk
 
 REASON = {"reason": "the workflow is deployed now"}
@@ -44,6 +51,9 @@ async def test_rejected_messages_are_listed_latest_first(desk: Desk) -> None:
         "resent_by": None,
         "resent_why": None,
         "resent_at": None,
+        "discarded_by": None,
+        "discarded_why": None,
+        "discarded_at": None,
     }
 
 
@@ -86,7 +96,7 @@ async def _shown(desk: Desk, body: bytes) -> dict[str, Any]:
     await desk.rejected.reject("submissions", "m-1", body, "why")
     [line] = await _listed(desk)
     shown: dict[str, Any] = (await desk.get(f"/rejected/{line['id']}")).json
-    assert shown == line | {"body": shown["body"], "more": shown["more"]}
+    assert shown == line | {name: shown[name] for name in ("body", "more", "why")}
     return shown
 
 
@@ -160,3 +170,120 @@ async def test_resend_while_service_bus_is_away_can_be_repeated(desk: Desk) -> N
     assert (await desk.post(f"/rejected/{line['id']}/resend", REASON)).status == 202
     second, _ = resent("m-1", Content(b"body", Labels()), 2)
     assert [message_id for _, message_id, _, _ in desk.postbox.sent] == [second]
+
+
+async def test_list_is_read_page_by_page(desk: Desk) -> None:
+    """Each message once, the latest first; the first page says how many there are."""
+    for number in range(120):
+        desk.clock.advance(number % 2)
+        await desk.rejected.reject("submissions", f"m-{number}", b"{", "why")
+    found: list[str] = []
+    cursor: str | None = ""
+    while cursor is not None:
+        query = f"?cursor={quote(cursor)}" if cursor else ""
+        page = (await desk.get(f"/rejected{query}")).json
+        assert page["count"] == 120
+        found += [each["message_id"] for each in page["messages"]]
+        cursor = page["cursor"]
+    assert sorted(found) == sorted(f"m-{number}" for number in range(120))
+    assert (found[0], found[-1]) == ("m-119", "m-0")
+
+
+@pytest.mark.parametrize("cursor", ["x", "~", "2026-11-21~", "0001-01-01T00:00:00%2B23:00~m"])
+async def test_wrong_cursor_is_refused_or_finds_nothing(desk: Desk, cursor: str) -> None:
+    """It never fails."""
+    assert (await desk.get(f"/rejected?cursor={cursor}")).status in {200, 422}
+
+
+async def test_discarded_message_is_gone_but_for_what_is_known_of_it(desk: Desk) -> None:
+    """Who did it, why, and what it was; its body is not kept."""
+    await desk.rejected.reject("submissions", "m-1", b"{", "not JSON")
+    [line] = await _listed(desk)
+    answer = await desk.post(f"/rejected/{line['id']}/discard", REASON)
+    assert answer.status == 202
+    assert await _listed(desk) == []
+    [kept] = await _listed(desk, "?discarded=true&queue=submissions")
+    assert (kept["message_id"], kept["reason"], kept["size"]) == ("m-1", "not JSON", 1)
+    assert (kept["discarded_by"], kept["discarded_why"]) == ("operator", REASON["reason"])
+    for action in ("discard", "resend"):
+        assert (await desk.post(f"/rejected/{line['id']}/{action}", REASON)).status == 404
+    assert (await desk.get(f"/rejected/{line['id']}")).status == 404
+    await desk.rejected.reject("submissions", "m-1", b"{", "not JSON")
+    assert len(await _listed(desk)) == 1
+
+
+async def test_all_of_a_queue_are_discarded_that_were_seen(desk: Desk) -> None:
+    """A hundred with each request; what came later stays, and other queues' do."""
+    await desk.rejected.reject("agent-replies", "m-0", b"{", "why")
+    for number in range(150):
+        queue = "submissions" if number % 2 else "submissions/$DeadLetterQueue"
+        await desk.rejected.reject(queue, f"m-{number}", b"{", "why")
+    until = (await _listed(desk))[0]["rejected_at"]
+    desk.clock.advance(1)
+    await desk.rejected.reject("submissions", "late", b"{", "why")
+    asked = REASON | {"queue": "submissions", "until": until}
+    answers = [(await desk.post("/rejected/discard", asked)).json for _ in range(3)]
+    assert answers == [
+        {"discarded": 100, "left": True},
+        {"discarded": 50, "left": False},
+        {"discarded": 0, "left": False},
+    ]
+    assert {each["message_id"] for each in await _listed(desk)} == {"m-0", "late"}
+
+
+async def test_all_are_discarded_without_a_filter(desk: Desk) -> None:
+    """Until now."""
+    await desk.rejected.reject("agent-replies", "m-0", b"{", "why")
+    assert (await desk.post("/rejected/discard", REASON)).json == {"discarded": 1, "left": False}
+    assert (await desk.post("/rejected/discard", REASON | {"until": "x"})).status == 422
+    assert (await desk.post("/rejected/discard", {})).status == 422
+
+
+ORDER = {"workflow": "purchase", "payload": dict(PAYLOAD), "submitter": CANARY, "task_id": TASK}
+
+
+@pytest.mark.parametrize(
+    ("queue", "body", "shown"),
+    [
+        ("submissions", ORDER | {"version": 1}, True),
+        ("submissions/$DeadLetterQueue", ORDER, True),
+        ("submissions", ORDER | {"payload": [CANARY]}, True),
+        ("submissions", ORDER | {"version": 2}, False),
+        ("submissions", ORDER | {"version": [CANARY]}, False),
+        ("submissions", ORDER | {"workflow": "other"}, False),
+        ("submissions", {"payload": CANARY}, False),
+        ("submissions", [ORDER], False),
+        ("submissions", f'{{"card": "{CANARY}', False),
+        ("agent-replies", {"task_id": TASK, "result": {"for": CANARY}}, True),
+        ("notices-demo", {"id": TASK, "answer": {"for": CANARY}}, True),
+        ("agent-replies", {"task_id": "other", "result": CANARY}, False),
+        ("agent-replies", {"task_id": f"{TASK}|order", "result": CANARY}, False),
+        ("agent-replies", {"task_id": ["x"], "result": CANARY}, False),
+        ("agent-replies", CANARY, False),
+    ],
+)
+async def test_body_is_shown_without_secrets(queue: str, body: Any, *, shown: bool) -> None:
+    """Or not at all, where it is not known what is secret in it; the page says so."""
+    desk = Desk(registry=Registry((PURCHASES,), {}))
+    desk.holds(purchase(TASK))
+    encoded = (body if isinstance(body, str) else json.dumps(body)).encode()
+    await desk.rejected.reject(queue, "m-1", encoded, "why")
+    [line] = await _listed(desk)
+    answer = await desk.get(f"/rejected/{line['id']}")
+    assert CANARY not in answer.body.decode()
+    if shown:
+        assert HIDDEN in answer.json["body"]
+        assert answer.json["why"] is None
+    else:
+        assert answer.json["body"] is None
+        assert answer.json["why"].startswith("It can't be told what of it is secret: ")
+
+
+async def test_body_of_a_task_that_cannot_be_read_is_not_shown() -> None:
+    """Nor where a model does not say what is secret."""
+    desk = Desk(registry=Registry((PURCHASES,), {}))
+    desk.store.failure = UnreadableError("task-1|order", "damaged")
+    await desk.rejected.reject("agent-replies", "m-1", json.dumps({"task_id": TASK}).encode(), "why")
+    [line] = await _listed(desk)
+    shown = (await desk.get(f"/rejected/{line['id']}")).json
+    assert (shown["body"], "damaged" in shown["why"]) == (None, True)

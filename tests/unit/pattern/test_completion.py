@@ -13,7 +13,7 @@ from functions.pattern.announcements import announcements, starts_scheduler
 from functions.pattern.completion import complete
 from functions.pattern.definition import AnswerMaker, Registry, Results
 from functions.pattern.events import StepSkipped
-from functions.pattern.folding import Fold, Told, fold
+from functions.pattern.folding import Fold, Rules, Told, fold
 from functions.pattern.readiness import what_is_missing
 from functions.pattern.records import MAX_ANSWER_BYTES, TaskRecord
 from functions.pattern.states import AnnouncementKind, ProcessState
@@ -41,7 +41,7 @@ def _ended(answer: AnswerMaker | None, registry: Registry | None = None) -> Fold
     """End a task in one fold, with the start that the last outcome follows."""
     registry = registry or Registry((replace(LINE, answer=answer),), {})
     ends = [Told(event) for event in done("send")]
-    return fold(_nearly(), ends, START, partial(complete, registry))
+    return fold(_nearly(), ends, START, Rules(partial(complete, registry)))
 
 
 def test_answer_is_made_of_payload_and_all_results() -> None:
@@ -62,7 +62,7 @@ def test_skipped_step_can_be_the_last_one() -> None:
         return [skipped("send")] if record.task.process_state is ProcessState.PROCESSING else []
 
     registry = Registry((replace(LINE, answer=_sum_up),), {})
-    folded = fold(_nearly(), [Told(claimed(), skip)], START, partial(complete, registry))
+    folded = fold(_nearly(), [Told(claimed(), skip)], START, Rules(partial(complete, registry)))
     assert json.loads(folded.record.task.answer or b"")["send"] is None
 
 
@@ -145,7 +145,7 @@ def test_task_that_is_done_waits_parked_for_its_answer(deployed: Registry, reaso
 def test_task_that_waited_for_its_answer_ends_with_it() -> None:
     """At once, without another Scheduler; its caller hears of it then."""
     waiting = _ended(None, NONE_DEPLOYED).record
-    ended = fold(waiting, [Told(release(waiting))], START, partial(complete, LAST))
+    ended = fold(waiting, [Told(release(waiting))], START, Rules(partial(complete, LAST)))
     task = ended.record.task
     assert (task.process_state, task.failure_count, task.last_error) == (ProcessState.PROCESSED, 0, None)
     assert json.loads(task.answer or b"")["pick"] == {"n": 1}
@@ -158,5 +158,5 @@ def test_task_that_waited_for_its_answer_ends_with_it() -> None:
 def test_answer_is_made_once() -> None:
     """A repeat of the last outcome changes nothing."""
     last = _ended(_sum_up).record
-    again = fold(last, [Told(completed("send"))], START, partial(complete, NONE_DEPLOYED))
+    again = fold(last, [Told(completed("send"))], START, Rules(partial(complete, NONE_DEPLOYED)))
     assert again.record is last

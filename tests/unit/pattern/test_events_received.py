@@ -40,6 +40,7 @@ def test_event_ends_the_wait_and_asks_for_the_next_run() -> None:
     record = told(before, event_of())
     approve = record.step(APPROVE)
     assert (approve.state, approve.result, approve.received) == (StepState.COMPLETED, YES, YES)
+    assert approve.told_by == "anna"
     assert (record.task.run, record.task.epoch, record.task.failure_count) == (1, FIRST, 0)
     assert starts_scheduler(before, record)
     assert not starts_scheduler(waiting(), before)

@@ -152,7 +152,7 @@ class LifeOfATask(SoundRecord):
         """Let somebody approve, or not, at any time."""
         start_by = self.now + timedelta(seconds=10)
         self.known_late |= self.record.task.process_state is ProcessState.ERROR
-        self._tell(EventReceived(step=StepName("approve"), body=body, start_by=start_by))
+        self._tell(EventReceived(step=StepName("approve"), body=body, who="anna", start_by=start_by))
 
     @precondition(lambda self: self._under_way())
     @rule(outcome=st.sampled_from([completed, failed]), choice=st.integers(0, 3))

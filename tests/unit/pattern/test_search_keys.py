@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from itertools import count
 from typing import Any
 
 import pytest
@@ -62,10 +63,17 @@ def test_beginning_of_a_long_text_counts() -> None:
     assert search_key("x" * 99) != search_key("x" * 100)
 
 
-def test_what_is_no_text_is_a_defect_of_the_definition() -> None:
-    """Told with the workflow's name."""
-    with pytest.raises(DefinitionError, match="workflow 'parcels': find_by must give texts"):
-        _keys(lambda parcel: [parcel.weight])
+@pytest.mark.parametrize("texts", [lambda parcel: [parcel.weight], lambda parcel: parcel.nothing])
+def test_order_whose_texts_can_t_be_told_is_refused(texts: Callable[[Any], Iterable[Any]]) -> None:
+    """Without what the function said, which is the developer's to see."""
+    with pytest.raises(UnfitOrderError, match=r"^The texts by which it is found can't be told\.$"):
+        _keys(texts)
+
+
+def test_texts_without_an_end_are_refused() -> None:
+    """No more of them are asked for than a task could have."""
+    with pytest.raises(UnfitOrderError, match="found by 90 texts"):
+        _keys(lambda _: map(str, count()))
 
 
 def test_find_by_must_be_a_function() -> None:

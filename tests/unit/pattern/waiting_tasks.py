@@ -43,7 +43,7 @@ def waiting(of: Workflow | None = None) -> TaskRecord:
 
 def event_of(body: bytes = YES, step: str = "approve") -> EventReceived:
     """Let somebody approve."""
-    return EventReceived(step=StepName(step), body=body, start_by=after(30))
+    return EventReceived(step=StepName(step), body=body, who="anna", start_by=after(30))
 
 
 def handed_back(record: TaskRecord) -> TaskRecord:

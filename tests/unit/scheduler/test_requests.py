@@ -82,7 +82,7 @@ async def test_scheduler_that_holds_the_task_is_woken_by_an_event() -> None:
         started("approve"),
         started("other"),
     )
-    event = EventReceived(step=StepName("approve"), body=b"{}", start_by=after(30))
+    event = EventReceived(step=StepName("approve"), body=b"{}", who="anna", start_by=after(30))
     bench.store.put(told(waiting, event))
     for task in (TASK, TaskId("gone")):
         request = SchedulerRequest(task_id=task, epoch=FIRST, wake=StepName("approve"))

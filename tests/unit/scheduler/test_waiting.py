@@ -50,7 +50,10 @@ class Life:
     async def told(self, body: bytes = YES) -> None:
         """Let the event come."""
         event = EventReceived(
-            step=StepName("approve"), body=body, start_by=self.clock.now() + timedelta(seconds=30)
+            step=StepName("approve"),
+            body=body,
+            who="anna",
+            start_by=self.clock.now() + timedelta(seconds=30),
         )
         await self.store.change(TASK, event)
 

@@ -139,7 +139,7 @@ async def test_event_asks_for_the_next_run_or_wakes_the_scheduler() -> None:
     """Whichever there is: nobody holds what was handed back."""
     flow = workflow(awaiting("approve"), step("other"))
     waiting = told(pending(flow), claimed(), started("approve", complete_by=3600))
-    event = EventReceived(step=StepName("approve"), body=b"{}", start_by=after(30))
+    event = EventReceived(step=StepName("approve"), body=b"{}", who="anna", start_by=after(30))
     held = Desk(holds=waiting)
     await held.told(event)
     assert (held.requests.woken, held.requests.asked) == ([(TASK, None, "approve")], [])

@@ -139,6 +139,7 @@ async def test_doubled_order_that_was_recovered_is_left_to_its_own_request(bench
         (_body(schema_version=3), "schema_version: Input should be 1 or 2"),
         (_body(task_id="a|b"), "task_id: String should match pattern"),
         (_body(version=0), "version: Input should be greater than or equal to 1"),
+        (_body(task_id="c-mine"), "id: what begins with c- is the application's own"),
         (_body(reply_to="elsewhere"), "reply_to: not a queue that replies may go to"),
         (_body(payload={"weight": "heavy"}), "weight: Input should be a valid integer"),
         (_body(payload={"weight": 1, "size": 2}), "size: Extra inputs are not permitted"),

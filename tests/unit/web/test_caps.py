@@ -8,9 +8,10 @@ from collections.abc import Awaitable
 import pytest
 
 from functions.settings import Settings
-from functions.web.callers import Caller, key_holder, signed_in
+from functions.web.callers import Caller, signed_in
 from functions.web.caps import Allowance, CallerCaps, Caps, RunningTime
 from functions.web.entrance import Guard
+from functions.web.key_holders import key_holder
 from functions.web.problems import ProblemError
 from tests.fakes.asgi import AsgiClient
 from tests.fakes.clock import FakeClock

@@ -138,7 +138,9 @@ def _parser() -> argparse.ArgumentParser:
         help="NORMAL survives a killed process; FULL also a power failure, but is slower (default: NORMAL)",
     )
     parser.add_argument(
-        "--enforce-auth", action="store_true", help="require function keys: the key is in <data>/master.key"
+        "--enforce-auth",
+        action="store_true",
+        help="require function keys: <data>/master.key, or a function's own in <data>/keys.json",
     )
     parser.add_argument(
         "--skip-unsupported",

@@ -25,8 +25,9 @@ from functions_local.early_start import Address, preload, until_all_answer
 from functions_local.host_json import load_host_json
 from functions_local.http.admin import Admin
 from functions_local.http.headers import ResponseHeaders
+from functions_local.http.keys import Keys
 from functions_local.http.routes import RouteTable
-from functions_local.http.server import HttpFunctions, HttpServer, Keys
+from functions_local.http.server import HttpFunctions, HttpServer
 from functions_local.invocations import Invocations
 from functions_local.messaging.clients import Connections, Outputs
 from functions_local.messaging.trigger import ServiceBusListener
@@ -71,6 +72,7 @@ class Host:
         self._options = options
         self._settings = AppSettings.load(options.app, environment)
         self._host_json = load_host_json(options.app, self._settings)
+        self._keys = Keys.kept_in(options.data) if options.enforce_auth else Keys(None)
         self._connections = Connections(self._settings)
         self._outputs = Outputs(self._connections)
         self._worker = Worker(options.app)
@@ -177,9 +179,8 @@ class Host:
         await start_engine(self._engine)
 
     async def _serve(self, functions: Sequence[Function], routes: RouteTable) -> None:
-        keys = Keys.kept_in(self._options.data / "master.key") if self._options.enforce_auth else Keys(None)
-        admin = Admin(functions, routes, self.invocations, keys, self._engine_figures)
-        self._http = HttpFunctions(routes, self.invocations, keys)
+        admin = Admin(functions, routes, self.invocations, self._keys, self._engine_figures)
+        self._http = HttpFunctions(routes, self.invocations, self._keys)
         engine_routes = self._engine.routes() if self._engine is not None else []
         await self._server.serve([*engine_routes, *admin.routes()], self._http)
 

@@ -7,8 +7,9 @@ import pytest
 
 from functions_local.configuration import Cors
 from functions_local.http.headers import ResponseHeaders
+from functions_local.http.keys import Keys
 from functions_local.http.routes import RouteTable
-from functions_local.http.server import HttpFunctions, HttpServer, Keys
+from functions_local.http.server import HttpFunctions, HttpServer
 from tests.host.doubles import FakeWorker, invocations
 
 _ASKS = {"Access-Control-Request-Method": "PUT", "Access-Control-Request-Headers": "x-a"}

@@ -214,6 +214,32 @@ async def test_sigterm_does_not_wait_without_limit(tmp_path: Path, function: str
     assert f"stopped after 1 s without waiting for: {function}" in host.log
 
 
+async def test_function_takes_its_own_keys_as_well(tmp_path: Path) -> None:
+    """Not another function's; the header's stands before the query's, as in Azure."""
+    data = tmp_path / "data"
+    data.mkdir()
+    (data / "keys.json").write_text('{"Guarded": {"ada": "adas-own-key"}, "echo": {"bob": "bobs-own-key"}}')
+    host = await start_host(tmp_path, "--enforce-auth", settings=WITHOUT_BROKER)
+    async with aiohttp.ClientSession(host.ready) as http:
+        assert await status(http, "/api/guarded", **{"x-functions-key": "adas-own-key"}) == 200
+        assert await status(http, "/api/guarded?code=adas-own-key") == 200
+        assert await status(http, "/api/guarded?code=adas-own-key", **{"x-functions-key": "x"}) == 401
+        assert await status(http, "/api/guarded", **{"x-functions-key": "bobs-own-key"}) == 401
+        assert await status(http, "/admin/functions", **{"x-functions-key": "adas-own-key"}) == 401
+    await host.stop()
+
+
+async def test_file_of_keys_that_cannot_be_read_prevents_a_start(tmp_path: Path) -> None:
+    """It is named, and none of its keys is shown."""
+    data = tmp_path / "data"
+    data.mkdir()
+    (data / "keys.json").write_text('{"guarded": "adas-own-key"}')
+    app = write_app(tmp_path, GOOD_APP)
+    line = await refusal(app, "--enforce-auth", "--data", data)
+    assert "keys.json must hold" in line
+    assert "adas-own-key" not in line
+
+
 async def test_enforced_keys_guard_functions_and_administration(tmp_path: Path) -> None:
     """401 without the key, 200 with it in header or query; anonymous functions need none."""
     host = await start_host(tmp_path, "--enforce-auth", settings=WITHOUT_BROKER)

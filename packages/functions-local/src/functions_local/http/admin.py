@@ -22,8 +22,8 @@ from functions_local.app import (
     ServiceBusTrigger,
     TimerTrigger,
 )
+from functions_local.http.keys import Keys
 from functions_local.http.routes import RouteTable
-from functions_local.http.server import Keys
 from functions_local.invocations import Invocations
 from functions_local.messaging.metadata import text_as_delivery
 from functions_local.protos import TypedData

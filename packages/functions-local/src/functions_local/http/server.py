@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import errno
-import hmac
 import logging
-import secrets
 import socket
 from collections.abc import Iterable
-from pathlib import Path
 
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
-from functions_local.app import AuthLevel
 from functions_local.configuration import StartError
 from functions_local.http.headers import ResponseHeaders
+from functions_local.http.keys import Keys
 from functions_local.http.messages import to_client, to_worker
 from functions_local.http.routes import RouteMatch, RouteTable
 from functions_local.invocations import Invocations
@@ -30,28 +27,6 @@ _MAX_BODY = 100 * 1024 * 1024
 
 #: What `/` says, unless a function has that path.
 _HOME = "Your function app is running."
-
-
-class Keys:
-    """Decides whether a request may pass. One master key, if any, serves every function."""
-
-    def __init__(self, master: str | None) -> None:
-        self._master = master
-
-    @classmethod
-    def kept_in(cls, file: Path) -> Keys:
-        """Use the key in `file`; create it, readable by its owner only, if it does not exist."""
-        if not file.exists():
-            file.touch(mode=0o600)
-            file.write_text(secrets.token_urlsafe(32))
-        return cls(file.read_text())
-
-    def allow(self, request: web.BaseRequest, level: AuthLevel) -> bool:
-        """Check the `x-functions-key` header or the `code` query value against what the level needs."""
-        if self._master is None or level is AuthLevel.ANONYMOUS:
-            return True
-        given = request.headers.get("x-functions-key") or request.query.get("code", "")
-        return hmac.compare_digest(given.encode(), self._master.encode())
 
 
 class HttpFunctions:
@@ -80,7 +55,7 @@ class HttpFunctions:
         match = self._routes.find(request.method, request.rel_url.raw_path)
         if match is None:
             return web.Response(status=404) if request.path != "/" else web.Response(text=_HOME)
-        if not self._keys.allow(request, match.route.trigger.auth):
+        if not self._keys.allow(request, match.route.trigger.auth, match.route.function.name):
             return web.Response(status=401)
         return await self._run(request, match)
 

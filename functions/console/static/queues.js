@@ -1,0 +1,40 @@
+// The queues: how many messages wait, how many died, and the way to those that were rejected.
+
+import { addressOfRejected } from "./addresses.js";
+import { el } from "./elements.js";
+import { ago, count, NOTHING, tally } from "./format.js";
+import { table } from "./tables.js";
+
+export function queues(data) {
+  const rows = data.queues.map((each) => [
+    toRejected(each.queue, each.queue),
+    pile(each.waiting),
+    dead(each),
+    each.waiting?.oldest_at ? ago(each.waiting.oldest_at) : NOTHING,
+    each.waiting ? count(each.waiting.scheduled) : "unknown",
+  ]);
+  const made = table("Queues", ["Queue", "#Waiting", "#Dead letters", "#Oldest", "#Scheduled"], rows, "No queue is known.");
+  if (rows.length) made.append(el("p", { class: "note wrapped" }, "A queue’s name leads to its rejected messages and dead letters."));
+  const silent = data.queues.length > 0 && data.queues.every((each) => each.waiting === null);
+  if (silent) made.append(el("p", { class: "warning wrapped" }, "Service Bus does not answer. Orders are refused, and recoveries wait."));
+  return made;
+}
+
+// Puts the keyboard's focus on the line of a queue, and brings it into sight.
+export function goToQueue(place, queue) {
+  const link = [...place.querySelectorAll("th a")].find((each) => each.textContent === queue);
+  link?.focus();
+  link?.scrollIntoView({ block: "center" });
+}
+
+function toRejected(queue, text, tone = null) {
+  return el("a", { class: tone, href: addressOfRejected({ queue }), "aria-label": `${text}: rejected messages of ${queue}` }, text);
+}
+
+function dead({ queue, dead: counted }) {
+  return counted?.count ? toRejected(queue, tally(counted), "bad") : pile(counted);
+}
+
+function pile(counted) {
+  return counted === null ? "unknown" : tally(counted);
+}

@@ -1,0 +1,1 @@
+"""Rejected and dead-lettered messages: looked at, sent again, discarded."""

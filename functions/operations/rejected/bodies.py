@@ -1,0 +1,86 @@
+"""Bodies of rejected messages as text, without tokens, and without what is secret in an order."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from functions.messages.queues import living_queue
+from functions.messages.tokens import without_tokens
+from functions.operations.shown import ShownText, nothing_of, text_of
+from functions.pattern.contents import Contents, NotShownError, fields_of
+from functions.pattern.definition import Registry
+from functions.pattern.errors import UnreadableError
+from functions.pattern.identity import TASK_ID_PATTERN, TaskId
+from functions.pattern.messages import SUBMISSIONS_QUEUE
+from functions.pattern.ports import Ports
+from functions.pattern.rejected import RejectedMessage
+from functions.pattern.strict_json import NotJsonError, parse_json
+
+_UNKNOWN_ORDER = "It can't be told what of it is secret"
+
+
+class Bodies:
+    """Shows bodies. Where no workflow has a secret field, there is nothing in them to hide but tokens.
+
+    Otherwise a body is shown if it is known what is secret in it: of an order by its workflow's model, of any
+    other message by the task that it names.
+    """
+
+    def __init__(self, ports: Ports, registry: Registry) -> None:
+        self._store = ports.store
+        self._registry = registry
+
+    async def show(self, message: RejectedMessage, body: bytes) -> ShownText:
+        """Show a body, or say why not. Raises `TransientError`."""
+        if b"\0" in body:
+            return nothing_of("It is no text.")
+        text = body.decode(errors="replace")
+        try:
+            if self._may_hold_secrets:
+                text = json.dumps(await self._without_secrets(message, body), ensure_ascii=False)
+        except (NotShownError, NotJsonError) as reason:
+            return nothing_of(f"{_UNKNOWN_ORDER}: {reason}.")
+        return text_of(without_tokens(text))
+
+    @property
+    def _may_hold_secrets(self) -> bool:
+        """Tell whether a workflow that is deployed here has a secret field, or may have."""
+        models = {workflow.payload for workflow in self._registry}
+        models |= {step.payload for each in self._registry for step in each.steps if step.payload is not None}
+        try:
+            return any(fields_of(model).any for model in models)
+        except NotShownError:
+            return True
+
+    async def _without_secrets(self, message: RejectedMessage, body: bytes) -> Any:
+        content = parse_json(body)
+        if not isinstance(content, dict):
+            raise NotShownError("it is no JSON object")
+        if living_queue(message.queue) == SUBMISSIONS_QUEUE:
+            return self._order(content)
+        named = message.about.task or content.get("task_id", content.get("id"))
+        if not isinstance(named, str) or not re.fullmatch(TASK_ID_PATTERN, named):
+            raise NotShownError("it names no task")
+        return (await self._task(TaskId(named))).secrets.without(content)
+
+    def _order(self, content: Mapping[str, Any]) -> Any:
+        name, version = content.get("workflow"), content.get("version")
+        known = isinstance(name, str) and isinstance(version, int | None)
+        workflow = self._registry.find(str(name), version) if known else None
+        if workflow is None:
+            raise NotShownError("its workflow's version is not deployed here")
+        hidden = fields_of(workflow.payload).hide(content.get("payload"))
+        envelope = {field: each for field, each in content.items() if field != "payload"}
+        return hidden.secrets.without(envelope) | {"payload": hidden.content}
+
+    async def _task(self, task: TaskId) -> Contents:
+        try:
+            stored = await self._store.load(task)
+        except UnreadableError as error:
+            raise NotShownError(str(error)) from None
+        if stored is None:
+            raise NotShownError("its task is not recorded here")
+        return Contents(self._registry, stored.record)

@@ -1,0 +1,74 @@
+"""Who sends a request, by the function key that it shows: the Functions host has checked it before."""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Collection, Iterable
+from http import HTTPStatus
+from urllib.parse import parse_qsl
+
+from starlette.datastructures import Headers
+from starlette.types import Scope
+
+from functions.web.callers import Caller, Identify, Role
+from functions.web.named_keys import API, OPERATIONS, NamedKey, digest_of
+from functions.web.problems import ProblemError
+
+KEY_HEADER = "x-functions-key"
+_KEY_QUERY = "code"
+
+#: What everybody is called whose key has no name.
+_UNNAMED = {API: "function-key", OPERATIONS: "operator"}
+
+
+def key_holder(name: str) -> Identify:
+    """Identify every caller by one name."""
+    caller = Caller(name, frozenset(Role))
+    return lambda _scope, _headers: caller
+
+
+def key_holders(function: str, keys: Iterable[NamedKey], roles: Collection[str]) -> Identify:
+    """Identify the callers of a function by its named keys; `roles` are those that steps name.
+
+    Another key of `operations` is an operator's without a name: it does what each key there does. Another
+    key of `api` would do more than a named one: it is refused as soon as one is named.
+    """
+    named = [(key.digest, _caller(key, roles)) for key in keys if key.function == function]
+    unnamed = Caller(_UNNAMED[function], frozenset(Role))
+    if not named:
+        return key_holder(unnamed.name)
+
+    def identify(scope: Scope, headers: Headers) -> Caller:
+        shown = digest_of(_key_shown(scope, headers))
+        holder = unnamed if function == OPERATIONS else None
+        for digest, caller in named:  # all of them: the time tells nothing
+            if hmac.compare_digest(shown, digest):
+                holder = caller
+        if holder is None:
+            raise ProblemError(HTTPStatus.UNAUTHORIZED, f"Show a function key in the header {KEY_HEADER}.")
+        return holder
+
+    return identify
+
+
+def _caller(key: NamedKey, roles: Collection[str]) -> Caller:
+    """Give a key the role of its name; one of `operations` is an operator's besides."""
+    own = {role for role in {*roles, *Role} if role.lower().replace(".", "-") == key.name}
+    if key.function == OPERATIONS:
+        own |= {Role.OPERATOR}
+    return Caller(key.name, frozenset(own or {Role.SUBMITTER}))
+
+
+def _key_shown(scope: Scope, headers: Headers) -> str:
+    """Find the key that the host has checked: the header's, or else the query's; nothing where there is none.
+
+    Of several, the host takes the first, and hands on all as one text: these are refused, so that nobody is
+    taken for somebody else. Raises `ProblemError` 401.
+    """
+    shown = headers.getlist(KEY_HEADER)
+    if not shown:
+        query = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
+        shown = [value for name, value in query if name.lower() == _KEY_QUERY]
+    if len(shown) > 1 or any("," in each for each in shown):
+        raise ProblemError(HTTPStatus.UNAUTHORIZED, "Show one function key, once.")
+    return shown[0].strip() if shown else ""

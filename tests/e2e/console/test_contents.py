@@ -1,0 +1,152 @@
+"""What a task holds, as an operator reads it: without its secrets, which its services get all the same."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from azure.data.tables.aio import TableServiceClient
+from playwright.async_api import Locator, Page, expect
+
+from functions.store.tables import TASKS_TABLE
+from tests.e2e.caller import ORDER
+from tests.e2e.console.bench import SHARDS, Console
+from tests.e2e.console.story import Story
+from tests.e2e.console.test_untrusted_texts import EVIL
+from tests.e2e.recovery.bench import Bench
+from tests.e2e.recovery.remote import Behaviour
+from tests.fakes.workflows import step, timer, workflow
+
+pytestmark = [pytest.mark.process, pytest.mark.asyncio(loop_scope="session")]
+
+_CANARY = "c4n4ry-word"
+
+#: Is not deployed.
+_SLOW = workflow(step("pick"), step("send", "pick"), timer("rest", "send"), step("bill", "rest"), name="slow")
+
+
+async def _open(page: Page, name: str) -> None:
+    """Open a part by keyboard."""
+    await page.locator("summary").filter(has_text=name).focus()
+    await page.keyboard.press("Enter")
+
+
+def _part(page: Page, name: str) -> Locator:
+    return page.get_by_label(name, exact=True)
+
+
+async def test_operator_reads_a_task_without_its_secrets(
+    bench: Bench, console: Console, phone: Console, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """By keyboard, on a phone too: its service was told the secret, and said so; no page, no log has it."""
+    bench.remote.script("guarded-1/delivery/do", Behaviour.ECHOES)
+    await bench.submit("guarded-1", "guarded", {"account": EVIL, "word": _CANARY})
+    await bench.until_state("guarded-1", "Error")
+    await bench.until_alerted("guarded-1")
+    for each in (console, phone):
+        await each.open("#/tasks/guarded-1")
+        page = each.page
+        await expect(page.locator(".trouble")).to_contain_text('"word": "(hidden)"')
+        for name in ("Payload", "Step drone", "Step delivery"):
+            await _open(page, name)
+        await expect(_part(page, "Payload")).to_contain_text('"word": "(hidden)"')
+        await expect(_part(page, "Payload")).to_contain_text(EVIL.replace('"', '\\"'))
+        await expect(_part(page, "Request of delivery")).to_contain_text('"word": "(hidden)"')
+        await expect(_part(page, "Result of drone")).to_have_text("{}")
+        await expect(page.get_by_text("No result is recorded.")).to_be_visible()
+        assert await each.overflow() <= 0
+        assert _CANARY not in await page.content()
+        assert await page.evaluate("window.broken") is None
+    assert _CANARY not in str(bench.remote.alerts)
+    captured = capfd.readouterr()
+    assert _CANARY not in captured.out + captured.err
+
+
+async def test_what_is_open_stays_open_and_is_renewed(bench: Bench, console: Console) -> None:
+    """When the task goes on, its request and result are read again, without the keyboard's focus lost."""
+    bench.remote.script("guarded-2/delivery/do", Behaviour.REFUSES, Behaviour.ANSWERS)
+    await bench.submit("guarded-2", "guarded", {"account": "A-1", "word": _CANARY})
+    await bench.until_state("guarded-2", "Error")
+    await console.open("#/tasks/guarded-2")
+    await _open(console.page, "Step delivery")
+    await expect(console.page.get_by_text("No result is recorded.")).to_be_visible()
+    assert await bench.act("guarded-2", "resubmit") == 202
+    await expect(_part(console.page, "Result of delivery")).to_have_text("{}")
+    await expect(console.page.locator("summary").filter(has_text="Step delivery")).to_be_focused()
+
+
+async def test_what_can_not_be_shown_says_why(bench: Bench, console: Console) -> None:
+    """A version that is gone does not tell what is secret."""
+    story = Story.begin(_SLOW, "unshown", datetime.now(UTC) - timedelta(seconds=30))
+    await story.claimed(0.1)
+    await story.begun("pick", 0.2)
+    await story.done("pick", 0.6)
+    await story.parked(3)
+    await _write(bench, story)
+    await console.open("#/tasks/unshown")
+    for name in ("Payload", "Step pick", "Step send"):
+        await _open(console.page, name)
+    told = "Not shown: version 1 of 'slow' is not deployed here"
+    await expect(console.page.get_by_text(told)).to_have_count(3)
+    await expect(console.page.get_by_text("Not shown: It is made when the step begins.")).to_be_visible()
+
+
+async def test_what_can_not_be_read_now_is_read_later(bench: Bench, console: Console) -> None:
+    """It says so, and needs no other click."""
+    await bench.submit("guarded-3", "guarded", {"account": "A-1", "word": _CANARY})
+    await bench.until_state("guarded-3", "Processed")
+    await console.page.route("**/contents", lambda route: route.abort())
+    await console.open("#/tasks/guarded-3")
+    await _open(console.page, "Payload")
+    await expect(console.page.get_by_text("be read now: not reachable")).to_be_visible()
+    await console.page.unroute("**/contents")
+    await expect(_part(console.page, "Payload")).to_contain_text("A-1")
+    console.complaints.clear()  # Chromium reports what was aborted
+
+
+async def _write(bench: Bench, story: Story) -> None:
+    async with TableServiceClient.from_connection_string(bench.settings["StateStore"]) as service:
+        await story.write(service.get_table_client(TASKS_TABLE), SHARDS)
+
+
+async def test_day_long_step_does_not_flatten_the_others(
+    bench: Bench, console: Console, phone: Console
+) -> None:
+    """Steps of 0.2 seconds, 3 seconds and a day can be told apart, by their bars and their labels."""
+    story = Story.begin(_SLOW, "slow-1", datetime.now(UTC) - timedelta(days=1, seconds=60))
+    await story.claimed(0.1)
+    for name, begun, ended in (("pick", 0.2, 0.4), ("send", 0.4, 3.4), ("rest", 3.4, 86_403)):
+        await story.begun(name, begun, within=86_500)
+        await story.done(name, ended)
+    await story.begun("bill", 86_404, within=30)
+    await story.done("bill", 86_405)
+    await _write(bench, story)
+    for each in (console, phone):
+        await each.open("#/tasks/slow-1")
+        timeline = each.page.locator(".timeline")
+        await expect(timeline).to_contain_text("Not to scale")
+        widths = [
+            float(await bar.get_attribute("width") or 0) for bar in await timeline.locator(".bar").all()
+        ]
+        assert len(widths) == 4
+        assert min(widths) >= 30
+        assert widths[0] < widths[1] < widths[2]
+        await expect(timeline.locator(".row-state")).to_have_text(["200 ms", "3.0 s", "24 h", "1.0 s"])
+        await expect(timeline.locator(".axis text").last).to_have_text("+24 h")
+        assert await each.overflow() <= 0
+
+
+async def test_step_behind_a_queue_leads_to_its_queue(bench: Bench, console: Console) -> None:
+    """On the overview, the queue's line has the keyboard's focus; it leads to what was rejected there."""
+    await bench.submit("queued-1", "orders", ORDER)
+    await bench.until_state("queued-1", "Processed")
+    await console.open("#/tasks/queued-1")
+    page = console.page
+    await page.get_by_role("link", name="agent-payment-requests").focus()
+    await page.keyboard.press("Enter")
+    line = page.get_by_role(
+        "link", name="agent-payment-requests: rejected messages of agent-payment-requests"
+    )
+    await expect(line).to_be_focused()
+    await page.keyboard.press("Enter")
+    await expect(page.get_by_role("heading", name="agent-payment-requests: 0")).to_be_visible()

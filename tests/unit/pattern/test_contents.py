@@ -1,0 +1,221 @@
+"""What a task holds is shown without its secrets, or not at all."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from pydantic import BaseModel, ConfigDict
+
+from functions.pattern.completion import rules_of
+from functions.pattern.contents import Contents, NotShownError, fields_of
+from functions.pattern.definition import Registry, Step
+from functions.pattern.events import Event, StepBroken, StepTried, StepUnknown
+from functions.pattern.folding import Told, fold
+from functions.pattern.identity import StartId, scheduler_id
+from functions.pattern.records import TaskRecord
+from functions.pattern.secret_fields import HIDDEN
+from functions.pattern.states import Direction
+from functions.pattern.wait_events import EventReceived
+from tests.fakes.clock import START
+from tests.fakes.purchases import (
+    CANARY,
+    CANARY_CODE,
+    CANARY_PIN,
+    CONFIRM,
+    EVENT,
+    PAY,
+    PURCHASES,
+    SHIP,
+    purchase,
+)
+from tests.fakes.tasks import FIRST, after, claimed, completed, failed, pending, started, told, unrecorded
+from tests.fakes.workflows import LINE, TASK, Parcel
+
+HERE = Registry((PURCHASES, LINE), {})
+NOWHERE = Registry((LINE,), {})
+TOLD = EventReceived(step=CONFIRM, body=EVENT, who="anna", start_by=after(30))
+
+
+def paid(result: dict[str, Any] | None = None) -> TaskRecord:
+    """Create a purchase that is paid and confirmed, and is being shipped."""
+    given = json.dumps(result or {"receipt": f"R-{CANARY}"}).encode()
+    waits = started("confirm", start_id="confirm")
+    begun = told(purchase(TASK), claimed(), started("pay"), completed("pay", result=given), waits)
+    return told(begun, TOLD, started("ship"))
+
+
+def test_payload_is_shown_without_its_secrets() -> None:
+    """Everything else stays as it was sent."""
+    assert Contents(HERE, paid()).payload == {
+        "amount": 5,
+        "card": {"number": HIDDEN, "holder": "Ann"},
+        "pin": HIDDEN,
+    }
+
+
+def test_requests_are_made_without_secrets() -> None:
+    """Also inside texts, and of results and events that they are made of; the undo's, too."""
+    contents = Contents(HERE, paid())
+    assert contents.request(PAY, Direction.DO) == {
+        "amount": 5,
+        "card": HIDDEN,
+        "auth": f"Card {HIDDEN}",
+        "pin": HIDDEN,
+    }
+    confirmed = {"code": HIDDEN, "by": "Ann"}
+    assert contents.request(SHIP, Direction.DO) == {
+        "paid": {"receipt": f"R-{HIDDEN}"},
+        "confirmed": confirmed,
+    }
+    assert contents.request(PAY, Direction.UNDO) == {"refund_to": HIDDEN}
+
+
+def test_results_are_shown_without_secrets() -> None:
+    """Those of services by what is known to be secret, those of events by their model, too."""
+    contents = Contents(HERE, paid())
+    assert contents.result(PAY) == {"receipt": f"R-{HIDDEN}"}
+    assert contents.result(CONFIRM) == {"code": HIDDEN, "by": "Ann"}
+    assert contents.result(SHIP) is None
+
+
+def test_nothing_is_shown_of_what_is_not_deployed() -> None:
+    """Its model would say what is secret."""
+    contents = Contents(NOWHERE, paid())
+    why = "version 1 of 'purchase' is not deployed here"
+    with pytest.raises(NotShownError, match=why):
+        _ = contents.payload
+    with pytest.raises(NotShownError, match=why):
+        contents.result(PAY)
+    with pytest.raises(NotShownError, match=why):
+        contents.request(PAY, Direction.DO)
+
+
+def test_nothing_is_shown_where_an_event_is_not_deployed() -> None:
+    """Its secrets could be in any result."""
+    others = tuple(step for step in PURCHASES.steps if step.name != CONFIRM)
+    changed = replace(PURCHASES, steps=tuple(replace(step, needs=frozenset()) for step in others))
+    with pytest.raises(NotShownError, match="step 'confirm' is not deployed here"):
+        Contents(Registry((changed,), {}), paid()).result(PAY)
+
+
+def test_step_without_its_agent_is_not_shown() -> None:
+    """Its request is another's to make; the reason names it."""
+    changed = replace(PURCHASES, steps=(replace(PURCHASES.steps[0], agent="bank"), *PURCHASES.steps[1:]))
+    with pytest.raises(NotShownError, match="its Agent 'pay' is not deployed here"):
+        Contents(Registry((changed,), {}), paid()).request(PAY, Direction.DO)
+
+
+def _raise(*_: Any) -> Any:
+    raise ValueError(f"no such card: {CANARY}")
+
+
+def _changed(**more: Any) -> Registry:
+    first: Step = replace(PURCHASES.steps[0], **more)
+    return Registry((replace(PURCHASES, steps=(first, *PURCHASES.steps[1:])),), {})
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (_raise, f"it can't be made: ValueError: no such card: {HIDDEN}"),
+        (lambda *_: {"a": object()}, "it can't be made: its request can't be written as JSON"),
+    ],
+    ids=["raises", "no JSON"],
+)
+def test_function_that_fails_shows_why(make: Callable[..., Any], said: str) -> None:
+    """Without what is secret in its text."""
+    with pytest.raises(NotShownError) as reason:
+        Contents(_changed(request=make), paid()).request(PAY, Direction.DO)
+    assert str(reason.value).startswith(said)
+
+
+def test_too_many_secrets_are_not_looked_for() -> None:
+    """Requests and results are not shown then; the payload is."""
+
+    class Many(BaseModel):
+        """A model of which all is secret."""
+
+        model_config = ConfigDict(json_schema_extra={"writeOnly": True})
+
+        keys: list[str]
+
+    workflow = replace(PURCHASES, payload=Many)
+    record = paid()
+    payload = json.dumps({"keys": [f"key-{number}" for number in range(201)]}).encode()
+    contents = Contents(
+        Registry((workflow,), {}), replace(record, order=replace(record.order, payload=payload))
+    )
+    assert contents.payload == HIDDEN
+    with pytest.raises(NotShownError, match="too many"):
+        contents.result(PAY)
+    assert contents.without_secrets("key-1") == HIDDEN
+
+
+def test_model_without_a_schema_is_not_shown() -> None:
+    """It does not say what is secret."""
+
+    class Odd(BaseModel):
+        """Holds what JSON does not have."""
+
+        model_config = ConfigDict(arbitrary_types_allowed=True)
+
+        field: Registry
+
+    with pytest.raises(NotShownError, match="its model has no JSON schema"):
+        fields_of(Odd)
+
+
+_ID = scheduler_id(TASK, FIRST)
+TEXT = f"refused card {CANARY}, pin {CANARY_PIN}, code {CANARY_CODE}"
+TEXTS: list[Event] = [
+    failed("ship", error=TEXT),
+    unrecorded("ship", error=TEXT),
+    StepBroken(epoch=FIRST, scheduler=_ID, step=SHIP, error=TEXT, start_by=after(30)),
+    StepTried(epoch=FIRST, scheduler=_ID, step=SHIP, start_id=StartId("ship.1.1"), attempts=3, fault=TEXT),
+]
+
+
+@pytest.mark.parametrize("event", TEXTS, ids=lambda event: type(event).__name__)
+def test_error_is_recorded_without_secrets(event: Event) -> None:
+    """Whatever a service, or a function, says of them."""
+    record = fold(paid(), [Told(event)], START, rules_of(HERE)).record
+    hidden = f"refused card {HIDDEN}, pin {HIDDEN}, code {HIDDEN}"
+    assert hidden in (record.step(SHIP).error or "")
+    assert CANARY not in str([record.task, record.history, [step.error for step in record.steps]])
+
+
+def test_unknown_outcome_is_recorded_without_secrets() -> None:
+    """As any other."""
+    event = StepUnknown(
+        epoch=FIRST, scheduler=_ID, step=SHIP, start_by=after(30), start_id=StartId("s"), fault=TEXT
+    )
+    assert CANARY not in str(rules_of(HERE).clean(paid(), event))
+
+
+def test_error_of_what_is_not_deployed_is_recorded_as_it_is() -> None:
+    """It is the only reason that there is."""
+    assert rules_of(Registry((), {})).clean(pending(LINE), failed("pick")) == failed("pick")
+
+
+def test_error_of_a_model_that_says_nothing_is_hidden() -> None:
+    """It could hold anything."""
+
+    class Silent(Parcel):
+        """Has no schema."""
+
+        model_config = ConfigDict(arbitrary_types_allowed=True)
+
+        other: Registry | None = None
+
+    silent = Registry((replace(LINE, payload=Silent),), {})
+    assert rules_of(silent).clean(pending(LINE), failed("pick")) == failed("pick", error=HIDDEN)
+
+
+def test_other_events_stay_as_they_are() -> None:
+    """A result is what later steps need."""
+    event = completed("ship", result=TEXT.encode())
+    assert rules_of(HERE).clean(paid(), event) is event
