@@ -30,7 +30,7 @@ param sampleServicesKey string = newGuid()
 @secure()
 param alertWebhookUrl string
 
-resource vault 'Microsoft.KeyVault/vaults@2024-11-01' = {
+resource vault 'Microsoft.KeyVault/vaults@2026-02-01' = {
   name: name
   location: location
   tags: tags
@@ -53,7 +53,7 @@ resource vault 'Microsoft.KeyVault/vaults@2024-11-01' = {
 
 // By this name the host knows a key, `agents`, of the function `services`, and takes it instead of making one: so the
 // settings can refer to a key before the app has ever run (Functions: AzureWebJobsSecretStorageType).
-resource servicesKey 'Microsoft.KeyVault/vaults/secrets@2024-11-01' = if (sampleServices) {
+resource servicesKey 'Microsoft.KeyVault/vaults/secrets@2026-02-01' = if (sampleServices) {
   parent: vault
   name: 'function--services--agents'
   properties: {
@@ -61,7 +61,7 @@ resource servicesKey 'Microsoft.KeyVault/vaults/secrets@2024-11-01' = if (sample
   }
 }
 
-resource webhookUrl 'Microsoft.KeyVault/vaults/secrets@2024-11-01' = if (!empty(alertWebhookUrl)) {
+resource webhookUrl 'Microsoft.KeyVault/vaults/secrets@2026-02-01' = if (!empty(alertWebhookUrl)) {
   parent: vault
   name: 'alert-webhook-url'
   properties: {

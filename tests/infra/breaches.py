@@ -208,7 +208,7 @@ def _form() -> Iterator[Breach]:
     used, variable = form.every_parameter_is_used, "var useScheduler ="
     yield Breach(used, _MAIN, variable, "var leftOver = 1\nvar useScheduler =")
     yield Breach(
-        form.versions_are_listed, _STORAGE, "storageAccounts@2025-06-01", "storageAccounts@2021-01-01"
+        form.versions_are_listed, _STORAGE, "storageAccounts@2026-04-01", "storageAccounts@2021-01-01"
     )
 
 

@@ -20,7 +20,7 @@ param actionGroupId string
 
 var alerts = loadJsonContent('alerts.json').log
 
-resource logAlerts 'Microsoft.Insights/scheduledQueryRules@2023-12-01' = [
+resource logAlerts 'Microsoft.Insights/scheduledQueryRules@2026-03-01' = [
   for alert in alerts: {
     name: '${prefix}-${alert.name}'
     location: location
