@@ -12,7 +12,7 @@ param location string
 param tags object
 
 @description('How data is replicated: in one zone, over zones, or to a second region as well.')
-@allowed(['LRS', 'ZRS', 'GZRS'])
+@allowed(['LRS', 'ZRS', 'GRS', 'GZRS'])
 param redundancy string
 
 @description('Whether the account is reached through private endpoints only.')

@@ -22,9 +22,12 @@ param principalId string
 @description('Whether the app serves the sample services, which ask for a key.')
 param sampleServices bool
 
-@description('The key that the app\'s own Agents show the sample services: another one with each deployment.')
+@description('The key that the app\'s own Agents show the sample services, or nothing if the vault has it: written again, it would be a new version.')
 @secure()
-param sampleServicesKey string = newGuid()
+param sampleServicesKey string
+
+@description('Whether nobody may purge the vault or what was deleted in it.')
+param purgeProtection bool
 
 @description('The address that alerts are posted to, or nothing; who knows it can post.')
 @secure()
@@ -42,6 +45,8 @@ resource vault 'Microsoft.KeyVault/vaults@2026-02-01' = {
     tenantId: tenant().tenantId
     enableRbacAuthorization: true
     enableSoftDelete: true
+    // Azure takes true or nothing: what was switched on stays on.
+    enablePurgeProtection: purgeProtection ? true : null
     softDeleteRetentionInDays: 7
     publicNetworkAccess: private ? 'Disabled' : 'Enabled'
     networkAcls: {
@@ -53,12 +58,17 @@ resource vault 'Microsoft.KeyVault/vaults@2026-02-01' = {
 
 // By this name the host knows a key, `agents`, of the function `services`, and takes it instead of making one: so the
 // settings can refer to a key before the app has ever run (Functions: AzureWebJobsSecretStorageType).
-resource servicesKey 'Microsoft.KeyVault/vaults/secrets@2026-02-01' = if (sampleServices) {
+resource servicesKey 'Microsoft.KeyVault/vaults/secrets@2026-02-01' = if (sampleServices && !empty(sampleServicesKey)) {
   parent: vault
   name: 'function--services--agents'
   properties: {
     value: sampleServicesKey
   }
+}
+
+resource keptServicesKey 'Microsoft.KeyVault/vaults/secrets@2026-02-01' existing = if (sampleServices && empty(sampleServicesKey)) {
+  parent: vault
+  name: 'function--services--agents'
 }
 
 resource webhookUrl 'Microsoft.KeyVault/vaults/secrets@2026-02-01' = if (!empty(alertWebhookUrl)) {
@@ -86,7 +96,7 @@ output id string = vault.id
 output uri string = vault.properties.vaultUri
 
 @description('Where the key of the sample services is, or nothing; its version makes the app start anew when it changes.')
-output sampleServicesKeyInVault string = servicesKey.?properties.secretUriWithVersion ?? ''
+output sampleServicesKeyInVault string = servicesKey.?properties.secretUriWithVersion ?? (keptServicesKey.?properties.secretUriWithVersion ?? '')
 
 @description('Where the address that alerts are posted to is, or nothing; without its version, the app would use the old one for a day.')
 output alertWebhookInVault string = webhookUrl.?properties.secretUriWithVersion ?? ''

