@@ -36,7 +36,7 @@ resource logAlerts 'Microsoft.Insights/scheduledQueryRules@2026-03-01' = [
       ]
       evaluationFrequency: 'PT5M'
       windowSize: alert.window
-      overrideQueryTimeRange: alert.?range
+      overrideQueryTimeRange: empty(alert.range) ? null : alert.range
       autoMitigate: true
       // The workspace's tables are there only when the application has first spoken.
       skipQueryValidation: true

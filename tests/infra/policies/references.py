@@ -21,6 +21,7 @@ _FUNCTIONS = {
     "loadJsonContent",
     "loadTextContent",
     "max",
+    "newGuid",
     "reduce",
     "replace",
     "resourceId",
