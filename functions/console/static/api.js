@@ -53,8 +53,8 @@ export function stepContents(id, step) {
   return ask(`tasks/${encodeURIComponent(id)}/steps/${encodeURIComponent(step)}/contents`, {});
 }
 
-// `action` is `resubmit`, `undo`, `cancel`, `park` or `unpark`. What is done to a task is refused when it is in another epoch
-// than in the view of it that the operator saw.
+// `action` is `resubmit`, `undo`, `cancel`, `park` or `unpark`. What is done to a task is refused when it is in
+// another epoch than in the view of it that the operator saw.
 export function act({ id, epoch }, action, reason, more = {}) {
   return post(`tasks/${encodeURIComponent(id)}/${action}`, { reason, epoch, ...more });
 }

@@ -59,7 +59,7 @@ export function steps(task) {
     clock(step.complete_by),
     told(step),
   ]);
-  return table("Steps now", ["Step", "State", "Started", "Finished", "Complete by", "Error"], rows, "It has no steps.");
+  return table("Steps now", ["Step", "State", "Started", "Finished", "Complete by", "Error or note"], rows, "It has no steps.");
 }
 
 // Of a step behind a queue, with the way to where its requests wait.

@@ -78,26 +78,6 @@ async def test_failed_step_is_skipped_with_a_result(bench: Bench, console: Conso
     assert bench.remote.called("skips/drone/do") == 1
 
 
-async def test_step_is_skipped_on_a_phone_by_keyboard(bench: Bench, phone: Console) -> None:
-    """From the button into the fields, and back to it."""
-    await _refused(bench, "skips-2")
-    await phone.open("#/tasks/skips-2")
-    page = phone.page
-    button = page.get_by_role("button", name="Skip drone…")
-    await button.focus()
-    await page.keyboard.press("Enter")
-    await expect(page.get_by_label("Result of drone")).to_be_focused()
-    assert await phone.overflow() <= 0
-    await page.keyboard.press("Escape")
-    await expect(button).to_be_focused()
-    await page.keyboard.press("Enter")
-    await page.keyboard.press("Tab")
-    await page.keyboard.type("carried there")
-    await page.keyboard.press("Tab")
-    await page.keyboard.press("Enter")
-    await expect(page.get_by_role("definition").filter(has_text="Processed")).to_be_visible()
-
-
 async def test_event_is_told_with_each_fault_of_its_model_shown(bench: Bench, console: Console) -> None:
     """Who told it, and why, stands beside the step."""
     await _approval(bench, "told")
@@ -120,19 +100,6 @@ async def test_event_is_told_with_each_fault_of_its_model_shown(bench: Bench, co
     assert found is not None
     assert step(found, "approve")["told_by"] == "operator"
     console.complaints.clear()  # Chromium reports every 4xx as an error
-
-
-async def test_event_is_told_on_a_phone(bench: Bench, phone: Console) -> None:
-    """No dialog is wider than the window."""
-    await _approval(bench, "told-2")
-    await phone.open("#/tasks/told-2")
-    await phone.page.get_by_role("button", name="Tell approve…").click()
-    dialog = phone.page.get_by_role("dialog")
-    await dialog.get_by_label("Event of approve").fill('{"approved": false}')
-    assert await phone.overflow() <= 0
-    await dialog.get_by_label("Reason").fill("by telephone")
-    await dialog.get_by_role("button", name="Tell approve").click()
-    await expect(phone.page.get_by_role("definition").filter(has_text="Processed")).to_be_visible()
 
 
 async def test_task_is_not_parked_round_what_must_not_be_repeated(bench: Bench, console: Console) -> None:

@@ -104,21 +104,3 @@ async def test_step_that_is_known_to_be_done_is_only_asked_for_its_result(
     group = console.page.get_by_role("group", name="account")
     await expect(group.get_by_role("button")).to_have_text(["Give its result…"])
     await expect(console.page.get_by_role("region", name="Its result is missing")).to_be_visible()
-
-
-async def test_question_can_be_answered_by_keyboard(bench: Bench, console: Console) -> None:
-    """From the button into the dialog, and back to the button."""
-    await _in_question(bench, "typed", Behaviour.HANGS)
-    await console.open("#/tasks/typed")
-    page = console.page
-    button = page.get_by_role("button", name="It was not done…")
-    await button.focus()
-    await page.keyboard.press("Enter")
-    await page.keyboard.press("Escape")
-    await expect(page.get_by_role("dialog")).to_have_count(0)
-    await expect(button).to_be_focused()
-    await page.keyboard.press("Enter")
-    await page.keyboard.type("nothing is booked there")
-    await page.keyboard.press("Tab")
-    await page.keyboard.press("Enter")
-    await expect(page.get_by_role("definition").filter(has_text="Processed")).to_be_visible()
