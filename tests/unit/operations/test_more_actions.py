@@ -123,6 +123,16 @@ async def test_event_is_checked_by_its_model(booked: Desk) -> None:
         problem(await booked.act(f"events/{name}", body=YES), 404)
 
 
+async def test_event_takes_its_steps_role_of_an_operator_too() -> None:
+    """An operator sees the task, and who is to be asked."""
+    of_own = workflow(awaiting("approve", role="Approver"), name="booking")
+    desk = Desk(registry=Registry((of_own,), {}))
+    desk.holds(told(pending(of_own), claimed(), started("approve", complete_by=3600)))
+    answer = await desk.act("events/approve", body=YES)
+    assert problem(answer, 403)["detail"] == "This takes the role Approver."
+    assert desk.store.record(TASK).step(StepName("approve")).told_by is None
+
+
 async def test_prospects_tell_what_can_be_done(booked: Desk) -> None:
     """Which steps can be skipped or told their events, and what follows."""
     shown = (await booked.get(f"/tasks/{TASK}")).json["prospects"]
