@@ -63,7 +63,7 @@ function question(filter, counted, button, acted) {
 
 function selected({ more, exact }) {
   return [
-    el("p", {}, "What has ended, was submitted or has gone on since this moment is left out."),
+    el("p", {}, "Tasks that have ended, were submitted or have gone on since this count are left out."),
     more ? el("p", {}, "There are more than were counted: it goes on to all of them.") : null,
     exact ? null : el("p", {}, "The index does not tell all that you ask for: each task is looked at first, and some may not be meant."),
   ];
