@@ -41,7 +41,7 @@ def test_pipeline_passes_on_every_option() -> None:
 
 
 def test_page_counts_the_groups_that_zones_are_paid_for() -> None:
-    """HTTP, Durable, and each function with another trigger that is no Agent's; each keeps two instances ready."""
+    """HTTP, Durable, and each function with another trigger that is no Agent's; two of each are ready."""
     all_of_them = functions().items()
     own = [its for name, its in all_of_them if not name.startswith("agent_") or name == "agent_replies"]
     triggers = [each["type"] for its in own for each in its if "Trigger" in each["type"]]
