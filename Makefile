@@ -20,7 +20,7 @@ endef
 COMPILE := $(VENV)/pip-compile --quiet --upgrade --generate-hashes --strip-extras \
 	--no-emit-find-links --no-emit-index-url --no-emit-trusted-host
 
-.PHONY: help setup run demo up reset test test-fast check format bench screenshots settings-page lock clean
+.PHONY: help setup run demo up reset test test-fast check azure-types format bench screenshots settings-page lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s%s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -51,6 +51,9 @@ check: $(PYTHON_PACKAGES) ## Lint, check formatting, types and the import contra
 	@$(VENV)/mypy
 	@for each in $(PACKAGES); do (cd $$each && ../../$(VENV)/mypy) || exit 1; done
 	@$(VENV)/lint-imports
+
+azure-types: $(PYTHON_PACKAGES) ## Get Azure's published types for the templates' tests, into AZURE_TYPES
+	@$(VENV)/python -m tests.infra.azure.fetch
 
 format: $(PYTHON_PACKAGES) ## Format the code and fix what the linter can
 	@$(VENV)/ruff check --fix --quiet . ; $(VENV)/ruff format .

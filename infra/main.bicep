@@ -4,17 +4,55 @@ targetScope = 'subscription'
 
 import { ApplicationSettings } from 'modules/application-settings.bicep'
 import { namesOf } from 'modules/names.bicep'
+import { regionsWithZones } from 'modules/regions.bicep'
 
 @description('Name of the azd environment; resources of different environments share nothing.')
 @minLength(1)
 @maxLength(64)
 param environmentName string
 
-@description('Region of all resources.')
-@minLength(1)
+@description('Region of all resources: one that has Flex Consumption. Not each of them has the Durable Task Scheduler.')
+@allowed([
+  'australiaeast'
+  'australiasoutheast'
+  'brazilsouth'
+  'canadacentral'
+  'centralindia'
+  'centralus'
+  'eastasia'
+  'eastus'
+  'eastus2'
+  'francecentral'
+  'germanywestcentral'
+  'italynorth'
+  'japaneast'
+  'koreacentral'
+  'northcentralus'
+  'northeurope'
+  'norwayeast'
+  'southafricanorth'
+  'southcentralus'
+  'southeastasia'
+  'southindia'
+  'spaincentral'
+  'swedencentral'
+  'uaenorth'
+  'uksouth'
+  'ukwest'
+  'westcentralus'
+  'westeurope'
+  'westus'
+  'westus2'
+  'westus3'
+])
+@metadata({
+  azd: {
+    type: 'location'
+  }
+})
 param location string
 
-@description('Replication of the state store: in one zone, over zones, or to a second region as well.')
+@description('Replication of the state store: in one zone, over zones, or to a second region as well. A region without zones has LRS and GRS instead of ZRS and GZRS.')
 @allowed(['LRS', 'ZRS', 'GZRS'])
 param redundancy string = 'ZRS'
 
@@ -22,12 +60,25 @@ param redundancy string = 'ZRS'
 @allowed(['storage', 'scheduler'])
 param durableBackend string = 'storage'
 
+@description('Whether the app runs in three zones. Azure then keeps two instances always ready for each group of functions, and charges them.')
+param zoneRedundant bool = false
+
 @description('Instances that are always ready for the Scheduler and its Agents; each is paid for all the time.')
 @minValue(0)
 @maxValue(20)
 param alwaysReadyInstances int = 1
 
-@description('The most instances that each group of functions may grow to.')
+@description('Instances that are always ready for HTTP: API, console and health; each is paid for all the time.')
+@minValue(0)
+@maxValue(20)
+param alwaysReadyHttpInstances int = 0
+
+@description('Requests that an instance answers at once, before there is another; also the most that one caller may have there.')
+@minValue(1)
+@maxValue(1000)
+param requestsAtOnce int = 50
+
+@description('The most instances that the app may grow to. The subscription\'s quota for the region can be less.')
 @minValue(40)
 @maxValue(1000)
 param maximumInstances int = 40
@@ -49,6 +100,16 @@ param namedKeys string[] = []
 
 @description('Whether the app serves sample remote services, so that it can be tried at once.')
 param sampleServices bool = true
+
+@description('The key of the sample services, the first time; left out later, the vault\'s stays. The hook infra/hooks/preprovision makes it.')
+@secure()
+param sampleServicesKey string = ''
+
+@description('Whether the vault, and what was deleted in it, can\'t be purged for its 7 days, by nobody. Can\'t be taken back.')
+param purgeProtection bool = false
+
+@description('Whether storage, Service Bus and vault have locks against being deleted.')
+param locked bool = false
 
 @description('Settings of Agents, such as { PAYMENT_URL: \'https://…\', PAYMENT_SCOPE: \'api://…/.default\' }, or with PAYMENT_KEY: \'@Microsoft.KeyVault(SecretUri=https://…)\'.')
 param agentSettings object = {}
@@ -80,6 +141,8 @@ param budgetStart string = ''
 var names = namesOf(environmentName, uniqueString(subscription().id, environmentName, location))
 var tags = { 'azd-env-name': environmentName }
 var useScheduler = durableBackend == 'scheduler'
+var withoutZones = redundancy == 'GZRS' ? 'GRS' : 'LRS'
+var replication = contains(regionsWithZones, location) ? redundancy : withoutZones
 
 resource group 'Microsoft.Resources/resourceGroups@2025-04-01' = {
   name: names.resourceGroup
@@ -94,10 +157,12 @@ module backing 'modules/backing-services.bicep' = {
     names: names
     location: location
     tags: tags
-    redundancy: redundancy
+    redundancy: replication
     private: privateNetwork
     useScheduler: useScheduler
     sampleServices: sampleServices
+    sampleServicesKey: sampleServicesKey
+    purgeProtection: purgeProtection
     logRetentionDays: logRetentionDays
     alertWebhookUrl: alertWebhookUrl
     namedKeys: namedKeys
@@ -127,6 +192,9 @@ module functionApp 'modules/function-app.bicep' = {
     packageContainerUrl: backing.outputs.packageContainerUrl
     // The scale controller wakes no instance for a Durable Task Scheduler that host.json does not name.
     alwaysReadyInstances: useScheduler ? max(alwaysReadyInstances, 1) : alwaysReadyInstances
+    alwaysReadyHttpInstances: alwaysReadyHttpInstances
+    zoneRedundant: zoneRedundant
+    requestsAtOnce: requestsAtOnce
     maximumInstances: maximumInstances
     instanceMemory: instanceMemory
     subnetId: network.?outputs.?appSubnetId ?? ''
@@ -146,6 +214,7 @@ module appSettings 'modules/app-settings.bicep' = {
     durableSchedulerEndpoint: backing.outputs.durableSchedulerEndpoint
     durableTaskHub: backing.outputs.durableTaskHub
     signIn: !empty(signInClientId)
+    requestsAtOnce: requestsAtOnce
     sampleServices: sampleServices
     agentSettings: agentSettings
     vaultUri: backing.outputs.vaultUri
@@ -157,6 +226,18 @@ module appSettings 'modules/app-settings.bicep' = {
   }
   // The app must not trust the headers of sign-in before the platform writes them.
   dependsOn: [signIn]
+}
+
+module locks 'modules/locks.bicep' = if (locked) {
+  name: 'locks'
+  scope: group
+  params: {
+    storageAccountNames: [names.hostStorage, names.stateStorage]
+    serviceBusName: names.serviceBus
+    vaultName: names.vault
+  }
+  // What it locks has to be there.
+  dependsOn: [backing]
 }
 
 module signIn 'modules/sign-in.bicep' = if (!empty(signInClientId)) {
@@ -193,6 +274,12 @@ output AZURE_RESOURCE_GROUP string = group.name
 
 @description('Name of the function app.')
 output AZURE_FUNCTION_NAME string = functionApp.outputs.name
+
+@description('Replication that the state store has.')
+output STATE_STORE_REPLICATION string = replication
+
+@description('Whether the vault has the key of the sample services: the hook infra/hooks/preprovision then makes no other.')
+output SAMPLE_SERVICES_KEY_MADE bool = sampleServices
 
 @description('Address of the application.')
 output SERVICE_APP_URI string = 'https://${functionApp.outputs.hostName}'

@@ -11,7 +11,7 @@ from functions.pattern.identity import FIRST_EPOCH, Birth, Parent, StepName
 from functions.pattern.records import Order, StepRecord, Task, TaskRecord
 from functions.pattern.refusals import RefusalReason, Refused
 from functions.pattern.shape import Shape
-from functions.pattern.states import Direction, ProcessState, Remedy, StepState, Way
+from functions.pattern.states import Direction, EpochEnd, ProcessState, Remedy, StepState, Way
 from functions.pattern.texts import MAX_ERROR_BYTES, bounded
 from functions.pattern.wait_events import ChildEnded
 from functions.pattern.waits import completed, failed, gone_on
@@ -23,7 +23,7 @@ _NO_VERSION = 0
 UNDONE_WITH_ITS_PARENT = "the task of which it is a step is undone"
 NEVER_BEGUN = "undone before it began"
 
-_UNDONE_SINCE = "its task was processed, and has been undone since"
+_UNDONE_SINCE = "its task is undone by now, and its result stands"
 
 
 def end_of(child: TaskRecord, start_by: datetime) -> ChildEnded | None:
@@ -143,6 +143,15 @@ def tombstone(record: TaskRecord, step: StepName, now: datetime, birth: Birth) -
         last_error=NEVER_BEGUN,
     )
     return TaskRecord(order=order, task=task, steps=())
+
+
+def is_gone(record: TaskRecord, step: StepName) -> bool:
+    """Tell whether a child that is not there was processed once; a result may be an operator's instead."""
+    given = (closed for closed in record.history if closed.ended_by is EpochEnd.RESULT_GIVEN)
+    is_given = any(
+        (past.name, past.state) == (step, StepState.FAILED) for each in given for past in each.steps
+    )
+    return record.step(step).result is not None and not is_given
 
 
 def children_of(record: TaskRecord) -> tuple[StepName, ...]:

@@ -61,6 +61,11 @@ class Way(StrEnum):
         return self in {Way.EVENT, Way.TIMER, Way.WORKFLOW}
 
     @property
+    def is_answered(self) -> bool:
+        """Tell whether something comes from outside that the Scheduler waits for."""
+        return self in {Way.QUEUE, Way.EVENT, Way.WORKFLOW}
+
+    @property
     def asks(self) -> bool:
         """Tell whether a request is made for the step."""
         return self not in {Way.EVENT, Way.TIMER}
@@ -116,6 +121,12 @@ class EpochEnd(StrEnum):
     FOUND_NOT_DONE = "found not done"
     #: What it was parked for is deployed; it goes on.
     RELEASED = "released"
+    #: An operator parked it: nothing of it runs until an operator unparks it.
+    PARKED = "parked"
+    #: An operator unparked it; it goes on.
+    UNPARKED = "unparked"
+    #: An operator gave the result of a step that had failed; it goes on after the step.
+    RESULT_GIVEN = "result given"
 
 
 class Outcome(StrEnum):

@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from functools import partial
 
 from functions.messages.patience import again_until
-from functions.pattern.children import UNDONE_WITH_ITS_PARENT, children_to_reach, end_of, tombstone
+from functions.pattern.children import UNDONE_WITH_ITS_PARENT, children_to_reach, end_of, is_gone, tombstone
 from functions.pattern.definition import Registry
 from functions.pattern.errors import TransientError, UnwritableError
 from functions.pattern.events import Cancelled, Event, Parked, StepBroken
@@ -111,7 +111,7 @@ class Children:
         name = record.child(step)
         stored = await self._ports.store.load(name)
         if stored is None:
-            if record.step(step).result is not None:
+            if is_gone(record, step):
                 gone = f"its task {name} was processed, and is gone"
                 return StepAttempt.of(record, step).failed(gone, self._start_by())
             birth = new_birth(self._ports.new_id())

@@ -29,6 +29,11 @@ param durableTaskHub string
 @description('Whether the platform signs callers in, so that the headers that name them can be trusted.')
 param signIn bool
 
+@description('Requests that an instance answers at once.')
+@minValue(1)
+@maxValue(1000)
+param requestsAtOnce int
+
 @description('Whether the app serves the sample remote services, and its Agents call them.')
 param sampleServices bool
 
@@ -100,6 +105,8 @@ var operationIs = uriComponent('union requests, dependencies, traces, exceptions
 var chosenSettings = {
   AUTH_MODE: signIn ? 'easyauth' : 'keys'
   ALERT_WEBHOOK_URL: empty(alertWebhookInVault) ? '' : '@Microsoft.KeyVault(SecretUri=${alertWebhookInVault})'
+  // Less would refuse a caller before there is another instance; with function keys, all callers count as one.
+  REQUESTS_IN_FLIGHT: string(requestsAtOnce)
   SAMPLE_SERVICES: sampleServices ? '1' : '0'
   TRACE_URL_TEMPLATE: '${logsOfComponent}/${operationIs}%22{trace_id}%22/timespan/P30D'
 }

@@ -75,10 +75,6 @@ type ApplicationSettings = {
   @minValue(1)
   ratePerMinute: int?
 
-  @description('Requests that a caller may have under way at one instance.')
-  @minValue(1)
-  requestsInFlight: int?
-
   @description('Shape of what the alert webhook gets; without it the address tells.')
   alertFormat: ('generic' | 'teams')?
 }
@@ -102,6 +98,5 @@ func settingsOf(application ApplicationSettings) object => {
   SKEW_SECONDS: string(application.?skewSeconds ?? 5)
   RETENTION_DAYS: string(application.?retentionDays ?? 30)
   RATE_PER_MINUTE: string(application.?ratePerMinute ?? 6000)
-  REQUESTS_IN_FLIGHT: string(application.?requestsInFlight ?? 200)
   ALERT_FORMAT: application.?alertFormat ?? ''
 }

@@ -13,7 +13,7 @@ param location string
 param tags object
 
 @description('Replication of the state store.')
-@allowed(['LRS', 'ZRS', 'GZRS'])
+@allowed(['LRS', 'ZRS', 'GRS', 'GZRS'])
 param redundancy string
 
 @description('Whether everything is reached through private endpoints only.')
@@ -24,6 +24,13 @@ param useScheduler bool
 
 @description('Whether tables are made for the sample services too.')
 param sampleServices bool
+
+@description('The key of the sample services, or nothing if the vault has it.')
+@secure()
+param sampleServicesKey string
+
+@description('Whether nobody may purge the vault.')
+param purgeProtection bool
 
 @description('Days for which telemetry is kept.')
 @minValue(30)
@@ -73,7 +80,7 @@ module hostStorage 'storage-account.bicep' = {
     name: names.hostStorage
     location: location
     tags: tags
-    redundancy: redundancy == 'LRS' ? 'LRS' : 'ZRS'
+    redundancy: redundancy == 'ZRS' || redundancy == 'GZRS' ? 'ZRS' : 'LRS'
     private: private
     containers: [packageContainer]
     roleIds: [roles.storageBlobDataOwner, roles.storageQueueDataContributor, roles.storageTableDataContributor]
@@ -127,6 +134,8 @@ module vault 'vault.bicep' = {
     private: private
     principalId: identity.outputs.principalId
     sampleServices: sampleServices
+    sampleServicesKey: sampleServicesKey
+    purgeProtection: purgeProtection
     alertWebhookUrl: alertWebhookUrl
     namedKeys: namedKeys
   }

@@ -22,7 +22,7 @@ param retentionInDays int
 @description('Who may send telemetry.')
 param principalId string
 
-resource workspace 'Microsoft.OperationalInsights/workspaces@2025-07-01' = {
+resource workspace 'Microsoft.OperationalInsights/workspaces@2026-03-01' = {
   name: workspaceName
   location: location
   tags: tags

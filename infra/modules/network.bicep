@@ -14,7 +14,7 @@ param tags object
 @description('What private endpoints are made for.')
 param targets EndpointTarget[]
 
-resource network 'Microsoft.Network/virtualNetworks@2025-05-01' = {
+resource network 'Microsoft.Network/virtualNetworks@2025-09-01' = {
   name: name
   location: location
   tags: tags
@@ -48,12 +48,12 @@ resource network 'Microsoft.Network/virtualNetworks@2025-05-01' = {
   }
 }
 
-resource appSubnet 'Microsoft.Network/virtualNetworks/subnets@2025-05-01' existing = {
+resource appSubnet 'Microsoft.Network/virtualNetworks/subnets@2025-09-01' existing = {
   parent: network
   name: 'app'
 }
 
-resource endpointSubnet 'Microsoft.Network/virtualNetworks/subnets@2025-05-01' existing = {
+resource endpointSubnet 'Microsoft.Network/virtualNetworks/subnets@2025-09-01' existing = {
   parent: network
   name: 'endpoints'
 }

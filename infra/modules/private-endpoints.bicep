@@ -63,7 +63,7 @@ resource link 'Microsoft.Network/privateDnsZones/virtualNetworkLinks@2024-06-01'
 
 // One after the other: a storage account, and the subnet, refuse a second endpoint while they take a first one.
 @batchSize(1)
-resource endpoint 'Microsoft.Network/privateEndpoints@2025-05-01' = [
+resource endpoint 'Microsoft.Network/privateEndpoints@2025-09-01' = [
   for target in targets: {
     name: target.name
     location: location
@@ -85,7 +85,7 @@ resource endpoint 'Microsoft.Network/privateEndpoints@2025-05-01' = [
   }
 ]
 
-resource zoneGroup 'Microsoft.Network/privateEndpoints/privateDnsZoneGroups@2025-05-01' = [
+resource zoneGroup 'Microsoft.Network/privateEndpoints/privateDnsZoneGroups@2025-09-01' = [
   for (target, index) in targets: {
     parent: endpoint[index]
     name: 'default'

@@ -22,7 +22,7 @@ param principalId string
 var queues = loadJsonContent('../queues.json').queues
 var tier = private ? 'Premium' : 'Standard'
 
-resource namespace 'Microsoft.ServiceBus/namespaces@2024-01-01' = {
+resource namespace 'Microsoft.ServiceBus/namespaces@2026-01-01' = {
   name: name
   location: location
   tags: tags
@@ -37,7 +37,7 @@ resource namespace 'Microsoft.ServiceBus/namespaces@2024-01-01' = {
   }
 }
 
-resource queue 'Microsoft.ServiceBus/namespaces/queues@2024-01-01' = [
+resource queue 'Microsoft.ServiceBus/namespaces/queues@2026-01-01' = [
   for each in queues: {
     parent: namespace
     name: each.name

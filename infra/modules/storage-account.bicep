@@ -12,7 +12,7 @@ param location string
 param tags object
 
 @description('How data is replicated: in one zone, over zones, or to a second region as well.')
-@allowed(['LRS', 'ZRS', 'GZRS'])
+@allowed(['LRS', 'ZRS', 'GRS', 'GZRS'])
 param redundancy string
 
 @description('Whether the account is reached through private endpoints only.')
@@ -30,7 +30,7 @@ param roleIds array
 @description('The app that has them.')
 param principalId string
 
-resource account 'Microsoft.Storage/storageAccounts@2025-06-01' = {
+resource account 'Microsoft.Storage/storageAccounts@2026-04-01' = {
   name: name
   location: location
   tags: tags
@@ -53,7 +53,7 @@ resource account 'Microsoft.Storage/storageAccounts@2025-06-01' = {
   }
 }
 
-resource blobService 'Microsoft.Storage/storageAccounts/blobServices@2025-06-01' = {
+resource blobService 'Microsoft.Storage/storageAccounts/blobServices@2026-04-01' = {
   parent: account
   name: 'default'
   properties: {
@@ -64,7 +64,7 @@ resource blobService 'Microsoft.Storage/storageAccounts/blobServices@2025-06-01'
   }
 }
 
-resource container 'Microsoft.Storage/storageAccounts/blobServices/containers@2025-06-01' = [
+resource container 'Microsoft.Storage/storageAccounts/blobServices/containers@2026-04-01' = [
   for containerName in containers: {
     parent: blobService
     name: containerName
@@ -74,17 +74,17 @@ resource container 'Microsoft.Storage/storageAccounts/blobServices/containers@20
   }
 ]
 
-resource queueService 'Microsoft.Storage/storageAccounts/queueServices@2025-06-01' = {
+resource queueService 'Microsoft.Storage/storageAccounts/queueServices@2026-04-01' = {
   parent: account
   name: 'default'
 }
 
-resource tableService 'Microsoft.Storage/storageAccounts/tableServices@2025-06-01' = {
+resource tableService 'Microsoft.Storage/storageAccounts/tableServices@2026-04-01' = {
   parent: account
   name: 'default'
 }
 
-resource table 'Microsoft.Storage/storageAccounts/tableServices/tables@2025-06-01' = [
+resource table 'Microsoft.Storage/storageAccounts/tableServices/tables@2026-04-01' = [
   for tableName in tables: {
     parent: tableService
     name: tableName

@@ -22,9 +22,12 @@ param principalId string
 @description('Whether the app serves the sample services, which ask for a key.')
 param sampleServices bool
 
-@description('The key that the app\'s own Agents show the sample services: another one with each deployment.')
+@description('The key that the app\'s own Agents show the sample services, or nothing if the vault has it: written again, it would be a new version.')
 @secure()
-param sampleServicesKey string = newGuid()
+param sampleServicesKey string
+
+@description('Whether nobody may purge the vault or what was deleted in it.')
+param purgeProtection bool
 
 @description('The address that alerts are posted to, or nothing; who knows it can post.')
 @secure()
@@ -34,7 +37,7 @@ param alertWebhookUrl string
 @maxLength(100)
 param namedKeys string[]
 
-resource vault 'Microsoft.KeyVault/vaults@2024-11-01' = {
+resource vault 'Microsoft.KeyVault/vaults@2026-02-01' = {
   name: name
   location: location
   tags: tags
@@ -46,6 +49,8 @@ resource vault 'Microsoft.KeyVault/vaults@2024-11-01' = {
     tenantId: tenant().tenantId
     enableRbacAuthorization: true
     enableSoftDelete: true
+    // Azure takes true or nothing: what was switched on stays on.
+    enablePurgeProtection: purgeProtection ? true : null
     softDeleteRetentionInDays: 7
     publicNetworkAccess: private ? 'Disabled' : 'Enabled'
     networkAcls: {
@@ -57,7 +62,7 @@ resource vault 'Microsoft.KeyVault/vaults@2024-11-01' = {
 
 // By this name the host knows a key, `agents`, of the function `services`, and takes it instead of making one: so the
 // settings can refer to a key before the app has ever run (Functions: AzureWebJobsSecretStorageType).
-resource servicesKey 'Microsoft.KeyVault/vaults/secrets@2024-11-01' = if (sampleServices) {
+resource servicesKey 'Microsoft.KeyVault/vaults/secrets@2026-02-01' = if (sampleServices && !empty(sampleServicesKey)) {
   parent: vault
   name: 'function--services--agents'
   properties: {
@@ -65,7 +70,12 @@ resource servicesKey 'Microsoft.KeyVault/vaults/secrets@2024-11-01' = if (sample
   }
 }
 
-resource webhookUrl 'Microsoft.KeyVault/vaults/secrets@2024-11-01' = if (!empty(alertWebhookUrl)) {
+resource keptServicesKey 'Microsoft.KeyVault/vaults/secrets@2026-02-01' existing = if (sampleServices && empty(sampleServicesKey)) {
+  parent: vault
+  name: 'function--services--agents'
+}
+
+resource webhookUrl 'Microsoft.KeyVault/vaults/secrets@2026-02-01' = if (!empty(alertWebhookUrl)) {
   parent: vault
   name: 'alert-webhook-url'
   properties: {
@@ -74,7 +84,7 @@ resource webhookUrl 'Microsoft.KeyVault/vaults/secrets@2024-11-01' = if (!empty(
 }
 
 // The host names a key's secret so, and writes what is no letter and no digit by its number: 045 is a dash.
-resource namedKey 'Microsoft.KeyVault/vaults/secrets@2024-11-01' existing = [
+resource namedKey 'Microsoft.KeyVault/vaults/secrets@2026-02-01' existing = [
   for key in namedKeys: {
     parent: vault
     name: 'function--${replace(replace(key, '-', '-045'), '.', '--')}'
@@ -98,7 +108,7 @@ output id string = vault.id
 output uri string = vault.properties.vaultUri
 
 @description('Where the key of the sample services is, or nothing; its version makes the app start anew when it changes.')
-output sampleServicesKeyInVault string = servicesKey.?properties.secretUriWithVersion ?? ''
+output sampleServicesKeyInVault string = servicesKey.?properties.secretUriWithVersion ?? (keptServicesKey.?properties.secretUriWithVersion ?? '')
 
 @description('Where the address that alerts are posted to is, or nothing; without its version, the app would use the old one for a day.')
 output alertWebhookInVault string = webhookUrl.?properties.secretUriWithVersion ?? ''

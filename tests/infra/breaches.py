@@ -51,14 +51,19 @@ class Breach:
 
     def made(self, folder: Path) -> Infrastructure:
         """Copy the templates to `folder`, and apply the edit."""
-        copytree(REPOSITORY / "infra", folder / "infra")
-        for name in ("azure.yaml", "host.json", "local.settings.sample.json"):
-            copy(REPOSITORY / name, folder / name)
-        path = folder / self.file
-        text = path.read_text()
-        assert self.old in text, f"{self.file} has no '{self.old}' to break"
-        path.write_text(text.replace(self.old, self.new))
-        return Infrastructure(folder)
+        return edited(folder, self.file, self.old, self.new)
+
+
+def edited(folder: Path, file: str, old: str, new: str) -> Infrastructure:
+    """Copy the templates to `folder`, and write `new` instead of `old` throughout one file."""
+    copytree(REPOSITORY / "infra", folder / "infra")
+    for name in ("azure.yaml", "host.json", "local.settings.sample.json"):
+        copy(REPOSITORY / name, folder / name)
+    path = folder / file
+    text = path.read_text()
+    assert old in text, f"{file} has no '{old}' to break"
+    path.write_text(text.replace(old, new))
+    return Infrastructure(folder)
 
 
 def _access() -> Iterator[Breach]:
@@ -119,7 +124,7 @@ def _secrets() -> Iterator[Breach]:
         "alertWebhookUrl",
     )
     yield Breach(shown, _MONITORING, "= component.id", "= component.properties.ConnectionString")
-    yield Breach(shown, _VAULT, "servicesKey.?properties.secretUriWithVersion ?? ''", "sampleServicesKey")
+    yield Breach(shown, _VAULT, "servicesKey.?properties.secretUriWithVersion ?? (", "sampleServicesKey ?? (")
     used = secrets.outputs_use_no_secure_parameter
     yield Breach(
         used,
@@ -202,14 +207,14 @@ def _form() -> Iterator[Breach]:
     hold, days = form.bounds_hold_in_modules, "@minValue(30)\n@maxValue(730)\nparam retentionInDays"
     yield Breach(hold, _MONITORING, days, "@minValue(31)\n@maxValue(730)\nparam retentionInDays")
     yield Breach(hold, _MONITORING, days, "@minValue(30)\n@maxValue(365)\nparam retentionInDays")
-    yield Breach(form.files_are_short, _ROLES, "@export()\n", "\n" * 200 + "@export()\n")
+    yield Breach(form.files_are_short, _ROLES, "@export()\n", "\n" * 300 + "@export()\n")
     here = form.modules_are_files_here
     yield Breach(here, _WATCHING, "'budget.bicep'", "'br/public:avm/res/consumption/budget:0.3.5'")
     yield Breach(form.every_file_is_used, _WATCHING, "'budget.bicep'", "'../identity.bicep'")
     used, variable = form.every_parameter_is_used, "var useScheduler ="
     yield Breach(used, _MAIN, variable, "var leftOver = 1\nvar useScheduler =")
     yield Breach(
-        form.versions_are_listed, _STORAGE, "storageAccounts@2025-06-01", "storageAccounts@2021-01-01"
+        form.versions_are_listed, _STORAGE, "storageAccounts@2026-04-01", "storageAccounts@2021-01-01"
     )
 
 

@@ -16,13 +16,19 @@ from tests.infra.bicep.values import Value, properties_of
 
 REPOSITORY = Path(__file__).parents[2]
 
-#: Stands for the secret wherever it is used.
+#: Stand for the secrets wherever they are used.
 CANARY = "https://canary.example.com/secret"
+CANARY_KEY = "canary-key-of-the-samples"
 
 _NAMED: dict[str, Value] = {"environmentName": "test", "location": "westeurope"}
 _EVERYTHING: dict[str, Value] = {
     "durableBackend": "scheduler",
     "privateNetwork": True,
+    "zoneRedundant": True,
+    "alwaysReadyHttpInstances": 1,
+    "purgeProtection": True,
+    "locked": True,
+    "sampleServicesKey": CANARY_KEY,
     "signInClientId": "00000000-0000-0000-0000-000000000000",
     "namedKeys": ["api.ada", "operations.night-shift"],
     "alertEmails": ["operator@example.com"],
@@ -44,6 +50,10 @@ class Environment:
     def resources(self) -> tuple[Planned, ...]:
         """Return every resource."""
         return tuple(self.deployment.planned())
+
+    def existing(self, kind: str) -> list[Planned]:
+        """Return the resources of a type that are referred to, and have to be there already."""
+        return [each for each in self.deployment.planned(existing=True) if each.type == kind]
 
     def of(self, kind: str) -> list[Planned]:
         """Return the resources of a type, such as `Microsoft.Web/sites`."""
@@ -69,7 +79,7 @@ class Infrastructure:
 
     @cached_property
     def environments(self) -> list[Environment]:
-        """Plan three deployments: with the defaults, with every option, and without sample services."""
+        """Plan a deployment for each choice that changes what is deployed: a new one needs a line here."""
         main = self.folder / "infra" / "main.bicep"
         own_agents: dict[str, Value] = {}
         for agent in self.sampled_agents:
@@ -78,6 +88,11 @@ class Infrastructure:
         chosen: dict[str, dict[str, Value]] = {
             "defaults": _NAMED,
             "with everything": _NAMED | _EVERYTHING,
+            "public, with the scheduler": _NAMED | {"durableBackend": "scheduler"},
+            "private, without the scheduler": _NAMED | {"privateNetwork": True},
+            "without zones": _NAMED | {"location": "northcentralus"},
+            "two regions, without zones": _NAMED | {"location": "westus", "redundancy": "GZRS"},
+            "no instance ready": _NAMED | {"alwaysReadyInstances": 0},
             "without samples": _NAMED | {"sampleServices": False, "agentSettings": own_agents},
         }
         return [

@@ -60,7 +60,7 @@ output it string = joined
 def test_what_only_azure_knows_stays_an_expression(tmp_path: Path) -> None:
     """A property of a resource keeps its text, and the type of its resource."""
     text = """
-resource account 'Microsoft.Storage/storageAccounts@2025-06-01' existing = {
+resource account 'Microsoft.Storage/storageAccounts@2026-04-01' existing = {
   name: 'it'
 }
 output address string = account.properties.primaryEndpoints.table

@@ -17,7 +17,7 @@ param startDate string
 @maxLength(20)
 param emails array
 
-resource budget 'Microsoft.Consumption/budgets@2023-11-01' = {
+resource budget 'Microsoft.Consumption/budgets@2026-06-01' = {
   name: name
   properties: {
     category: 'Cost'

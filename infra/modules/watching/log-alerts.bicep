@@ -20,7 +20,7 @@ param actionGroupId string
 
 var alerts = loadJsonContent('alerts.json').log
 
-resource logAlerts 'Microsoft.Insights/scheduledQueryRules@2023-12-01' = [
+resource logAlerts 'Microsoft.Insights/scheduledQueryRules@2026-03-01' = [
   for alert in alerts: {
     name: '${prefix}-${alert.name}'
     location: location
@@ -36,6 +36,7 @@ resource logAlerts 'Microsoft.Insights/scheduledQueryRules@2023-12-01' = [
       ]
       evaluationFrequency: 'PT5M'
       windowSize: alert.window
+      overrideQueryTimeRange: empty(alert.range) ? null : alert.range
       autoMitigate: true
       // The workspace's tables are there only when the application has first spoken.
       skipQueryValidation: true

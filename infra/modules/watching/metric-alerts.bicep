@@ -16,7 +16,7 @@ var alerts = loadJsonContent('alerts.json').metric
 
 var queueNames = [for queue in loadJsonContent('../../queues.json').queues: queue.name]
 
-resource metricAlerts 'Microsoft.Insights/metricAlerts@2018-03-01' = [
+resource metricAlerts 'Microsoft.Insights/metricAlerts@2026-01-01' = [
   for alert in alerts: {
     name: '${prefix}-${alert.name}'
     location: 'global'

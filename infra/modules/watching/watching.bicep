@@ -49,6 +49,7 @@ var queries = {
   'lost-messages': loadTextContent('../../queries/lost-messages.kql')
   'refused-replies': loadTextContent('../../queries/refused-replies.kql')
   'silent-agents': loadTextContent('../../queries/silent-agents.kql')
+  'silent-supervisor': loadTextContent('../../queries/silent-supervisor.kql')
   sweeps: loadTextContent('../../queries/sweeps.kql')
   'task-counts': loadTextContent('../../queries/task-counts.kql')
   'task-durations': loadTextContent('../../queries/task-durations.kql')

@@ -25,7 +25,7 @@ param namespaceId string
 param queries object
 
 @description('Writes a text as it stands between the quotes of a JSON string.')
-func escaped(text string) string => substring(string([text]), 2, length(string([text])) - 4)
+func escaped(text string) string => substring(string([text]), 2, max(length(string([text])) - 4, 0))
 
 var fillings = union(queries, {
   workspaceId: workspaceId

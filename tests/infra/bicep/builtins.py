@@ -28,6 +28,7 @@ _ENVIRONMENT: Final[dict[str, Value]] = {
 }
 
 BUILTINS: Final[dict[str, Function]] = {
+    "contains": _of_known(lambda of, item: item in of),
     "concat": _of_known(lambda *lists: reduce(add, lists)),
     "empty": lambda value: not isinstance(value, Unresolved) and value in (None, "", [], {}),
     "environment": lambda: _ENVIRONMENT,

@@ -47,13 +47,13 @@ class Deployment:
             **parameters,
         }
 
-    def planned(self) -> Iterator[Planned]:
-        """Yield every resource that is deployed, those of modules included."""
+    def planned(self, *, existing: bool = False) -> Iterator[Planned]:
+        """Yield every resource that is deployed, or else is referred to, those of modules included."""
         for resource in self.template.resources.values():
-            if not resource.existing:
+            if resource.existing is existing:
                 yield from self._resources(resource)
         for deployment in self._inner():
-            yield from deployment.planned()
+            yield from deployment.planned(existing=existing)
 
     def deployments(self) -> Iterator[Deployment]:
         """Yield this deployment, and that of every module below it."""

@@ -126,6 +126,10 @@ def _binary(node: Node, names: Names) -> Value:
     match operator, first, evaluate(right, names):
         case "==", str() | int() as one, str() | int() as other:
             return one == other
+        case "&&", bool() as one, bool() as other:
+            return one and other
+        case "||", bool() as one, bool() as other:
+            return one or other
         case ">", int() as one, int() as other:
             return one > other
         case _:

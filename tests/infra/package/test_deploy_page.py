@@ -7,13 +7,15 @@ import re
 
 import yaml
 
+from tests.infra.application import functions
 from tests.infra.package.package import ROOT
 
 _PAGE = (ROOT / "docs/deploy.md").read_text(encoding="utf-8")
 _PARAMETERS = (ROOT / "infra/main.bicepparam").read_text(encoding="utf-8")
 
-#: The options and their defaults; the environment's name and region have none.
+#: The options and their defaults; environment and region have none, and a hook of azd sets the key.
 _CHOICES = dict(re.findall(r"readEnvironmentVariable\('([A-Z_]+)', '(.*?)'\)", _PARAMETERS))
+assert _CHOICES.pop("SAMPLE_SERVICES_KEY") == ""
 
 #: They would be secrets in the pipeline, which has none.
 _SECRETS = {"ALERT_WEBHOOK_URL"}
@@ -36,6 +38,18 @@ def test_pipeline_passes_on_every_option() -> None:
     }
     assert wanted
     assert {name: passed.get(name) for name in wanted} == wanted
+
+
+def test_page_counts_the_groups_that_zones_are_paid_for() -> None:
+    """HTTP, Durable, and each function with another trigger that is no Agent's; two of each are ready."""
+    all_of_them = functions().items()
+    own = [its for name, its in all_of_them if not name.startswith("agent_") or name == "agent_replies"]
+    triggers = [each["type"] for its in own for each in its if "Trigger" in each["type"]]
+    together = {"httpTrigger", "orchestrationTrigger", "activityTrigger"}
+    groups = 2 + sum(trigger not in together for trigger in triggers)
+    flowing = " ".join(_PAGE.split())
+    assert f"for each of the {groups} groups of functions, and of each Agent" in flowing
+    assert f"at least {2 * groups} instances instead of one" in flowing
 
 
 def test_page_counts_the_alerts_that_are_paid_for() -> None:

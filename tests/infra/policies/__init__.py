@@ -5,7 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from tests.infra.infrastructure import Infrastructure
-from tests.infra.policies import access, form, platform, references, secrets, settings, storage, transport
+from tests.infra.policies import (
+    access,
+    form,
+    hosting,
+    network,
+    platform,
+    references,
+    secrets,
+    settings,
+    storage,
+    transport,
+    watching,
+)
 
 type Policy = Callable[[Infrastructure], Iterator[str]]
 
@@ -15,10 +27,14 @@ POLICIES: tuple[Policy, ...] = (
     access.nothing_is_public_in_storage,
     access.roles_are_narrow,
     access.owner_is_for_the_host_only,
+    access.every_role_is_assigned,
     access.queues_may_be_used_as_the_code_does,
     transport.transport_is_encrypted,
     transport.private_network_closes_the_rest,
     transport.sign_in_guards_all_but_health,
+    transport.tokens_are_of_the_own_tenant,
+    network.app_subnet_is_delegated,
+    network.private_addresses_are_found,
     secrets.keys_are_never_read,
     secrets.outputs_hold_no_secret,
     secrets.outputs_use_no_secure_parameter,
@@ -40,6 +56,15 @@ POLICIES: tuple[Policy, ...] = (
     settings.connections_are_set,
     settings.references_are_set,
     settings.host_json_fits_the_durable_backend,
+    hosting.app_runs_as_it_is_tested,
+    hosting.always_ready_groups_exist,
+    hosting.callers_may_fill_an_instance,
+    hosting.app_uses_its_own_identity,
+    hosting.durable_scheduler_takes_the_identity,
+    hosting.zones_are_as_chosen,
+    hosting.data_is_protected_as_chosen,
+    hosting.regions_are_listed,
+    watching.alerts_tell_the_operators,
     form.everything_is_described,
     form.numbers_are_bounded,
     form.bounds_hold_in_modules,

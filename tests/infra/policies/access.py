@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 
 from tests.infra.application import queues_left, queues_received, queues_sent
@@ -13,6 +14,7 @@ from tests.infra.infrastructure import Environment, Infrastructure
 _SENDER = "69a216fc-b8fb-44d8-bc22-1f3c2cd27a39"
 _RECEIVER = "4f6d3b9b-027b-4f4c-9142-0e5a2a2247e0"
 _BLOB_OWNER = "b7e6dc6d-f1e8-4753-8033-0f276bb0955b"
+_SCHEDULER_USER = "0ad04412-c4d5-4796-b79c-f76d14c8d402"
 _IDENTITY = "Microsoft.ManagedIdentity/userAssignedIdentities"
 
 #: Each role that is granted, and the type of resource that it is granted on.
@@ -24,8 +26,17 @@ _SCOPES = {
     _SENDER: "Microsoft.ServiceBus/namespaces/queues",
     _RECEIVER: "Microsoft.ServiceBus/namespaces/queues",
     "3913510d-42f4-4e42-8a64-420c390055eb": "Microsoft.Insights/components",
-    "0ad04412-c4d5-4796-b79c-f76d14c8d402": "Microsoft.DurableTask/schedulers/taskHubs",
+    _SCHEDULER_USER: "Microsoft.DurableTask/schedulers/taskHubs",
     "b86a8fe4-44ce-4948-aee5-eccb2c155cd7": "Microsoft.KeyVault/vaults",
+}
+
+#: How often each role is assigned, besides those on queues and on the task hub.
+_ASSIGNED = {
+    _BLOB_OWNER: 1,
+    "974c5e8b-45b9-4653-ba55-5f855dd0fb88": 1,
+    "0a9a7e1f-b9d0-4cc4-a60d-0319b160aaa3": 2,
+    "3913510d-42f4-4e42-8a64-420c390055eb": 1,
+    "b86a8fe4-44ce-4948-aee5-eccb2c155cd7": 1,
 }
 
 #: The properties that make a service accept identities only.
@@ -85,6 +96,16 @@ def owner_is_for_the_host_only(infrastructure: Infrastructure) -> Iterator[str]:
         owned = [each for each in assignments(environment) if role_of(each) == _BLOB_OWNER]
         if len(owned) != 1:
             yield f"{environment.name}: Storage Blob Data Owner is for the host's account, and for no other"
+
+
+def every_role_is_assigned(infrastructure: Infrastructure) -> Iterator[str]:
+    """Require each role that the app and its host need, besides those on queues; no more of them either."""
+    for environment in infrastructure.environments:
+        given = Counter(map(role_of, assignments(environment)))
+        scheduler = environment.parameters.get("durableBackend") == "scheduler"
+        for role, wanted in {**_ASSIGNED, _SCHEDULER_USER: int(scheduler)}.items():
+            if given[role] != wanted:
+                yield f"{environment.name}: role {role} is assigned {given[role]} times, not {wanted}"
 
 
 def queues_may_be_used_as_the_code_does(infrastructure: Infrastructure) -> Iterator[str]:

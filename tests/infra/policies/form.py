@@ -19,27 +19,28 @@ from tests.infra.bicep.template import (
 )
 from tests.infra.infrastructure import Infrastructure
 
-_MOST_LINES = 200
+_MOST_LINES = 300
 
 #: The API versions that the project was written for; a change must be deliberate.
 _VERSIONS = {
+    "Microsoft.Authorization/locks": "2020-05-01",
     "Microsoft.Authorization/roleAssignments": "2022-04-01",
-    "Microsoft.Consumption/budgets": "2023-11-01",
+    "Microsoft.Consumption/budgets": "2026-06-01",
     "Microsoft.DurableTask": "2026-02-01",
     "Microsoft.Insights/actionGroups": "2023-01-01",
     "Microsoft.Insights/components": "2020-02-02",
-    "Microsoft.Insights/metricAlerts": "2018-03-01",
-    "Microsoft.Insights/scheduledQueryRules": "2023-12-01",
+    "Microsoft.Insights/metricAlerts": "2026-01-01",
+    "Microsoft.Insights/scheduledQueryRules": "2026-03-01",
     "Microsoft.Insights/workbooks": "2023-06-01",
-    "Microsoft.KeyVault": "2024-11-01",
+    "Microsoft.KeyVault": "2026-02-01",
     "Microsoft.ManagedIdentity": "2024-11-30",
     "Microsoft.Network/privateDnsZones": "2024-06-01",
-    "Microsoft.Network/privateEndpoints": "2025-05-01",
-    "Microsoft.Network/virtualNetworks": "2025-05-01",
-    "Microsoft.OperationalInsights": "2025-07-01",
+    "Microsoft.Network/privateEndpoints": "2025-09-01",
+    "Microsoft.Network/virtualNetworks": "2025-09-01",
+    "Microsoft.OperationalInsights": "2026-03-01",
     "Microsoft.Resources/resourceGroups": "2025-04-01",
-    "Microsoft.ServiceBus": "2024-01-01",
-    "Microsoft.Storage": "2025-06-01",
+    "Microsoft.ServiceBus": "2026-01-01",
+    "Microsoft.Storage": "2026-04-01",
     "Microsoft.Web": "2025-03-01",
 }
 
@@ -77,7 +78,7 @@ def bounds_hold_in_modules(infrastructure: Infrastructure) -> Iterator[str]:
 
 
 def files_are_short(infrastructure: Infrastructure) -> Iterator[str]:
-    """Require that no template is longer than 200 lines."""
+    """Require that no template is longer than 300 lines, as no other file is."""
     for template in infrastructure.templates:
         lines = len(template.path.read_text().splitlines())
         if lines > _MOST_LINES:

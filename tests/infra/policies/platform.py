@@ -32,10 +32,10 @@ def flex_consumption_supports_every_property(infrastructure: Infrastructure) -> 
 
 
 def deployments_can_be_repeated(infrastructure: Infrastructure) -> Iterator[str]:
-    """Require that nothing depends on the current date: a budget whose start changes is refused."""
+    """Require that nothing depends on the date or on chance: what is there must not change."""
     for template in infrastructure.templates:
-        if any(text_of(node) == "utcNow" for node in walk(template.root)):
-            yield f"{template.path.name}: utcNow gives another value with each deployment"
+        for name in {"utcNow", "newGuid"} & {text_of(node) for node in walk(template.root)}:
+            yield f"{template.path.name}: {name} gives another value with each deployment"
 
 
 def deployments_have_names_of_their_own(infrastructure: Infrastructure) -> Iterator[str]:

@@ -12,6 +12,7 @@ from tests.infra.infrastructure import Infrastructure
 #: The Bicep functions that the templates call.
 _FUNCTIONS = {
     "concat",
+    "contains",
     "empty",
     "environment",
     "guid",

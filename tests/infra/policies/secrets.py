@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from tests.infra.bicep.template import text_of, walk
 from tests.infra.bicep.values import Unresolved, Value
-from tests.infra.infrastructure import CANARY, Infrastructure
+from tests.infra.infrastructure import CANARY, CANARY_KEY, Infrastructure
 
 #: Functions that return a key, a password or a connection string that contains one.
 _GIVES_SECRETS = re.compile(r"^list[A-Z]\w*$|^getSecret$")
@@ -16,7 +16,7 @@ _GIVES_SECRETS = re.compile(r"^list[A-Z]\w*$|^getSecret$")
 _SOUNDS_SECRET = re.compile(r"password|pwd|secret|accountkey|acctkey", re.IGNORECASE)
 
 #: The alert webhook's address and the key of the sample services, wherever they are passed on.
-_SECRET = (CANARY, "newGuid()")
+_SECRET = (CANARY, CANARY_KEY)
 
 #: The resources that may contain them.
 _KEEPS_SECRETS = {"Microsoft.KeyVault/vaults/secrets", "Microsoft.Insights/actionGroups"}

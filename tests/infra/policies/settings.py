@@ -12,7 +12,7 @@ from tests.infra.bicep.values import Unresolved, Value
 from tests.infra.infrastructure import Environment, Infrastructure
 
 #: Read by the Functions host and its extensions.
-_HOST = {
+HOST = {
     "AzureWebJobsStorage__blobServiceUri",
     "AzureWebJobsStorage__queueServiceUri",
     "AzureWebJobsStorage__tableServiceUri",
@@ -25,7 +25,7 @@ _HOST = {
     "APPLICATIONINSIGHTS_CONNECTION_STRING",
     "APPLICATIONINSIGHTS_AUTHENTICATION_STRING",
 }
-_DURABLE_CONNECTION = "DURABLE_TASK_SCHEDULER_CONNECTION_STRING"
+DURABLE_CONNECTION = "DURABLE_TASK_SCHEDULER_CONNECTION_STRING"
 
 #: A setting with this prefix overrides a value of host.json, at the path that follows.
 _OVERRIDE = "AzureFunctionsJobHost__"
@@ -43,6 +43,7 @@ _GIVEN = {
     "alert_webhook_url",
     "auth_mode",
     "trace_url_template",
+    "requests_in_flight",
 }
 
 
@@ -94,9 +95,10 @@ def agents_send_the_key_of_the_samples(infrastructure: Infrastructure) -> Iterat
     for environment in infrastructure.environments:
         if environment.settings.get("AzureWebJobsSecretStorageType") != "keyvault":
             yield f"{environment.name}: the host must keep its keys in the vault"
-        secrets = environment.of("Microsoft.KeyVault/vaults/secrets")
+        kind = "Microsoft.KeyVault/vaults/secrets"
+        secrets = environment.of(kind) + environment.existing(kind)
         keys = [secret.symbol for secret in secrets if str(secret.at("name")).startswith(prefix)]
-        if bool(keys) is not environment.parameters.get("sampleServices", True):
+        if (len(keys) == 1) is not environment.parameters.get("sampleServices", True):
             yield f"{environment.name}: the vault must have a key {prefix}… exactly where the samples are"
         for name, key in product((agent.key_setting for agent in infrastructure.sampled_agents), keys):
             reference = f"@Microsoft.KeyVault(SecretUri=${{{key}.properties.secretUriWithVersion}})"
@@ -151,8 +153,8 @@ def host_json_fits_the_durable_backend(infrastructure: Infrastructure) -> Iterat
         if environment.settings.get(f"{provider}__type", durable["storageProvider"]["type"]) != wanted:
             yield f"{environment.name}: the durable back end must be {wanted}"
         if _scheduled(environment):
-            if environment.settings.get(f"{provider}__connectionStringName") != _DURABLE_CONNECTION:
-                yield f"{environment.name}: the scheduler's connection must be {_DURABLE_CONNECTION}"
+            if environment.settings.get(f"{provider}__connectionStringName") != DURABLE_CONNECTION:
+                yield f"{environment.name}: the scheduler's connection must be {DURABLE_CONNECTION}"
         elif overrides:
             yield f"{environment.name}: host.json needs no {sorted(overrides)}"
         for name in overrides:
@@ -161,11 +163,11 @@ def host_json_fits_the_durable_backend(infrastructure: Infrastructure) -> Iterat
 
 
 def _known(infrastructure: Infrastructure, environment: Environment) -> set[str]:
-    durable = {_DURABLE_CONNECTION} if _scheduled(environment) else set()
+    durable = {DURABLE_CONNECTION} if _scheduled(environment) else set()
     own = set(application.setting_names()) - application.CONNECTION_STRINGS
     sampled = infrastructure.sampled_agents
     agents = {name for agent in sampled for name in (agent.url_setting, agent.key_setting)}
-    return own | agents | _HOST | durable | application.named_keys(environment.settings)
+    return own | agents | HOST | durable | application.named_keys(environment.settings)
 
 
 def _scheduled(environment: Environment) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tests.infra.bicep.values import Value, at, items_of
+from tests.infra.bicep.values import Unresolved, Value, at, items_of
 from tests.infra.infrastructure import Environment, Infrastructure
 
 #: The required values, by type of resource and path of the property.
@@ -31,6 +31,8 @@ _CLOSED = {
     "Microsoft.KeyVault/vaults",
 }
 _GROUPS = {"blob", "queue", "table", "namespace", "scheduler", "vault"}
+
+_ISSUER = "https://login.microsoftonline.com/${tenant().tenantId}/v2.0"
 
 #: The sample services are public, as a third party's service would be.
 _OPEN_PATHS = {"/api/health", "/api/services/*"}
@@ -59,10 +61,36 @@ def sign_in_guards_all_but_health(infrastructure: Infrastructure) -> Iterator[st
             if config.at("name") != "authsettingsV2":
                 continue
             validation = config.at("properties", "globalValidation")
+            provider = config.at("properties", "identityProviders", "azureActiveDirectory", "enabled")
+            on = [
+                at(validation, "requireAuthentication"),
+                config.at("properties", "platform", "enabled"),
+                provider,
+            ]
+            if on != [True, True, True]:
+                yield f"{config.title}: sign-in must be on, and required"
             if at(validation, "unauthenticatedClientAction") != "Return401":
                 yield f"{config.title}: a request without a token must get 401"
             if not set(map(str, items_of(at(validation, "excludedPaths")))) <= _OPEN_PATHS:
                 yield f"{config.title}: nothing is open but health and the samples"
+
+
+def tokens_are_of_the_own_tenant(infrastructure: Infrastructure) -> Iterator[str]:
+    """Require the deployment's own tenant as issuer of tokens, in version 2, for the registration only."""
+    for environment in infrastructure.environments:
+        client = environment.parameters.get("signInClientId")
+        for config in environment.of("Microsoft.Web/sites/config"):
+            directory = config.at("properties", "identityProviders", "azureActiveDirectory")
+            if config.at("name") != "authsettingsV2":
+                continue
+            if _text_of(at(directory, "registration", "openIdIssuer")) != _ISSUER:
+                yield f"{config.title}: tokens must be issued by the own tenant"
+            if at(directory, "validation", "allowedAudiences") != [client, f"api://{client}"]:
+                yield f"{config.title}: tokens must be for the registration"
+
+
+def _text_of(value: Value) -> str:
+    return value.text if isinstance(value, Unresolved) else str(value)
 
 
 def _open(environment: Environment) -> Iterator[str]:
@@ -73,8 +101,9 @@ def _open(environment: Environment) -> Iterator[str]:
     endpoints = environment.of("Microsoft.Network/privateEndpoints")
     connections = [items_of(each.at("properties", "privateLinkServiceConnections")) for each in endpoints]
     groups = {str(at(one, "name")) for each in connections for one in each}
-    if groups != _GROUPS:
-        yield f"{environment.name}: private endpoints are missing for {sorted(_GROUPS - groups)}"
+    wanted = _GROUPS if environment.of("Microsoft.DurableTask/schedulers") else _GROUPS - {"scheduler"}
+    if groups != wanted:
+        yield f"{environment.name}: private endpoints are missing for {sorted(wanted - groups)}"
     apps = environment.of("Microsoft.Web/sites")
     if not all(app.at("properties", "virtualNetworkSubnetId") for app in apps):
         yield f"{environment.name}: the app must send through the network"

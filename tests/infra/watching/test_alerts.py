@@ -24,6 +24,7 @@ from tests.infra.watching.resources import (
 _MEASURED = {
     "dead-letters": ("DeadletteredMessages", "Minimum", "GreaterThan", 0),
     "backlog": ("ActiveMessages", "Minimum", "GreaterThan", 100),
+    "burst": ("ActiveMessages", "Average", "GreaterThan", 1000),
     "old-messages": ("OldestSeconds", "Maximum", "GreaterThan", 900),
     "message-lost": (None, "Count", "GreaterThan", 0),
     "agent-silent": (None, "Count", "GreaterThan", 0),
@@ -31,7 +32,7 @@ _MEASURED = {
     "rows-unreadable": (None, "Count", "GreaterThan", 0),
     "tasks-in-error": (None, "Count", "GreaterThan", 0),
     "failed-compensation": (None, "Count", "GreaterThan", 0),
-    "supervisor-silent": (None, "Count", "LessThan", 1),
+    "supervisor-silent": (None, "Count", "GreaterThan", 0),
     "overdue-tasks": ("OldestOverdue", "Maximum", "GreaterThan", 90),
     "open-breaker": (None, "Count", "GreaterThan", 0),
     "failure-rate": ("FailedPercent", "Average", "GreaterThan", 5),
@@ -54,7 +55,7 @@ def test_every_alert_notifies_the_one_action_group(plan: list[Planned]) -> None:
     group_id = Unresolved(f"{group.symbol}.id", ACTION_GROUP)
     assert [alert.at("properties", "actions") for alert in of_type(plan, METRIC_ALERT)] == [
         [{"actionGroupId": group_id}]
-    ] * 2
+    ] * 3
     assert {str(alert.at("properties", "actions", "actionGroups")) for alert in of_type(plan, LOG_ALERT)} == {
         str([group_id])
     }
@@ -72,7 +73,7 @@ def test_action_group_mails_and_posts(plan: list[Planned]) -> None:
     ]
 
 
-@pytest.mark.parametrize("name", ["dead-letters", "backlog"])
+@pytest.mark.parametrize("name", ["dead-letters", "backlog", "burst"])
 def test_every_queue_is_monitored(plan: list[Planned], name: str) -> None:
     """Every queue in `infra/queues.json`, separately."""
     queues = json.loads((ROOT / "infra/queues.json").read_text(encoding="utf-8"))["queues"]

@@ -133,6 +133,7 @@ async def test_sweep_is_found_with_its_figures(caplog: pytest.LogCaptureFixture)
     assert quiet.startswith(query.head)
     assert busy.startswith(query.head)
     assert query.facts <= _facts(busy).keys()
+    assert read_query("silent-supervisor").head == query.head
 
 
 async def test_waiting_messages_are_found_with_their_age(caplog: pytest.LogCaptureFixture) -> None:
@@ -183,6 +184,7 @@ def test_every_query_of_lines_is_checked_against_the_code() -> None:
         "silent-agents",
         "tasks-in-error",
         "lost-messages",
+        "silent-supervisor",
         "sweeps",
         "breakers",
         "waiting-messages",

@@ -68,11 +68,13 @@ def test_workbook_holds_no_query_of_its_own() -> None:
 
 
 def test_every_name_in_the_workbook_is_filled(watching: Deployment) -> None:
-    """The template has exactly one value for each; every query is used."""
+    """The template has a value for each, and every query is used, here or by an alert."""
     [workbook] = [each for each in watching.deployments() if each.template.path.stem == "workbook"]
     fillings = properties_of(workbook.value_of("fillings"))
     named = frozenset(re.findall(r"<([\w-]+)>", _WORKBOOK))
-    assert named == fillings.keys() == {*query_names(), "workspaceId", "componentId", "namespaceId"}
+    declared = json.loads((_WATCHING / "alerts.json").read_text(encoding="utf-8"))["log"]
+    assert fillings.keys() == {*query_names(), "workspaceId", "componentId", "namespaceId"}
+    assert named <= fillings.keys() <= named | {each["query"] for each in declared}
     assert {name: fillings[name] for name in query_names()} == {
         name: read_query(name).text for name in query_names()
     }

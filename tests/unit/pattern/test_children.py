@@ -183,7 +183,7 @@ def test_child_undone_after_it_was_processed_is_noted() -> None:
     """By an operator, once: the parent's result stands, and its operators are alerted."""
     before = told(renting(), _ended())
     noted = told(before, UNDONE)
-    assert noted.step(CAR).noted == "its task was processed, and has been undone since"
+    assert noted.step(CAR).noted == "its task is undone by now, and its result stands"
     assert [each.kind for each in announcements(before, noted)] == [AnnouncementKind.ALERT]
     assert told(noted, UNDONE) is noted
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from functions.pattern.announcements import announcements, starts_scheduler, wakes_scheduler
-from functions.pattern.definition import Registry, Workflow
+from functions.pattern.definition import Registry, Step, Workflow
 from functions.pattern.identity import StepName, TaskId
 from functions.pattern.records import Task, TaskRecord
-from functions.pattern.states import AnnouncementKind, ProcessState
+from functions.pattern.states import AnnouncementKind, ProcessState, Remedy
 from functions.pattern.store_ports import Stored
 from functions.scheduler.children import Parents
 from functions.scheduler.progress import RunInput
@@ -18,10 +19,13 @@ from tests.fakes.agents import ScriptedAgent
 from tests.fakes.ports import fake_ports
 from tests.fakes.runners import limits
 from tests.fakes.tasks import pending
-from tests.fakes.workflows import TASK
+from tests.fakes.workflows import TASK, nested, step, workflow
 from tests.unit.supervisor.bench import Bench as Supervised
 
 Run = tuple[TaskId, int, int | None]
+
+CAR = StepName("car")
+HOUR = 3_600
 
 
 class Family:
@@ -131,3 +135,24 @@ class Family:
         if self.dies_at is not None and self.calls >= self.dies_at:
             self.requests.clear()  # what was about to be sent; ends are on record in the outbox
             raise RuntimeError("killed")
+
+
+def rental(remedy: Remedy = Remedy.COMPENSATE, *, version: int = 1) -> Workflow:
+    """Rent a car, and insure it."""
+    flow = workflow(
+        step("rent", undo=True), step("insure", "rent"), name="rental", resource="rentals", remedy=remedy
+    )
+    return replace(
+        flow, version=version, answer=lambda _parcel, results: {"rented": results[StepName("rent")]["done"]}
+    )
+
+
+def trip(*more: Step, **child: Any) -> Workflow:
+    """Fly, rent by the other workflow, and pay."""
+    steps = (step("fly", undo=True), nested("car", "fly", of="rental", **child), step("pay", "car"), *more)
+    return workflow(*steps, remedy=Remedy.COMPENSATE, cancel_within=HOUR)
+
+
+def family_of(*more: Step, remedy: Remedy = Remedy.COMPENSATE, **child: Any) -> Family:
+    """Begin a trip."""
+    return Family(trip(*more, **child), rental(remedy))

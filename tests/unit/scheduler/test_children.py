@@ -3,49 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
-import pytest
-
-from functions.pattern.definition import Step, Workflow
 from functions.pattern.errors import PermanentError, UnwritableError
-from functions.pattern.events import Cancelled
-from functions.pattern.identity import StepName
 from functions.pattern.records import TaskRecord
-from functions.pattern.states import Direction, ProcessState, Remedy
+from functions.pattern.states import ProcessState, Remedy
 from tests.fakes.agents import raising
 from tests.fakes.interventions import cancellation, resubmission
 from tests.fakes.tasks import FIRST
 from tests.fakes.workflows import TASK, nested, step, workflow
-from tests.unit.scheduler.family import Family
-
-CAR = StepName("car")
-HOUR = 3_600
-
-
-def _rental(remedy: Remedy = Remedy.COMPENSATE, *, version: int = 1) -> Workflow:
-    flow = workflow(
-        step("rent", undo=True), step("insure", "rent"), name="rental", resource="rentals", remedy=remedy
-    )
-    return replace(
-        flow, version=version, answer=lambda _parcel, results: {"rented": results[StepName("rent")]["done"]}
-    )
-
-
-def _trip(*more: Step, **child: Any) -> Workflow:
-    steps = (step("fly", undo=True), nested("car", "fly", of="rental", **child), step("pay", "car"), *more)
-    return workflow(*steps, remedy=Remedy.COMPENSATE, cancel_within=HOUR)
-
-
-def _family(*more: Step, remedy: Remedy = Remedy.COMPENSATE, **child: Any) -> Family:
-    return Family(_trip(*more, **child), _rental(remedy))
+from tests.unit.scheduler.family import CAR, HOUR, Family, family_of, rental, trip
 
 
 async def test_child_is_processed_and_its_parent_goes_on() -> None:
     """In one epoch and two runs; the child belongs to the same caller."""
-    family = _family()
+    family = family_of()
     await family.settle()
     assert family.agents.steps == ["fly", "rent", "insure", "pay"]
     assert (family.state, family.parent.task.epoch, family.parent.task.run) == (
@@ -62,7 +35,7 @@ async def test_child_is_processed_and_its_parent_goes_on() -> None:
 
 async def test_answer_is_the_result() -> None:
     """As its workflow makes it."""
-    family = _family()
+    family = family_of()
     family.store.complete = lambda record: (
         replace(record, task=replace(record.task, answer=b'{"rented":true}'))
         if record.order.parent
@@ -74,7 +47,7 @@ async def test_answer_is_the_result() -> None:
 
 async def test_refused_child_is_undone_and_its_parent_too() -> None:
     """Each by its own workflow's remedy."""
-    family = _family()
+    family = family_of()
     family.agents.behaviours["insure"] = raising(PermanentError("no"))
     await family.settle()
     assert family.agents.steps == ["fly", "rent", "insure", "rent undo", "fly undo"]
@@ -84,7 +57,7 @@ async def test_refused_child_is_undone_and_its_parent_too() -> None:
 
 async def test_parent_waits_for_an_operator_of_its_child() -> None:
     """Uncounted; then it goes on as if nothing had been."""
-    family = _family(remedy=Remedy.HOLD)
+    family = family_of(remedy=Remedy.HOLD)
     family.agents.behaviours["insure"] = raising(PermanentError("no"))
     await family.settle()
     assert family.child().task.process_state is ProcessState.ERROR
@@ -98,7 +71,7 @@ async def test_parent_waits_for_an_operator_of_its_child() -> None:
 
 async def test_child_that_is_stuck_for_too_long_is_undone_with_its_parent() -> None:
     """Its time is the parent's to say."""
-    family = _family(remedy=Remedy.HOLD)
+    family = family_of(remedy=Remedy.HOLD)
     family.agents.behaviours["insure"] = raising(PermanentError("no"))
     await family.settle()
     family.clock.advance(HOUR + 10)
@@ -111,7 +84,7 @@ async def test_child_that_is_stuck_for_too_long_is_undone_with_its_parent() -> N
 
 async def test_processed_child_is_undone_with_its_parent() -> None:
     """As an operator may cancel what is processed, whatever its own workflow allows its callers."""
-    family = _family()
+    family = family_of()
     await family.settle()
     await family.store.change(TASK, cancellation())
     await family.settle()
@@ -123,7 +96,7 @@ async def test_processed_child_is_undone_with_its_parent() -> None:
 
 async def test_child_that_is_not_admitted_yet_never_will_be() -> None:
     """Its place is taken by one that is undone: the run that is late finds it."""
-    family = _family()
+    family = family_of()
     admit, late = family.store.admit, list[TaskRecord]()
 
     async def keep(record: TaskRecord) -> Any:
@@ -144,7 +117,7 @@ async def test_child_that_is_not_admitted_yet_never_will_be() -> None:
 
 async def test_child_that_was_processed_and_is_gone_is_an_operator_s() -> None:
     """What it did stands, and nobody knows any more what to undo."""
-    family = _family()
+    family = family_of()
     await family.settle()
     family.store.remove(family.child().order.task)
     await family.store.change(TASK, cancellation())
@@ -155,8 +128,8 @@ async def test_child_that_was_processed_and_is_gone_is_an_operator_s() -> None:
 
 async def test_request_that_the_child_does_not_take_holds_the_parent() -> None:
     """It is a defect of the definition: no other try mends it, and nothing was begun."""
-    of = replace(_trip(), steps=(replace(nested("car", of="rental"), request=lambda *_: {"wait": 1}),))
-    family = Family(of, _rental())
+    of = replace(trip(), steps=(replace(nested("car", of="rental"), request=lambda *_: {"wait": 1}),))
+    family = Family(of, rental())
     await family.settle()
     assert family.state is ProcessState.ERROR
     expected = "car: 'rental' does not take its request: weight: Field required"
@@ -167,12 +140,12 @@ async def test_request_that_the_child_does_not_take_holds_the_parent() -> None:
 async def test_child_of_many_items_is_refused_as_an_order_would_be() -> None:
     """With the same words."""
     of = workflow(nested("car", of="rental"), remedy=Remedy.HOLD)
-    rental = workflow(
+    many = workflow(
         replace(step("rent"), request=lambda *_: {}, for_each=lambda _: range(100)),
         name="rental",
         resource="rentals",
     )
-    family = Family(of, rental)
+    family = Family(of, many)
     await family.settle()
     assert "'rental' does not take its request: It has too many items" in (
         family.parent.task.last_error or ""
@@ -181,7 +154,7 @@ async def test_child_of_many_items_is_refused_as_an_order_would_be() -> None:
 
 async def test_child_whose_rows_can_t_be_written_holds_the_parent() -> None:
     """The state store would refuse them again."""
-    family = _family()
+    family = family_of()
 
     async def refuse(record: TaskRecord) -> Any:
         raise UnwritableError(record.order.task, "PropertyValueTooLarge")
@@ -194,7 +167,7 @@ async def test_child_whose_rows_can_t_be_written_holds_the_parent() -> None:
 
 async def test_parent_is_parked_where_the_child_s_workflow_is_not_deployed() -> None:
     """Also when the child's step has begun; it goes on uncounted when it is."""
-    family = _family()
+    family = family_of()
     family.dies_at = 4  # the child's admission
     await family.settle()
     assert family.states["car"] == "Running"
@@ -202,14 +175,14 @@ async def test_parent_is_parked_where_the_child_s_workflow_is_not_deployed() -> 
     family.deploy(replace(workflow(step("walk")), version=2))
     await family._run((TASK, 1, None))
     assert family.parent.task.is_parked
-    family.deploy(_trip(), _rental())
+    family.deploy(trip(), rental())
     await family.live_on(2)
     assert (family.state, family.parent.task.failure_count) == (ProcessState.PROCESSED, 0)
 
 
 async def test_child_takes_the_newest_version() -> None:
     """Of its admission; the parent's own stays as it was."""
-    family = Family(_trip(), _rental(), _rental(version=2))
+    family = Family(trip(), rental(), rental(version=2))
     await family.settle()
     assert (family.child().order.workflow_version, family.state) == (2, ProcessState.PROCESSED)
 
@@ -222,7 +195,7 @@ async def test_each_item_has_a_child_of_its_own() -> None:
         for_each=lambda parcel: range(1, parcel.weight + 1),
         at_once=2,
     )
-    family = Family(workflow(each, step("pay", "car"), remedy=Remedy.COMPENSATE), _rental())
+    family = Family(workflow(each, step("pay", "car"), remedy=Remedy.COMPENSATE), rental())
     await family.settle()
     assert family.state is ProcessState.PROCESSED
     assert [family.child(f"car.{item}").order.payload for item in range(3)] == [
@@ -235,7 +208,7 @@ async def test_each_item_has_a_child_of_its_own() -> None:
 
 async def test_wait_is_nobody_s_while_other_steps_run() -> None:
     """The parent's Scheduler hears of the child's end; what needs it begins at once."""
-    family = _family(step("slow", complete_within=100))
+    family = family_of(step("slow", complete_within=100))
     family.agents.slow("slow")
     running = asyncio.create_task(family.settle())
     await family.agents.until_called("slow")
@@ -246,42 +219,9 @@ async def test_wait_is_nobody_s_while_other_steps_run() -> None:
 
 async def test_short_wait_for_a_child_is_sat_out() -> None:
     """Its parent's Scheduler is woken when it ends, also when it is undone; nobody has to look."""
-    family = _family(complete_within=30)
+    family = family_of(complete_within=30)
     await family.settle()
     assert (family.state, family.parent.task.run) == (ProcessState.PROCESSED, None)
     await family.store.change(TASK, cancellation())
     await family.settle()
     assert (family.state, family.parent.task.run) == (ProcessState.COMPENSATED, None)
-
-
-@pytest.mark.parametrize("ends", ["processed", "undone", "cancelled"])
-async def test_host_may_die_at_any_call(ends: str) -> None:
-    """What was begun ends, once; a child is begun once, and undone with its parent."""
-    for dies_at in range(1, 200):
-        family = _family()
-        if ends == "undone":
-            family.agents.behaviours["insure"] = raising(PermanentError("no"))
-        family.dies_at = dies_at
-        with suppress(RuntimeError):
-            await family.settle()
-            if ends == "cancelled":
-                await family.store.change(TASK, cancellation())
-                await family.settle()
-        if family.calls < dies_at:
-            break
-        await family.live_on()
-        if ends == "cancelled":
-            event = Cancelled(who="carla", reason="", by_operator=True, start_by=family.clock.now())
-            with suppress(RuntimeError):
-                await family.store.change(TASK, event)
-            await family.live_on()
-        expected = ProcessState.PROCESSED if ends == "processed" else ProcessState.COMPENSATED
-        assert (dies_at, family.state, family.child().task.process_state) == (dies_at, expected, expected)
-        effects = {call.effect_key for call in family.agents.calls}
-        undone = {key.split("/")[1] for key in effects if key.endswith("/undo")}
-        assert undone == (set() if ends == "processed" else {"fly", "rent"})
-        assert len({key for key in effects if "/rent/do" in key}) == 1
-    else:
-        pytest.fail("it never came to its end")
-    assert dies_at > 10
-    assert (family.parent.task.direction is Direction.UNDO) == (ends != "processed")

@@ -1,0 +1,55 @@
+// Locks on what holds data: nobody deletes it by mistake, not even with the resource group.
+
+@description('Names of the storage accounts.')
+param storageAccountNames array
+
+@description('Name of the Service Bus namespace.')
+param serviceBusName string
+
+@description('Name of the vault.')
+param vaultName string
+
+var reason = 'Holds orders, messages or keys: delete the lock first, if that is meant (docs/deploy.md).'
+
+resource accounts 'Microsoft.Storage/storageAccounts@2026-04-01' existing = [
+  for accountName in storageAccountNames: {
+    name: accountName
+  }
+]
+
+resource namespace 'Microsoft.ServiceBus/namespaces@2026-01-01' existing = {
+  name: serviceBusName
+}
+
+resource vault 'Microsoft.KeyVault/vaults@2026-02-01' existing = {
+  name: vaultName
+}
+
+resource accountLocks 'Microsoft.Authorization/locks@2020-05-01' = [
+  for (accountName, index) in storageAccountNames: {
+    name: 'holds-data'
+    scope: accounts[index]
+    properties: {
+      level: 'CanNotDelete'
+      notes: reason
+    }
+  }
+]
+
+resource namespaceLock 'Microsoft.Authorization/locks@2020-05-01' = {
+  name: 'holds-data'
+  scope: namespace
+  properties: {
+    level: 'CanNotDelete'
+    notes: reason
+  }
+}
+
+resource vaultLock 'Microsoft.Authorization/locks@2020-05-01' = {
+  name: 'holds-data'
+  scope: vault
+  properties: {
+    level: 'CanNotDelete'
+    notes: reason
+  }
+}

@@ -1,0 +1,116 @@
+"""Reading what Azure publishes: types, the columns of queries, and the way to get the types."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.infra.azure.fetch import fetch
+from tests.infra.azure.kql import UnreadQueryError, read_query
+from tests.infra.azure.types import Type, faults_of, unknown_read
+from tests.infra.bicep.values import Unresolved, Value
+
+#: A resource with one property of each kind; the numbers are the indexes that references name.
+_TYPES: list[dict[str, Any]] = [
+    {"$type": "ResourceType", "name": "Microsoft.X/things@2026-01-01", "body": {"$ref": "#/1"}},
+    {
+        "$type": "ObjectType",
+        "properties": {
+            "name": {"type": {"$ref": "#/2"}, "flags": 1},
+            "id": {"type": {"$ref": "#/2"}, "flags": 2},
+            "size": {"type": {"$ref": "#/3"}, "flags": 0},
+            "mode": {"type": {"$ref": "#/4"}, "flags": 0},
+            "tags": {"type": {"$ref": "#/7"}, "flags": 0},
+            "names": {"type": {"$ref": "#/8"}, "flags": 0},
+        },
+    },
+    {"$type": "StringType", "minLength": 2, "pattern": "^[a-z]+$"},
+    {"$type": "IntegerType", "minValue": 1, "maxValue": 9},
+    {"$type": "UnionType", "elements": [{"$ref": "#/5"}, {"$ref": "#/6"}, {"$ref": "#/2"}]},
+    {"$type": "StringLiteralType", "value": "On"},
+    {"$type": "StringLiteralType", "value": "Off"},
+    {"$type": "ObjectType", "properties": {}, "additionalProperties": {"$ref": "#/2"}},
+    {"$type": "ArrayType", "itemType": {"$ref": "#/2"}, "maxLength": 1},
+]
+_THING = Type(_TYPES, _TYPES[0])
+_UNKNOWN = Unresolved("app.id")
+
+
+@pytest.mark.parametrize(
+    ("given", "faults"),
+    [
+        ({"size": 9, "mode": "On", "tags": {"any": "text"}, "names": ["ab"], "parent": _UNKNOWN}, []),
+        ({"size": _UNKNOWN, "mode": _UNKNOWN, "names": None}, []),
+        ({"sizes": 1}, [".sizes does not exist"]),
+        ({"id": "ab"}, [".id can't be set"]),
+        ({"name": None}, [".name is missing"]),
+        ({"name": "a"}, [".name has 1 characters, not 2 to None"]),
+        ({"name": "AB"}, [".name is 'AB', which does not match ^[a-z]+$"]),
+        ({"size": 10}, [".size is 10, not 1 to 9"]),
+        ({"size": "9"}, [".size is 9, not IntegerType"]),
+        ({"size": True}, [".size is true, not IntegerType"]),
+        ({"mode": "on"}, [".mode is 'on', not one of On, Off"]),
+        ({"mode": 1}, [".mode is 1, which fits no alternative"]),
+        ({"tags": {"any": 1}}, [".tags.any is 1, not StringType"]),
+        ({"names": ["ab", "cd"]}, [".names has 2 items, not None to 1"]),
+    ],
+)
+def test_resource_is_compared_with_its_type(given: dict[str, Value], faults: list[str]) -> None:
+    """Each property by name, kind, bounds and allowed values; what only Azure knows fits."""
+    assert list(faults_of({"name": "thing", **given}, _THING)) == faults
+
+
+def test_path_into_a_resource_is_followed() -> None:
+    """As far as types are known."""
+    assert unknown_read(["tags", "any"], _THING) is None
+    assert unknown_read(["size", "anything"], _THING) is None
+    assert unknown_read(["sizes"], _THING) == "sizes"
+
+
+@pytest.mark.parametrize(
+    ("stages", "unknown", "columns"),
+    [
+        ("| where Name startswith 'x' and Size > 5m", (), {"Name", "Size"}),
+        ("| extend Half = Size / 2 | where Half > 1", (), {"Name", "Size", "Half"}),
+        ("| project Size, Label = tostring(Name)", (), {"Size", "Label"}),
+        ("| project Size | where Name == 1", ("column Name",), {"Size"}),
+        (
+            "| summarize Most = max(Size), sum(Sizes) by Name",
+            ("column Sizes",),
+            {"Most", "sum_Sizes", "Name"},
+        ),
+        ('| parse Name with "of " Who ": " What | where Who has "a"', (), {"Name", "Size", "Who", "What"}),
+    ],
+)
+def test_columns_are_followed(stages: str, unknown: tuple[str, ...], columns: set[str]) -> None:
+    """From stage to stage; texts in quotes and comments name nothing."""
+    tables = {"Things": {"Name": "string", "Size": "int"}}
+    read = read_query(f"// Text of no table\nThings\n{stages.replace("'", '"')}", tables)
+    assert (read.unknown, set(read.columns)) == (unknown, columns)
+
+
+def test_unknown_tables_and_operators_are_not_passed_over() -> None:
+    """A query that can't be followed is an error."""
+    assert read_query("Thing", {}).unknown == ("table Thing",)
+    with pytest.raises(UnreadQueryError, match="operator"):
+        read_query("Things | mv-expand Name", {"Things": ["Name"]})
+
+
+@pytest.mark.process
+def test_types_are_fetched_from_a_repository(tmp_path: Path) -> None:
+    """Only the files that hold a wanted type; what is not published is named."""
+    source, folder = tmp_path / "source", tmp_path / "types"
+    for place in ("other", "things"):
+        path = source / "generated" / place / "microsoft.x" / "2026-01-01" / "types.json"
+        path.parent.mkdir(parents=True)
+        path.write_text(json.dumps(_TYPES if place == "things" else []))
+    author = ["-c", "user.name=Ada", "-c", "user.email=ada@example.com"]
+    for command in (["init", "--quiet"], ["add", "."], [*author, "commit", "--quiet", "--message", "types"]):
+        subprocess.run(["git", "-C", str(source), *command], check=True, timeout=20)
+    missing = fetch(f"file://{source}", ["Microsoft.X/things@2026-01-01", "Microsoft.Y/a@2026-01-01"], folder)
+    assert missing == ["Microsoft.Y/a@2026-01-01"]
+    assert json.loads((folder / "microsoft.x@2026-01-01.json").read_text()) == _TYPES

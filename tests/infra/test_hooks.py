@@ -1,0 +1,74 @@
+"""azd's hooks make the key of the sample services once, and keep it nowhere but in the vault."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.infra.infrastructure import REPOSITORY
+
+pytestmark = pytest.mark.process
+
+_SECONDS = 20
+_HOOKS = yaml.safe_load((REPOSITORY / "azure.yaml").read_text(encoding="utf-8"))["hooks"]
+
+#: Stands for azd: writes down what it is asked to do, and knows what was deployed by this or another machine.
+_AZD = """#!/bin/sh
+echo "$*" >> "$AZD_CALLS"
+case "$*" in
+  "env get-value SAMPLE_SERVICES_KEY_MADE") test -n "$AZD_DEPLOYED" && echo true || exit 1 ;;
+  "env refresh --no-prompt") test -n "$AZD_DEPLOYED" || exit 1 ;;
+esac
+"""
+
+
+def _calls(hook: str, folder: Path, **environment: str) -> list[str]:
+    """Run a hook as azd does, and return the calls of azd that set something."""
+    azd, calls = folder / "azd", folder / "calls"
+    azd.write_text(_AZD)
+    azd.chmod(0o755)
+    calls.touch()
+    own = {"PATH": f"{folder}:{os.environ['PATH']}", "AZD_CALLS": str(calls), "AZD_DEPLOYED": ""}
+    posix = _HOOKS[hook]["posix"]
+    command = [posix["shell"], REPOSITORY / posix["run"]]
+    subprocess.run(command, env=own | environment, check=True, timeout=_SECONDS)
+    return [line for line in calls.read_text().splitlines() if line.startswith("env set ")]
+
+
+def test_key_is_made_at_random_the_first_time(tmp_path: Path) -> None:
+    """Of 32 bytes; a second environment has another."""
+    [first] = _calls("preprovision", tmp_path)
+    [_, second] = _calls("preprovision", tmp_path)
+    assert re.fullmatch(r"env set SAMPLE_SERVICES_KEY [0-9a-f]{64}", first)
+    assert first != second
+
+
+@pytest.mark.parametrize(
+    "environment",
+    [
+        pytest.param({"SAMPLE_SERVICES_KEY_MADE": "true"}, id="provisioned from here"),
+        pytest.param({"AZD_DEPLOYED": "1"}, id="provisioned from another machine"),
+        pytest.param({"SAMPLE_SERVICES_KEY": "chosen"}, id="chosen by somebody, or left by a failed attempt"),
+        pytest.param({"SAMPLE_SERVICES": "false"}, id="without sample services"),
+    ],
+)
+def test_key_that_exists_is_kept(environment: dict[str, str], tmp_path: Path) -> None:
+    """So provisioning again changes nothing."""
+    assert _calls("preprovision", tmp_path, **environment) == []
+
+
+def test_key_is_forgotten_when_the_vault_has_it(tmp_path: Path) -> None:
+    """A key that was passed again would be a new version in the vault."""
+    assert _calls("postprovision", tmp_path, SAMPLE_SERVICES_KEY="made") == ["env set SAMPLE_SERVICES_KEY "]
+
+
+def test_each_hook_is_there_for_windows_too() -> None:
+    """There, azd runs that instead."""
+    for hook in _HOOKS.values():
+        assert (REPOSITORY / hook["windows"]["run"]).is_file()
+        assert hook["windows"]["run"] == hook["posix"]["run"].replace(".sh", ".ps1")
