@@ -131,7 +131,7 @@ class Listing:
 
     async def _pages(self, readings: Sequence[_Reading], **asked: Any) -> list[IndexPage]:
         shards = range(self._index.shards)
-        return await asyncio.gather(*(_read(read, shard, asked) for read in readings for shard in shards))
+        return await asyncio.gather(*(read_on(read, shard, **asked) for read in readings for shard in shards))
 
 
 async def read_under_way(index: TaskIndex, which: Index, shard: int, **asked: Any) -> IndexPage:
@@ -140,12 +140,14 @@ async def read_under_way(index: TaskIndex, which: Index, shard: int, **asked: An
     return replace(page, entries=tuple(replace(each, at=each.submitted_at) for each in page.entries))
 
 
-async def _read(read: _Reading, shard: int, asked: dict[str, Any]) -> IndexPage:
+async def read_on(read: _Reading, shard: int, **asked: Any) -> IndexPage:
     """Read until there is something, or there can be nothing: a page can be empty and not the last."""
     page = await read(shard, **asked)
+    damaged = page.unreadable
     while not page.entries and page.continuation is not None:
         page = await read(shard, after=page.continuation, **asked)
-    return page
+        damaged += page.unreadable
+    return replace(page, unreadable=damaged)
 
 
 def _page(

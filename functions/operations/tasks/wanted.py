@@ -13,8 +13,6 @@ from functions.pattern.search_keys import search_key
 from functions.pattern.states import ProcessState
 from functions.pattern.store_ports import Index, IndexEntry
 
-#: Times in keys are no finer.
-
 #: How far another host's clock can be ahead of ours: the most that settings allow.
 _SKEW = timedelta(minutes=5)
 
