@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from functions.operations.tasks.query import Cursor, ListQuery, Sorting, Source
+from functions.operations.tasks.query import Cursor, ListQuery, Sorting, Source, wrong_cursor
 from functions.operations.tasks.wanted import UNDER_WAY, Wanted
 from functions.pattern.errors import UnreadableError
 from functions.pattern.ports import Ports
@@ -68,7 +68,7 @@ class Listing:
     async def page(self, query: ListQuery) -> Found[IndexEntry]:
         """Find up to 50 entries from the cursor on; fewer, even none, while the list still goes on.
 
-        Raises `TransientError`, and `ProblemError` 422 for a cursor that is not this list's.
+        Raises `TransientError`, and `ProblemError` 422 for a cursor that is not this list's, or no more.
         """
         place = query.place()
         wanted = Wanted(query, self._clock.now(), place, place.source if place else query.sources[0])
@@ -76,6 +76,8 @@ class Listing:
             named = await self._named(wanted)
             if not named.more:
                 return _page(wanted, named.entries, None, named)
+            if place is not None:  # by time, it would go on elsewhere
+                raise wrong_cursor("there are too many by now to go on by their ids: begin again")
             wanted = replace(wanted, source=Source.TIME)
         merged, whole = self._readings(wanted)
         others = await self._whole(wanted, whole)

@@ -13,13 +13,12 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
-from http import HTTPStatus
 from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from functions.operations.tasks.listing import read_under_way
-from functions.operations.tasks.query import Filter, ListQuery, Source
+from functions.operations.tasks.query import Filter, ListQuery, Source, wrong_cursor
 from functions.operations.tasks.wanted import UNDER_WAY, Wanted, accepts
 from functions.pattern.errors import UnreadableError
 from functions.pattern.ports import Ports
@@ -27,7 +26,6 @@ from functions.pattern.records import TaskRecord
 from functions.pattern.search_keys import search_key
 from functions.pattern.states import ProcessState
 from functions.pattern.store_ports import IndexEntry, IndexPage
-from functions.web.problems import FieldFault, ProblemError
 
 #: Tasks of one page, and requests that it takes at most: shards can be empty, and a filter can refuse much.
 MOST_PER_PAGE = 50
@@ -124,10 +122,7 @@ class Selection:
                 damaged += page.unreadable
                 place = self._behind(place, page.continuation)
         except (ValueError, IndexError):
-            fault = FieldFault(field="cursor", reason="not a cursor of this selection")
-            raise ProblemError(
-                HTTPStatus.UNPROCESSABLE_ENTITY, "Some fields are wrong.", errors=[fault]
-            ) from None
+            raise wrong_cursor("not a cursor of this selection") from None
         return SelectedPage(tuple(found), None if place is None else place.text(), tuple(damaged))
 
     async def count(self) -> Counted:
