@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from functions.operations.tasks.query import Cursor, ListQuery, Sorting, Source, wrong_cursor
+from functions.operations.tasks.query import Cursor, ListQuery, Sorting, Source, wrong_field
 from functions.operations.tasks.wanted import UNDER_WAY, Wanted
 from functions.pattern.errors import UnreadableError
 from functions.pattern.ports import Ports
@@ -77,7 +77,7 @@ class Listing:
             if not named.more:
                 return _page(wanted, named.entries, None, named)
             if place is not None:  # by time, it would go on elsewhere
-                raise wrong_cursor("there are too many by now to go on by their ids: begin again")
+                raise wrong_field("cursor", "there are too many by now to go on by their ids: begin again")
             wanted = replace(wanted, source=Source.TIME)
         merged, whole = self._readings(wanted)
         others = await self._whole(wanted, whole)
