@@ -52,7 +52,7 @@ from functions.store.outbox import TableOutbox
 from functions.store.rejected import TableRejectedMessages
 from functions.store.retention import TableTaskRetention
 from functions.store.state_store import TableStateStore
-from functions.store.tables import REJECTED_TABLE, TABLES, TASKS_TABLE, prepare_tables
+from functions.store.tables import TABLES, TASKS_TABLE, prepare_tables
 from functions.store.task_table import TaskTable
 from functions.store.task_writer import TaskWriter
 from functions.store.trends import TableTrends
@@ -182,7 +182,7 @@ class Wiring:
             index_rows=TableIndexRows(tasks, groups, shards=shards, figures=figures),
             outbox=TableOutbox(tasks, shards=shards, figures=figures),
             retention=TableTaskRetention(tasks, groups, shards=shards, figures=figures),
-            rejected=TableRejectedMessages(self._tables.table(REJECTED_TABLE), clock=clock, figures=figures),
+            rejected=TableRejectedMessages.of(self._tables, clock, figures),
             breakers=TableBreakerRows(shared),
             agent_requests=TableAgentRequests(self._tables.table(AGENT_REQUESTS_TABLE), clock=clock),
             heartbeats=TableHeartbeats(shared),

@@ -20,7 +20,8 @@ _ANYTHING = "…"
 _OF_A_STEP = re.compile(rf"((?:undo of )?({NAME_PATTERN}))(?:\.\d{{1,2}})?: ")
 _STATUS = r"answered \d{3}(?!\w)"
 _QUOTED = r""""[^"]*"|`[^`]*`|“[^”]*”|(?:^|(?<=[\s(\[{=:,]))'[^']*'(?=[\s)\]}=:,.;!?]|$)"""
-_PARTS = re.compile(rf"({_STATUS})|{_QUOTED}|[\w./:+@-]+")
+_WORD = r"[\w./:+@-]+(?:(?<=\w)'\w[\w./:+@-]*)*"  # with its apostrophes, as in "can't"
+_PARTS = re.compile(rf"({_STATUS})|{_QUOTED}|{_WORD}|[\"`“”']")
 
 _FAILED = frozenset({StepState.FAILED, StepState.UNRECORDED})
 _UNDER_WAY = frozenset({StepState.RUNNING, StepState.UNDOING})
@@ -36,14 +37,16 @@ def error_class(text: str, task: TaskId | None = None) -> str:
     step, said = (f"{begin[1]}: ", text[begin.end() :]) if begin else ("", text)
     if task is not None:
         said = re.sub(rf"(?<![\w-]){task}(?![\w-])", _ANYTHING, said)
-    return bounded(step + _PARTS.sub(_same, said), MAX_CLASS_BYTES)
+    found = step + _PARTS.sub(_same, said)
+    shorter = bounded(found, MAX_CLASS_BYTES)
+    return found if shorter == found else error_class(shorter)  # it may have been cut within a part
 
 
 def _same(part: re.Match[str]) -> str:
     found = part[0]
     if part[1] is not None:
         return found
-    differs = found[0] in "\"`“'" or any(each.isdigit() for each in found)
+    differs = found[0] in "\"`“”'" or any(each.isdigit() for each in found)
     return _ANYTHING if differs else found
 
 

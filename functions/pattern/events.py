@@ -8,6 +8,7 @@ from datetime import datetime
 from functions.pattern.announcements import Announcement
 from functions.pattern.identity import Epoch, SchedulerId, StartId, StepName
 from functions.pattern.operator_events import ParkRequested, ResultGiven, Unparked
+from functions.pattern.records import Task
 from functions.pattern.wait_events import ChildEnded, EventReceived, HandedBack, WaitsEnded
 
 
@@ -199,8 +200,8 @@ class FoundNotDone(_EndsEpoch):
 class Cancelled:
     """Its caller, or an operator, has a task undone, whatever it does, and in whatever epoch it is.
 
-    A caller can do so while it is under way, and for a while after it was processed. `traceparent` and
-    `start_by` are as above.
+    A caller can do so while it is under way, and for a while after it was processed. Who has `seen` how the
+    task stood means no other epoch, and not what has ended since. `traceparent` and `start_by` are as above.
     """
 
     who: str
@@ -208,6 +209,7 @@ class Cancelled:
     by_operator: bool
     start_by: datetime
     traceparent: str | None = None
+    seen: Task | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -23,7 +23,7 @@ from functions.pattern.events import (
     UndoRequested,
 )
 from functions.pattern.operator_events import ResultGiven
-from functions.pattern.records import Decision, StepRecord, TaskRecord
+from functions.pattern.records import Decision, StepRecord, Task, TaskRecord
 from functions.pattern.refusals import RefusalReason, Refused
 from functions.pattern.states import Direction, EpochEnd, ProcessState, Remedy, StepState
 
@@ -117,7 +117,9 @@ def cancelled(record: TaskRecord, event: Cancelled, now: datetime) -> TaskRecord
         return record
     if task.decision is not None and task.decision.ended_by is not None:
         return record
-    refusal = None if event.by_operator else _not_for_its_caller(record, now)
+    refusal = _gone_on_since(event.seen, task)
+    if not event.by_operator:
+        refusal = refusal or _not_for_its_caller(record, now)
     if refusal is not None:
         return Refused(refusal)
     if task.process_state is ProcessState.ERROR and is_awaited(record, now):
@@ -134,6 +136,13 @@ def _never_cancelled(record: TaskRecord, event: Cancelled) -> RefusalReason | No
     if event.by_operator:
         return RefusalReason.FINISHED if record.task.process_state is ProcessState.COMPENSATED else None
     return None if record.order.parent is None else RefusalReason.CHILD
+
+
+def _gone_on_since(seen: Task | None, task: Task) -> RefusalReason | None:
+    """Refuse what was meant for a task that has ended, or begun another epoch, since it was seen."""
+    if seen is None or (seen.epoch, seen.finished_at) == (task.epoch, task.finished_at):
+        return None
+    return RefusalReason.STALE_EPOCH
 
 
 def _not_for_its_caller(record: TaskRecord, now: datetime) -> RefusalReason | None:

@@ -6,7 +6,7 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, Self
 
 from azure.core import MatchConditions
 from azure.core.exceptions import ResourceExistsError, ResourceModifiedError, ResourceNotFoundError
@@ -27,14 +27,21 @@ from functions.pattern.rejected import (
 )
 from functions.pattern.request_figures import StoreFigures
 from functions.pattern.texts import bounded
-from functions.store.connect import table_faults
+from functions.store.connect import TableStorage, table_faults
 from functions.store.entities import readable
+from functions.store.entity_groups import EntityGroups
+from functions.store.group_format import GroupRefused, Operation
 from functions.store.pages import KEYS_BETWEEN, read_page
 from functions.store.retention import delete_old_rows
 
-#: One partition: they are few, and are found by their ids alone. Another has what is known of discarded ones.
+REJECTED_TABLE = "Rejected"
+
+#: One partition: they are few, and are found by their ids alone. What is known of discarded ones lies there,
+#: too, so that one transaction puts it in a message's place; ids begin with a letter, a digit, `-` or `_`.
 _PARTITION = "rejected"
-_DISCARDED = "discarded"
+_DISCARDED = "!discarded|"
+_KEPT_ROWS = ('"', "~")
+_DISCARDED_ROWS = (_DISCARDED, "!discarded}")
 
 #: A property holds at most 64 KiB, and a row 1 MiB; no message of a queue of ours is larger than 256 KiB.
 _PART_BYTES = 60 * 1024
@@ -47,20 +54,30 @@ _MOST_ID_CHARACTERS = 128
 _MOST_READ = 1_000
 _MOST_REQUESTS = 5
 _MOST_TRIES = 3
+_BY_WHOM = ("DiscardedBy", "DiscardedWhy", "DiscardedAt")
 _COLUMNS = [
     *("RowKey", "Queue", "MessageID", "BodyBytes", "Whole", "Reason", "RejectedAt"),
     *("Resends", "ResentBy", "ResentWhy", "ResentAt", "Task", "Step", "Agent"),
-    *("DiscardedBy", "DiscardedWhy", "DiscardedAt"),
+    *_BY_WHOM,
 ]
 
 
 class TableRejectedMessages:
     """The table of rejected messages. Its methods raise `TransientError`."""
 
-    def __init__(self, table: TableClient, *, clock: Clock, figures: StoreFigures) -> None:
+    def __init__(
+        self, table: TableClient, groups: EntityGroups, *, clock: Clock, figures: StoreFigures
+    ) -> None:
         self._table = table
+        self._groups = groups
         self._clock = clock
         self._figures = figures
+
+    @classmethod
+    def of(cls, storage: TableStorage, clock: Clock, figures: StoreFigures) -> Self:
+        """Keep them in their own table."""
+        table, groups = storage.table(REJECTED_TABLE), storage.groups(REJECTED_TABLE)
+        return cls(table, groups, clock=clock, figures=figures)
 
     async def reject(
         self,
@@ -104,9 +121,10 @@ class TableRejectedMessages:
         names = {f"q{number}": queue for number, queue in enumerate(queues)}
         wanted = " or ".join(f"Queue eq @q{number}" for number in range(len(queues)))
         # The client tells parameters apart by spaces, also before a bracket.
-        query = "PartitionKey eq @partition" + (f" and ( {wanted} )" if wanted else "")
-        partition = _DISCARDED if discarded else _PARTITION
-        return await self._latest(query, {"partition": partition} | names, most, after)
+        query = KEYS_BETWEEN + (f" and ( {wanted} )" if wanted else "")
+        first, end = _DISCARDED_ROWS if discarded else _KEPT_ROWS
+        keys = {"partition": _PARTITION, "first": first, "end": end} | names
+        return await self._latest(query, keys, most, after)
 
     async def of_task(self, task: TaskId, *, most: int) -> RejectedPage:
         """Read the rows whose keys begin with the task."""
@@ -171,36 +189,36 @@ class TableRejectedMessages:
         return _message({**row, **change}), Content(_body(row), _labels(row["Labels"]))
 
     async def discard(self, message: str, who: str, why: str) -> RejectedMessage | None:
-        """Write down what is known of a message, then delete it, as it was read: it may be sent again now."""
+        """Put what is known of a message in its place, if it is as it was read: it may be sent again now."""
         for _ in range(_MOST_TRIES):
             row = await self._row(message)
             if row is None:
                 return None
-            known = {name: row[name] for name in _COLUMNS if name in row}
-            discarded = {
-                **known,
-                "PartitionKey": _DISCARDED,
+            discarded = {name: row[name] for name in _COLUMNS if name in row} | {
                 # Rejected once more, the same message can be discarded once more.
-                "RowKey": f"{message}.{row['RejectedAt']:%Y%m%d%H%M%S%f}",
+                "RowKey": f"{_DISCARDED}{message}.{row['RejectedAt']:%Y%m%d%H%M%S%f}",
                 "DiscardedBy": bounded(who, _MOST_REASON_BYTES),
                 "DiscardedWhy": bounded(why, _MOST_REASON_BYTES),
                 "DiscardedAt": self._clock.now(),
             }
+            deletion = Operation("delete", {"RowKey": message}, str(row.metadata["etag"]))
             with table_faults():
-                await self._table.upsert_entity(discarded, mode=UpdateMode.REPLACE)
-                try:
-                    await self._table.delete_entity(
-                        row, etag=str(row.metadata["etag"]), match_condition=MatchConditions.IfNotModified
-                    )
-                except ResourceModifiedError:
-                    continue
-            return _message(discarded)
+                answer = await self._groups.send(_PARTITION, [Operation("create", discarded), deletion])
+            if not isinstance(answer, GroupRefused) or await self._is_there(discarded):
+                return _message(discarded)
+            if not answer.conflict:
+                raise TransientError(f"{REJECTED_TABLE}: {answer.code}")
         raise TransientError("other operators send it again at this moment")
+
+    async def _is_there(self, discarded: Mapping[str, Any]) -> bool:
+        """Tell whether it was written, and only the answer was lost."""
+        there = await self._row(discarded["RowKey"])
+        return there is not None and all(there[name] == discarded[name] for name in _BY_WHOM)
 
     async def delete_before(self, before: datetime, most: int) -> int:
         """Delete up to `most` messages rejected before that time; give how many."""
-        query = "RejectedAt lt @before and ( PartitionKey eq @kept or DiscardedAt lt @before )"
-        return await delete_old_rows(self._table, query, before, most, kept=_PARTITION)
+        query = "RejectedAt lt @before and ( RowKey ge @kept or DiscardedAt lt @before )"
+        return await delete_old_rows(self._table, query, before, most, kept=_KEPT_ROWS[0])
 
 
 def _id(queue: str, message_id: str, body: bytes, task: TaskId | None) -> str:
@@ -240,7 +258,7 @@ def _labels(encoded: bytes) -> Labels:
 
 def _message(row: Mapping[str, Any]) -> RejectedMessage:
     return RejectedMessage(
-        id=row["RowKey"],
+        id=row["RowKey"].removeprefix(_DISCARDED),
         queue=row["Queue"],
         message_id=row["MessageID"],
         size=row["BodyBytes"],

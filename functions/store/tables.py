@@ -8,10 +8,10 @@ from azure.data.tables import TableServiceClient
 from functions.pattern.errors import SettingsError
 from functions.store.agent_requests import AGENT_REQUESTS_TABLE
 from functions.store.keys import SHARDS_PARTITION, SHARDS_ROW
+from functions.store.rejected import REJECTED_TABLE
 from functions.store.trends import TRENDS_TABLE
 
 TASKS_TABLE = "Tasks"
-REJECTED_TABLE = "Rejected"
 
 #: All tables of the application itself.
 TABLES = (TASKS_TABLE, REJECTED_TABLE, AGENT_REQUESTS_TABLE, TRENDS_TABLE)

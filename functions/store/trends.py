@@ -102,12 +102,19 @@ class TableTrends:
 
 
 def _sum(into: TrendKey, page: Page) -> list[Operation]:
-    """Make the transaction that puts one row in the place of those of a page that can be read."""
+    """Make the transaction that puts one row in the place of those of a page that can be read.
+
+    A sum that can't be read is replaced, too: nothing else would ever be added up there.
+    """
     total, etags = Trend(), {}
     for row in page.rows:
-        for each in readable(_stored, [row])[0]:
+        found, damaged = readable(_stored, [row])
+        for each in found:
             total.add(each.trend)
+        if found or row["RowKey"] == _row_key(into):
             etags[row["RowKey"]] = str(cast("TableEntity", row).metadata["etag"])
+        if damaged and row["RowKey"] in etags:
+            _log.warning("%s: %s; this sum is begun again", TRENDS_TABLE, damaged[0])
     row, there = _row(into, total), etags.pop(_row_key(into), None)
     written = Operation("create", row) if there is None else Operation("update", row, there)
     return [written, *(Operation("delete", {"RowKey": key}, etag) for key, etag in etags.items())]

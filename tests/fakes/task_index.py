@@ -34,6 +34,8 @@ class MemoryTaskIndex:
         self.hidden: set[TaskId] = set()
         #: Rows of shard 0 that can't be read, with the first page of each index.
         self.damaged: list[UnreadableError] = []
+        #: Whether each index begins with a page that is empty, and not the last, as the service may answer.
+        self.halts = False
 
     @property
     def shards(self) -> int:
@@ -61,9 +63,11 @@ class MemoryTaskIndex:
             for each in self._entries(index, shard)
             if (since is None or since <= each.at) and (until is None or each.at < until)
         ]
-        rest = [each for each in entries if after is None or _key(index, each) > after]
+        rest = [each for each in entries if after in {None, "|"} or _key(index, each) > str(after)]
         page = tuple(rest[:most])
         damaged = tuple(self.damaged) if shard == 0 and after is None else ()
+        if self.halts and after is None:
+            return IndexPage((), "|", damaged)
         return IndexPage(page, _key(index, page[-1]) if len(rest) > most else None, damaged)
 
     async def parked(

@@ -5,14 +5,17 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from azure.data.tables import TableEntity
 from azure.data.tables.aio import TableClient
 
 from functions.pattern.identity import StepName, TaskId
-from functions.pattern.rejected import About, Content, Labels, RejectedMessage
+from functions.pattern.rejected import About, Content, Labels
 from functions.pattern.request_figures import StoreFigures
+from functions.store.entity_groups import EntityGroups
 from functions.store.rejected import TableRejectedMessages
 from tests.fakes.clock import FakeClock
 from tests.fakes.tasks import after
+from tests.integration.processes import Loss, LossyGroups
 
 pytestmark = pytest.mark.process
 
@@ -26,9 +29,9 @@ def clock() -> FakeClock:
 
 
 @pytest.fixture
-def rejected(table: TableClient, clock: FakeClock) -> TableRejectedMessages:
+def rejected(table: TableClient, groups: EntityGroups, clock: FakeClock) -> TableRejectedMessages:
     """Keep messages in the test's table."""
-    return TableRejectedMessages(table, clock=clock, figures=StoreFigures())
+    return TableRejectedMessages(table, groups, clock=clock, figures=StoreFigures())
 
 
 async def _only_id(rejected: TableRejectedMessages) -> str:
@@ -151,19 +154,60 @@ async def test_discarded_message_leaves_what_is_known_of_it(
     assert not [name async for row in table.list_entities() for name in row if name.startswith("Body0")]
 
 
-async def test_only_a_message_that_is_kept_is_discarded(rejected: TableRejectedMessages) -> None:
-    """Of several operators at once, it is gone for all but one, whoever sends it again."""
+async def test_of_several_operators_one_discards_a_message(
+    rejected: TableRejectedMessages, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The others hear that it is gone, and it stays on record who it was."""
     await rejected.reject("submissions", "m-1", b"{}", "why")
     name = await _only_id(rejected)
-    found = await asyncio.gather(
-        *(rejected.discard(name, "olga", "a test") for _ in range(3)),
-        rejected.resending(name, "bert", "fixed"),
-        return_exceptions=True,
-    )
-    assert any(isinstance(each, RejectedMessage) for each in found[:3])
+    read, all_have_read = rejected._row, asyncio.Barrier(3)
+
+    async def read_together(key: str) -> TableEntity | None:
+        row = await read(key)
+        if key == name and not done:
+            await all_have_read.wait()
+            done.append(key)
+        return row
+
+    done: list[str] = []
+    monkeypatch.setattr(rejected, "_row", read_together)
+    found = await asyncio.gather(*(rejected.discard(name, who, "a test") for who in ("ann", "bob", "eve")))
+    [recorded] = (await rejected.listed(queues=(), most=9, discarded=True)).messages
+    assert [each for each in found if each] == [recorded]
     assert await rejected.discard(name, "olga", "again") is None
-    assert (await rejected.listed(queues=(), most=9)).messages == ()
-    assert (await rejected.listed(queues=(), most=9, discarded=True)).count == 1
+
+
+async def test_message_that_is_sent_again_meanwhile_is_discarded_as_it_is_then(
+    rejected: TableRejectedMessages, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who had it sent again is kept, too."""
+    await rejected.reject("submissions", "m-1", b"{}", "why")
+    name, read = await _only_id(rejected), rejected._row
+
+    async def sent_again_then(key: str) -> TableEntity | None:
+        row = await read(key)
+        monkeypatch.setattr(rejected, "_row", read)
+        await rejected.resending(key, "bert", "fixed")
+        return row
+
+    monkeypatch.setattr(rejected, "_row", sent_again_then)
+    discarded = await rejected.discard(name, "olga", "a test")
+    assert discarded is not None
+    assert (discarded.resent_by, discarded.discarded_by) == ("bert", "olga")
+    assert (await rejected.listed(queues=(), most=9)).count == 0
+
+
+async def test_discard_whose_answer_was_lost_is_told_as_done(
+    table: TableClient, groups: EntityGroups, clock: FakeClock
+) -> None:
+    """The repeat finds the message gone, and its own row."""
+    lossy = LossyGroups(groups)
+    rejected = TableRejectedMessages(table, lossy, clock=clock, figures=StoreFigures())
+    await rejected.reject("submissions", "m-1", b"{}", "why")
+    lossy.lose_next_answer(Loss.REPEATED)
+    discarded = await rejected.discard(await _only_id(rejected), "olga", "a test")
+    assert discarded is not None
+    assert (await rejected.listed(queues=(), most=9, discarded=True)).messages == (discarded,)
 
 
 async def test_pages_follow_each_other(rejected: TableRejectedMessages, clock: FakeClock) -> None:

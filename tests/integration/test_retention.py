@@ -103,10 +103,10 @@ async def test_task_with_a_long_history_is_deleted_too(
     assert await _left(process) == set()
 
 
-async def test_rejected_messages_are_deleted_by_age(table: TableClient) -> None:
+async def test_rejected_messages_are_deleted_by_age(table: TableClient, groups: EntityGroups) -> None:
     """Old ones, up to a limit; each run deletes more of them."""
     clock = FakeClock()
-    rejected = TableRejectedMessages(table, clock=clock, figures=StoreFigures())
+    rejected = TableRejectedMessages(table, groups, clock=clock, figures=StoreFigures())
     for number in range(3):
         await rejected.reject("submissions", f"m-{number}", b"{", "why")
     clock.advance(3600)
@@ -117,10 +117,12 @@ async def test_rejected_messages_are_deleted_by_age(table: TableClient) -> None:
     assert row["MessageID"] == "m-9"
 
 
-async def test_discarded_messages_are_kept_from_their_discard_on(table: TableClient) -> None:
+async def test_discarded_messages_are_kept_from_their_discard_on(
+    table: TableClient, groups: EntityGroups
+) -> None:
     """As long as any other: who discarded what, and why, is not gone at once with an old message."""
     clock = FakeClock()
-    rejected = TableRejectedMessages(table, clock=clock, figures=StoreFigures())
+    rejected = TableRejectedMessages(table, groups, clock=clock, figures=StoreFigures())
     for number in range(2):
         await rejected.reject("submissions", f"m-{number}", b"{", "why")
         [kept] = (await rejected.listed(queues=(), most=9)).messages

@@ -12,8 +12,9 @@ from functions.pattern.errors import SettingsError, TransientError
 from functions.pattern.request_figures import StoreFigures
 from functions.settings import Connection
 from functions.store.connect import connect_at_start
-from functions.store.rejected import TableRejectedMessages
-from functions.store.tables import REJECTED_TABLE, TASKS_TABLE, prepare_tables
+from functions.store.entity_groups import EntityGroups
+from functions.store.rejected import REJECTED_TABLE, TableRejectedMessages
+from functions.store.tables import TASKS_TABLE, prepare_tables
 from tests.fakes.clock import START, FakeClock
 from tests.integration.processes import Process
 
@@ -86,9 +87,9 @@ async def test_store_is_checked_by_reading(process: Process) -> None:
     await process.store.check()
 
 
-async def test_rejected_message_is_recorded_once(table: TableClient) -> None:
+async def test_rejected_message_is_recorded_once(table: TableClient, groups: EntityGroups) -> None:
     """It can be redelivered before it is completed."""
-    rejected = TableRejectedMessages(table, clock=FakeClock(), figures=StoreFigures())
+    rejected = TableRejectedMessages(table, groups, clock=FakeClock(), figures=StoreFigures())
     for _ in range(2):
         await rejected.reject("submissions", "m-1", b"{", "message: Invalid JSON")
     [row] = [row async for row in table.list_entities()]
@@ -96,9 +97,9 @@ async def test_rejected_message_is_recorded_once(table: TableClient) -> None:
     assert (row["Reason"], row["BodyBytes"], row["RejectedAt"]) == ("message: Invalid JSON", 1, START)
 
 
-async def test_different_messages_are_recorded_separately(table: TableClient) -> None:
+async def test_different_messages_are_recorded_separately(table: TableClient, groups: EntityGroups) -> None:
     """They differ by id, content or queue, whatever characters these contain."""
-    rejected = TableRejectedMessages(table, clock=FakeClock(), figures=StoreFigures())
+    rejected = TableRejectedMessages(table, groups, clock=FakeClock(), figures=StoreFigures())
     for queue, message_id, body in (
         ("submissions", "m-1", b"{"),
         ("submissions", "m-1", b"["),

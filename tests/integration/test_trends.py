@@ -122,6 +122,19 @@ async def test_row_that_cannot_be_read_hides_no_other(
     assert (await _accepted(rows), len(await rows.keys(100))) == (4, 2)
 
 
+async def test_sum_that_cannot_be_read_is_begun_again(
+    rows: TableTrends, table: TableClient, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It is named; else nothing of its time would ever be added up."""
+    await _insert(rows, 2)
+    await table.create_entity(
+        {"PartitionKey": "line", "RowKey": f"{_MINUTE:%Y%m%dT%H%M}|{_INTO.id}", "Trend": b"?"}
+    )
+    assert not await rows.condense(_INTO, Period.MINUTE)
+    assert (await _accepted(rows), list(await rows.keys(100))) == (4, [_INTO])
+    assert f"|{_INTO.id}" in caplog.text
+
+
 async def test_month_is_few_rows_and_then_gone(rows: TableTrends, figures: StoreFigures) -> None:
     """As housekeeping does it; a run without anything to do is two requests."""
     for days in (0, 1, 2, 10, 31, 33):

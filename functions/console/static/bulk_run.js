@@ -5,6 +5,7 @@ import * as api from "./api.js";
 import { el, focusAgain, replace } from "./elements.js";
 import { count } from "./format.js";
 import { announce } from "./freshness.js";
+import { unreadable } from "./unreadable.js";
 
 const MOST_SHOWN = 25;
 
@@ -15,6 +16,7 @@ export class Run {
   #acted;
   #done = [];
   #refused = new Map();
+  #unreadable = [];
   #seen = 0;
   #cursor = null;
   #stopped = false;
@@ -91,10 +93,11 @@ export class Run {
     this.#rest(["Stopped.", "Nothing is lost: go on when you want to, or count again later."]);
   }
 
-  #take({ done, refused, passed_over: passed, cursor }) {
+  #take({ done, refused, passed_over: passed, unreadable: rows, cursor }) {
     this.#done.push(...done.map(({ id }) => id));
     for (const { id, reason } of refused) this.#refused.set(reason, [...(this.#refused.get(reason) ?? []), id]);
-    this.#seen += done.length + refused.length + passed;
+    this.#unreadable.push(...rows);
+    this.#seen += done.length + refused.length + rows.length + passed;
     this.#cursor = cursor;
     this.#show();
   }
@@ -139,7 +142,7 @@ export class Run {
     this.#progress.value = this.#seen;
     this.#figures.textContent = `${count(this.#seen)} of ${this.#expected.more ? "at least " : ""}${count(Math.max(this.#expected.count, this.#seen))}: ${this.#told()}`;
     const refused = [...this.#refused].map(([reason, ids]) => list(`${count(ids.length)} refused: ${reason}`, ids, true));
-    replace(this.#results, ...refused, this.#done.length ? list(`${count(this.#done.length)} done`, this.#done, false) : null);
+    replace(this.#results, ...refused, this.#done.length ? list(`${count(this.#done.length)} done`, this.#done, false) : null, unreadable({ unreadable: this.#unreadable }));
   }
 }
 

@@ -146,7 +146,7 @@ class Actions:
             traceparent=current_traceparent(),
         )
         if wish.action is ActionName.CANCEL:
-            return Cancelled(by_operator=True, **common)
+            return Cancelled(by_operator=True, seen=record.task, **common)
         if wish.action.needs_step:
             return self._of_step(record, wish, common)
         return _WHOLE[wish.action](epoch=record.task.epoch, **common)

@@ -99,7 +99,8 @@ class Bulk:
     async def act(self, selection: Selection, cursor: str | None, wish: Wish, asked: Asked) -> BulkPage:
         """Act on up to 50 tasks, each for itself. Raises `TransientError`, and `ProblemError` 422."""
         page = await selection.page(cursor)
-        found, damaged = await self._tasks.each(dict.fromkeys(entry.task for entry in page.entries))
+        tasks = dict.fromkeys(entry.task for entry in page.entries)
+        found, damaged = await self._tasks.each(tasks)
         chosen = [stored for stored in found if selection.has(stored.record)]
         slots = asyncio.Semaphore(_AT_ONCE)
         outcomes = await asyncio.gather(*(self._outcome(slots, stored, wish, asked) for stored in chosen))
@@ -107,7 +108,7 @@ class Bulk:
         return BulkPage(
             done=_of(ActionTaken, outcomes),
             refused=_of(NotDone, outcomes),
-            passed_over=len(page.entries) - len(chosen),
+            passed_over=len(tasks) - len(chosen) - len(damaged),
             unreadable=[UnreadableRow.model_validate(row) for row in rows.values()],
             cursor=page.cursor,
         )

@@ -7,10 +7,12 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from functions.operations.tasks.listing import read_on
 from functions.operations.tasks.query import ListQuery, Version, WorkflowName
 from functions.operations.tasks.views import UnreadableRow
 from functions.pattern.identity import StepName, TaskId
@@ -21,8 +23,6 @@ from functions.pattern.times import UtcTime
 
 #: What Table Storage gives in one request at most.
 _MOST_PER_REQUEST = 1_000
-
-#: Times in keys are no finer.
 
 
 class GroupsQuery(BaseModel):
@@ -78,7 +78,7 @@ class _Cause:
 
 
 class Groups:
-    """Groups tasks in `Error` in one request for each shard."""
+    """Groups tasks in `Error` in one request for each shard, and more only for empty answers."""
 
     def __init__(self, ports: Ports) -> None:
         self._index = ports.index
@@ -87,8 +87,8 @@ class Groups:
         """Group the latest of them, up to a thousand of each shard. Raises `TransientError`."""
         until = None if query.before is None else query.before + timedelta.resolution
         shards = range(self._index.shards)
-        reads = (self._index.page(Index.ERROR, each, until=until, most=_MOST_PER_REQUEST) for each in shards)
-        pages = await asyncio.gather(*reads)
+        read = partial(self._index.page, Index.ERROR, until=until, most=_MOST_PER_REQUEST)
+        pages = await asyncio.gather(*(read_on(read, each) for each in shards))
         looked_to = _looked_to(pages)
         entries = (
             each
@@ -104,7 +104,7 @@ class Groups:
 
 def _looked_to(pages: Iterable[IndexPage]) -> datetime | None:
     """Tell back to which time, excluded, the pages show all that there is; None: all of it."""
-    ends = [page.entries[-1].at for page in pages if page.entries and page.continuation is not None]
+    ends = [page.entries[-1].at for page in pages if page.continuation is not None]
     return max(ends) if ends else None
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from functions.operations.tasks.query import Cursor, ListQuery, Sorting, Source
+from functions.operations.tasks.query import Cursor, ListQuery, Sorting, Source, wrong_field
 from functions.operations.tasks.wanted import UNDER_WAY, Wanted
 from functions.pattern.errors import UnreadableError
 from functions.pattern.ports import Ports
@@ -68,7 +68,7 @@ class Listing:
     async def page(self, query: ListQuery) -> Found[IndexEntry]:
         """Find up to 50 entries from the cursor on; fewer, even none, while the list still goes on.
 
-        Raises `TransientError`, and `ProblemError` 422 for a cursor that is not this list's.
+        Raises `TransientError`, and `ProblemError` 422 for a cursor that is not this list's, or no more.
         """
         place = query.place()
         wanted = Wanted(query, self._clock.now(), place, place.source if place else query.sources[0])
@@ -76,6 +76,8 @@ class Listing:
             named = await self._named(wanted)
             if not named.more:
                 return _page(wanted, named.entries, None, named)
+            if place is not None:  # by time, it would go on elsewhere
+                raise wrong_field("cursor", "there are too many by now to go on by their ids: begin again")
             wanted = replace(wanted, source=Source.TIME)
         merged, whole = self._readings(wanted)
         others = await self._whole(wanted, whole)
@@ -131,7 +133,7 @@ class Listing:
 
     async def _pages(self, readings: Sequence[_Reading], **asked: Any) -> list[IndexPage]:
         shards = range(self._index.shards)
-        return await asyncio.gather(*(_read(read, shard, asked) for read in readings for shard in shards))
+        return await asyncio.gather(*(read_on(read, shard, **asked) for read in readings for shard in shards))
 
 
 async def read_under_way(index: TaskIndex, which: Index, shard: int, **asked: Any) -> IndexPage:
@@ -140,12 +142,14 @@ async def read_under_way(index: TaskIndex, which: Index, shard: int, **asked: An
     return replace(page, entries=tuple(replace(each, at=each.submitted_at) for each in page.entries))
 
 
-async def _read(read: _Reading, shard: int, asked: dict[str, Any]) -> IndexPage:
+async def read_on(read: _Reading, shard: int, **asked: Any) -> IndexPage:
     """Read until there is something, or there can be nothing: a page can be empty and not the last."""
     page = await read(shard, **asked)
+    damaged = page.unreadable
     while not page.entries and page.continuation is not None:
         page = await read(shard, after=page.continuation, **asked)
-    return page
+        damaged += page.unreadable
+    return replace(page, unreadable=damaged)
 
 
 def _page(

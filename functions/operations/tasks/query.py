@@ -143,5 +143,10 @@ class ListQuery(Filter):
             of_this_list = (cursor.state, cursor.sorting) == (self.listed_state, self.order)
             if of_this_list and cursor.source in self.sources and cursor.at.utcoffset() == timedelta(0):
                 return cursor
-        fault = FieldFault(field="cursor", reason="not a cursor of this list")
-        raise ProblemError(HTTPStatus.UNPROCESSABLE_ENTITY, "Some fields are wrong.", errors=[fault])
+        raise wrong_field("cursor", "not a cursor of this list")
+
+
+def wrong_field(field: str, reason: str) -> ProblemError:
+    """Make the refusal of what is asked for: 422."""
+    fault = FieldFault(field=field, reason=reason)
+    return ProblemError(HTTPStatus.UNPROCESSABLE_ENTITY, "Some fields are wrong.", errors=[fault])

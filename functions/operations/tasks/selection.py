@@ -8,26 +8,25 @@ enters it lies before the place that was come to, or is too new.
 from __future__ import annotations
 
 import asyncio
+import zlib
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
-from http import HTTPStatus
 from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from functions.operations.tasks.listing import read_under_way
-from functions.operations.tasks.query import Filter, ListQuery, Source
-from functions.operations.tasks.wanted import UNDER_WAY, Wanted, accepts
+from functions.operations.tasks.query import Filter, ListQuery, Source, wrong_field
+from functions.operations.tasks.wanted import CLOCK_SKEW, UNDER_WAY, Wanted, accepts
 from functions.pattern.errors import UnreadableError
 from functions.pattern.ports import Ports
 from functions.pattern.records import TaskRecord
 from functions.pattern.search_keys import search_key
 from functions.pattern.states import ProcessState
 from functions.pattern.store_ports import IndexEntry, IndexPage
-from functions.web.problems import FieldFault, ProblemError
 
 #: Tasks of one page, and requests that it takes at most: shards can be empty, and a filter can refuse much.
 MOST_PER_PAGE = 50
@@ -46,23 +45,20 @@ type _Reading = Callable[..., Awaitable[IndexPage]]
 
 
 class _Place(BaseModel):
-    """Where a page begins: in which of the sources, in which shard, after what; callers get it as a text."""
+    """Where a page begins: in which of the sources, in which shard, after what; callers get it as a text.
+
+    It counts for the selection that it is `of` alone.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
+    of: int
     source: Annotated[int, Field(ge=0)] = 0
     shard: Annotated[int, Field(ge=0)] = 0
     after: str | None = None
 
     def text(self) -> str:
         return urlsafe_b64encode(self.model_dump_json(exclude_none=True).encode()).decode().rstrip("=")
-
-    @classmethod
-    def read(cls, text: str | None) -> _Place:
-        """Read a place. Raises `ValueError`."""
-        if text is None:
-            return cls()
-        return cls.model_validate_json(urlsafe_b64decode(text + "=" * (-len(text) % 4)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,10 +82,14 @@ class Selection:
     """What a filter selects as of `before`: ages are as of then, and what ended or came later is left out."""
 
     def __init__(self, ports: Ports, asked: Filter, before: datetime) -> None:
+        """Raise `ProblemError` 422 for a time to come: what is acted on then would be selected again."""
+        if before > ports.clock.now() + CLOCK_SKEW:
+            raise wrong_field("before", "is still to come")
         query = ListQuery.model_validate(asked.model_dump())
         self._index = ports.index
         self._asked = asked
         self._before = before
+        self._mark = zlib.crc32(f"{asked.model_dump_json()} {before.isoformat()}".encode())
         self._wanted = Wanted(query, before, None, query.sources[0])
 
     @property
@@ -115,7 +115,7 @@ class Selection:
         found: list[IndexEntry] = []
         damaged: list[UnreadableError] = []
         try:
-            place: _Place | None = _Place.read(cursor)
+            place: _Place | None = self._place(cursor)
             for _ in range(_MOST_READS):
                 if place is None or len(found) >= MOST_PER_PAGE:
                     break
@@ -124,10 +124,7 @@ class Selection:
                 damaged += page.unreadable
                 place = self._behind(place, page.continuation)
         except (ValueError, IndexError):
-            fault = FieldFault(field="cursor", reason="not a cursor of this selection")
-            raise ProblemError(
-                HTTPStatus.UNPROCESSABLE_ENTITY, "Some fields are wrong.", errors=[fault]
-            ) from None
+            raise wrong_field("cursor", "not a cursor of this selection") from None
         return SelectedPage(tuple(found), None if place is None else place.text(), tuple(damaged))
 
     async def count(self) -> Counted:
@@ -153,12 +150,22 @@ class Selection:
             raise IndexError(place.shard)
         return await self._readings[place.source](place.shard, after=place.after, most=most)
 
+    def _place(self, cursor: str | None) -> _Place:
+        """Read a place. Raises `ValueError`."""
+        if cursor is None:
+            return _Place(of=self._mark)
+        place = _Place.model_validate_json(urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))
+        if place.of != self._mark:
+            raise ValueError(place.of)
+        return place
+
     def _behind(self, place: _Place, continuation: str | None) -> _Place | None:
         if continuation is not None:
             return place.model_copy(update={"after": continuation})
         if place.shard + 1 < self._index.shards:
-            return _Place(source=place.source, shard=place.shard + 1)
-        return _Place(source=place.source + 1) if place.source + 1 < len(self._readings) else None
+            return _Place(of=place.of, source=place.source, shard=place.shard + 1)
+        is_last = place.source + 1 == len(self._readings)
+        return None if is_last else _Place(of=place.of, source=place.source + 1)
 
     @property
     def _readings(self) -> list[_Reading]:

@@ -13,10 +13,8 @@ from functions.pattern.search_keys import search_key
 from functions.pattern.states import ProcessState
 from functions.pattern.store_ports import Index, IndexEntry
 
-#: Times in keys are no finer.
-
 #: How far another host's clock can be ahead of ours: the most that settings allow.
-_SKEW = timedelta(minutes=5)
+CLOCK_SKEW = timedelta(minutes=5)
 
 _EPOCH = datetime.fromtimestamp(0, UTC)
 
@@ -51,7 +49,7 @@ class Wanted:
 
     def bounds(self) -> tuple[datetime | None, datetime]:
         """Give the times between which they lie in the source, the second excluded."""
-        since, until = None, self.now + _SKEW
+        since, until = None, self.now + CLOCK_SKEW
         if self.source is Source.TIME:
             if self.query.min_age is not None:
                 until = self.now - _seconds(self.query.min_age)

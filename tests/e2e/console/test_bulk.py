@@ -127,13 +127,14 @@ async def test_many_are_parked_and_unparked_by_keyboard(bench: Bench, tab: Conso
 
 
 async def test_run_is_stopped_and_gone_on_with(bench: Bench, console: Console) -> None:
-    """What is on its way is waited for; Escape stops, too, and loses nothing of what is shown."""
+    """What is on its way is waited for; Escape stops, too; what can't be read is named."""
     await _refused(bench, "stop-1", "stop-2")
     await console.open("#/tasks?state=Error&workflow=errand")
     page = console.page
+    damaged = {"key": "stop-3|task", "reason": "no state"}
     pages = [
         {"done": [_done("stop-1")], "refused": [], "passed_over": 0, "unreadable": [], "cursor": "next"},
-        {"done": [_done("stop-2")], "refused": [], "passed_over": 0, "unreadable": [], "cursor": None},
+        {"done": [_done("stop-2")], "refused": [], "passed_over": 0, "unreadable": [damaged], "cursor": None},
     ]
     asked: list[str | None] = []
 
@@ -152,6 +153,7 @@ async def test_run_is_stopped_and_gone_on_with(bench: Bench, console: Console) -
     assert asked == [None]
     await run.get_by_role("button", name="Go on").click()
     await expect(run.get_by_role("alert")).to_contain_text("Finished.2 done")
+    await expect(run.get_by_text("stop-3|task")).to_be_visible()
     assert asked == [None, "next"]
 
 

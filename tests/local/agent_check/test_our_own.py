@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from azure.data.tables.aio import TableClient
 
-from functions.store.tables import REJECTED_TABLE
+from functions.store.rejected import REJECTED_TABLE
 from local.platform import ROOT
 from tests.integration.azurite import running_azurite
 from tests.local.agent_check.payment_service import PaymentService

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -19,8 +20,8 @@ from functions.pattern.search_keys import search_key
 from functions.pattern.states import EpochEnd, ProcessState
 from functions.pattern.store_ports import Changed, Stored
 from functions.store.keys import sortable
-from tests.fakes.tasks import SECOND, after, claimed, failed, pending, started, told
-from tests.fakes.workflows import LINE
+from tests.fakes.tasks import SECOND, after, claimed, completed, failed, pending, started, told
+from tests.fakes.workflows import LINE, TASK
 from tests.unit.api.samples import problem, wrong_fields
 from tests.unit.operations.conftest import Desk, in_error, processed
 
@@ -104,6 +105,44 @@ async def test_cancelled_tasks_are_not_cancelled_again_where_they_have_come_to(d
     assert _ids(pages, "refused") == []
 
 
+async def test_task_that_ends_while_it_is_looked_at_is_not_cancelled(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those that run were meant; what was processed would be undone."""
+    running, change = told(pending(LINE), claimed(), started("pick")), desk.store.change
+    desk.holds(running)
+
+    async def change_later(task: TaskId, event: Event, *, read: Stored | None = None) -> Changed | Refused:
+        rest = (completed("pick"), started("send"), completed("send"))
+        desk.holds(told(running, *rest, now=desk.clock.now()))
+        return await change(task, event, read=read)
+
+    monkeypatch.setattr(desk.store, "change", change_later)
+    body = {**RESUBMIT, "filter": {"state": "Processing"}, "action": "cancel", "before": _now(desk)}
+    [page] = await _all(desk, body)
+    assert _ids([page], "refused") == [TASK]
+    assert desk.store.record(TASK).task.process_state is ProcessState.PROCESSED
+
+
+@pytest.mark.parametrize("changed", [{"filter": {"prefix": "e-"}}, {"before": "2026-11-21T09:00:00Z"}])
+async def test_cursor_of_another_selection_is_refused(desk: Desk, changed: dict[str, Any]) -> None:
+    """It would leave out what lies before it."""
+    desk.holds(*(in_error(f"e-{number}") for number in range(120)))
+    body = {**RESUBMIT, "before": _now(desk)}
+    cursor = (await desk.post("/tasks/actions", body)).json["cursor"]
+    answer = await desk.post("/tasks/actions", {**body, **changed, "cursor": cursor})
+    assert wrong_fields(answer) == ["cursor"]
+
+
+async def test_time_to_come_is_refused(desk: Desk) -> None:
+    """Nothing would tell what has been acted on; clocks of two hosts may differ."""
+    desk.holds(in_error())
+    body = {**RESUBMIT, "before": (desk.clock.now() + timedelta(minutes=6)).isoformat()}
+    assert wrong_fields(await desk.post("/tasks/actions", body)) == ["before"]
+    body = {**RESUBMIT, "before": (desk.clock.now() + timedelta(minutes=4)).isoformat()}
+    assert _ids(await _all(desk, body)) == [TASK]
+
+
 async def test_refusal_is_told_for_its_task_and_keeps_no_other_from_going_on(desk: Desk) -> None:
     """With the reason that the action alone would give, whatever is wrong with the task."""
     desk.holds(in_error("e-1"), processed("e-2"), in_error("e-3"))
@@ -114,7 +153,7 @@ async def test_refusal_is_told_for_its_task_and_keeps_no_other_from_going_on(des
     assert page["refused"] == [
         {"id": "e-2", "reason": "The task is not in Error, and takes this only there."}
     ]
-    assert len(page["unreadable"]) == 1
+    assert (len(page["unreadable"]), page["passed_over"]) == (1, 0)
 
 
 @pytest.mark.parametrize(

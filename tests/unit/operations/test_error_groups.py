@@ -98,13 +98,15 @@ async def test_rows_of_before_are_a_group_without_a_cause(desk: Desk) -> None:
     assert groups[1]["filter"] == {"state": "Error", "workflow": "line", "version": 1}
 
 
-async def test_damaged_row_is_named(desk: Desk) -> None:
-    """It hides no other."""
+@pytest.mark.parametrize("halts", [False, True])
+@pytest.mark.parametrize(("path", "shown"), [("/errors", "groups"), ("/tasks", "tasks")])
+async def test_damaged_row_is_named(desk: Desk, path: str, shown: str, halts: bool) -> None:  # noqa: FBT001 - a parameter
+    """It hides no other, even on a page that is empty and not the last."""
     desk.holds(in_error())
-    desk.index.damaged = [UnreadableError("!error|x", "ValueError")]
-    answer = (await desk.get("/errors")).json
+    desk.index.damaged, desk.index.halts = [UnreadableError("!error|x", "ValueError")], halts
+    answer = (await desk.get(path)).json
     assert [row["key"] for row in answer["unreadable"]] == ["!error|x"]
-    assert len(answer["groups"]) == 1
+    assert len(answer[shown]) == 1
 
 
 @pytest.mark.parametrize("before", ["2026-11-21T10:00:00", "0001-01-01T00:00:00Z", "9999-12-31T23:59:59Z"])

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from functions.operations.tasks import listing
 from functions.pattern.identity import TaskId
 from functions.pattern.records import TaskRecord
 from functions.pattern.search_keys import search_key
@@ -157,6 +158,17 @@ async def test_cursor_of_another_source_is_refused(desk: Desk) -> None:
     desk.holds(*(in_error(f"e-{number:03}") for number in range(60)))
     cursor = (await desk.get("/tasks?submitter=tester")).json["cursor"]
     assert wrong_fields(await desk.get(f"/tasks?find=ada&cursor={cursor}")) == ["cursor"]
+
+
+async def test_list_of_ids_that_becomes_too_long_is_begun_again(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its next page would go by other times, and leave tasks out."""
+    monkeypatch.setattr(listing, "_MOST_AT_ONCE", 60)
+    desk.holds(*(_ended(f"e-{number}", number) for number in range(100)))
+    cursor = (await desk.get("/tasks?prefix=e-")).json["cursor"]
+    desk.holds(*(_ended(f"e-{number}", number) for number in range(100, 200)))
+    assert wrong_fields(await desk.get(f"/tasks?prefix=e-&cursor={cursor}")) == ["cursor"]
 
 
 @pytest.mark.parametrize(

@@ -136,6 +136,17 @@ def test_cancelled_twice_is_cancelled_once() -> None:
     assert _cancelled(compensated, by_operator=True) == Refused(RefusalReason.FINISHED)
 
 
+@pytest.mark.parametrize("now", [PROCESSED, HELD, recovered(RUNNING)], ids=["ended", "held", "epoch"])
+def test_cancel_of_a_task_as_it_was_seen_undoes_no_other(now: TaskRecord) -> None:
+    """What ends meanwhile was not meant; what only goes on was, and what is undone already stays so."""
+    seen = replace(cancellation(by_operator=True), seen=RUNNING.task)
+    assert apply(now, seen, after(1)) == Refused(RefusalReason.STALE_EPOCH)
+    further = replace(RUNNING, task=replace(RUNNING.task, updated_at=after(1)))
+    assert told(further, seen).task.direction is Direction.UNDO
+    cancelled = told(now, cancellation(by_operator=True))
+    assert apply(cancelled, seen, after(1)) is cancelled
+
+
 def test_operator_has_a_stuck_undo_tried_again() -> None:
     """A caller can't: the operator has been alerted."""
     stuck = told(told(RUNNING, cancellation()), claimed(SECOND), *refused("car", SECOND))
