@@ -12,7 +12,7 @@ from functions.pattern.identity import Epoch, StepName, TaskId
 from functions.pattern.plain_reasons import plain_reason
 from functions.pattern.records import TaskRecord
 from functions.pattern.states import AlertCause, AnnouncementKind, EpochEnd, ProcessState, StepState
-from functions.pattern.texts import mark_of
+from functions.pattern.texts import MAX_ERROR_BYTES, bounded, mark_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,10 +37,10 @@ class Announcement:
     def message_id(self) -> str:
         """Name the message, so that duplicate detection drops a repeat, and nothing else.
 
-        A task can be parked for several reasons in one epoch.
+        In one epoch a task can be parked for several reasons, and a step noted more than once.
         """
-        is_parked = self.cause is AlertCause.PARKED
-        about = mark_of(self.reason or "") if is_parked else None
+        has_more = self.cause in {AlertCause.PARKED, AlertCause.NOTED}
+        about = mark_of(self.reason or "") if has_more else None
         parts = (self.task, self.epoch, self.kind, self.cause, self.step, about)
         return ".".join(str(part) for part in parts if part is not None)
 
@@ -101,11 +101,14 @@ def _alert_cause(before: TaskRecord, after: TaskRecord) -> AlertCause | None:
 
 
 def _noted(before: TaskRecord, after: TaskRecord) -> Iterator[Announcement]:
-    """Alert on what was noted of a step."""
-    for old, new in zip(before.steps, after.steps, strict=True):
-        if new.noted is not None and new.noted != old.noted:
-            alert = _alert(AlertCause.NOTED, after, after.task.epoch)
-            yield replace(alert, step=new.name, reason=f"{new.name}: {new.noted}")
+    """Alert once on all that a change notes of steps: each alert is a row of its transaction."""
+    pairs = zip(before.steps, after.steps, strict=True)
+    noted = {new.name: new.noted for old, new in pairs if new.noted is not None and new.noted != old.noted}
+    if noted:
+        names, notes = bounded(", ".join(noted), MAX_ERROR_BYTES), dict.fromkeys(noted.values())
+        alert = _alert(AlertCause.NOTED, after, after.task.epoch)
+        step = next(iter(noted)) if len(noted) == 1 else None
+        yield replace(alert, step=step, reason=f"{names}: {'; '.join(notes)}")
 
 
 def _notice(kind: AnnouncementKind, record: TaskRecord) -> list[Announcement]:
