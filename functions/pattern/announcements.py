@@ -11,7 +11,7 @@ from functions.pattern.definition import Json
 from functions.pattern.identity import Epoch, StepName, TaskId
 from functions.pattern.plain_reasons import plain_reason
 from functions.pattern.records import TaskRecord
-from functions.pattern.states import AlertCause, AnnouncementKind, EpochEnd, ProcessState, StepState
+from functions.pattern.states import AlertCause, AnnouncementKind, EpochEnd, ProcessState, StepState, Way
 from functions.pattern.texts import MAX_ERROR_BYTES, bounded, mark_of
 
 
@@ -75,11 +75,16 @@ def starts_scheduler(before: TaskRecord, after: TaskRecord) -> bool:
 
 
 def wakes_scheduler(before: TaskRecord, after: TaskRecord) -> StepName | None:
-    """Name the step whose event came while a Scheduler holds the task: it has to hear of that."""
+    """Name a step that ended without its Scheduler, which holds the task and has to hear of that.
+
+    Its event came, or no reply of its Agent came in time.
+    """
     if after.task.locked_by is None:
         return None
     for old, new in zip(before.steps, after.steps, strict=True):
-        if old.received is None and new.received is not None and old.state is StepState.RUNNING:
+        has_come = old.received is None and new.received is not None
+        is_missed = new.given_up and new.shape.via is Way.QUEUE
+        if old.state is StepState.RUNNING and (has_come or is_missed):
             return new.name
     return None
 

@@ -138,7 +138,7 @@ def content_digest(workflow: str, payload: bytes, reply_to: str | None) -> str:
 
 
 class SchedulerRequest(Message):
-    """Asks for the Scheduler of a run, or has it hear of a step's event (`wake`).
+    """Asks for the Scheduler of a run, or has it hear of a step that ended without it (`wake`).
 
     `queued` are the task's steps behind queues, or with events (None in schema 1). An epoch's first `run` is
     None.
@@ -149,7 +149,7 @@ class SchedulerRequest(Message):
     epoch: EpochField
     queued: tuple[TaskStepField, ...] | None = None
     run: Annotated[int, Field(ge=1)] | None = None
-    wake: StepField | None = None
+    wake: TaskStepField | None = None
 
 
 class AnnouncementMessage(Message):

@@ -1,4 +1,4 @@
-"""Which steps of a task can be dispatched now."""
+"""Which steps of a task can be dispatched now, and in which order they are undone."""
 
 from __future__ import annotations
 
@@ -7,7 +7,19 @@ from collections.abc import Iterable, Iterator
 from functions.pattern.identity import Epoch, StepName
 from functions.pattern.records import StepRecord, TaskRecord
 from functions.pattern.states import Direction, ProcessState, StepState
-from functions.pattern.steps import UNDER_WAY, undo_order
+
+#: The state of a step that is under way, in each direction.
+UNDER_WAY = {Direction.DO: StepState.RUNNING, Direction.UNDO: StepState.UNDOING}
+
+
+def undo_order(record: TaskRecord) -> tuple[StepName, ...]:
+    """Name the steps that are still to be undone, one after another: in reverse order of dispatch."""
+    dispatched = sorted(
+        (step.started_at, number, step.name)
+        for number, step in enumerate(record.steps)
+        if step.needs_undo and step.started_at is not None
+    )
+    return tuple(name for _, _, name in reversed(dispatched))
 
 
 def ready_steps(record: TaskRecord) -> tuple[StepName, ...]:
