@@ -236,7 +236,7 @@ class Wiring:
     def _guard(self, function: str) -> Guard:
         from functions.web.guards import guard_of
 
-        return guard_of(function, self._settings, self._named_keys, self._registry.roles, self._ports.clock)
+        return guard_of(function, self._settings, self._named_keys, self._ports.clock)
 
     def _scheduler(self) -> df.Blueprint:
         ports, registry, settings = self._ports, self._registry, self._settings

@@ -60,8 +60,10 @@ capitals, with underscores for dashes.
 
 | setting | type | default | meaning |
 |---|---|---|---|
-| `KEY_API_{NAME}` | text, secret | none | a key of the function `api`, at least 16 characters |
-| `KEY_OPERATIONS_{NAME}` | text, secret | none | a key of the function `operations`, at least 16 characters |
+| `KEY_API_{NAME}` | text, secret | none | a submitter's key of the function `api`, at least 16 characters |
+| `KEY_API_ROLE_{ROLE}` | text, secret | none | the key of a role that steps name, and of nothing else |
+| `KEY_OPERATIONS_{NAME}` | text, secret | none | an operator's key of the function `operations`, at least \
+16 characters; with `ROLE_{ROLE}` as name, that role's, too |
 """
 
 _TYPES: Mapping[object, str] = {

@@ -85,7 +85,6 @@ def callers_application(
         writing={Role.SUBMITTER},
         open_paths={_HEALTH},
         by_route=EVENT_PATHS,
-        route_roles=events.roles,
     )
     bodies = BodyLimits(BodyLimit(MAX_PAYLOAD_BYTES), {("POST", path): _BATCH_LIMIT for path in batches})
     guard.protect(app, access, bodies, batches=batches)

@@ -59,7 +59,7 @@ class QueuedMessages:
         await self._sender(SCHEDULER_REQUESTS_QUEUE).send(outgoing)
 
     async def wake(self, task: Task, step: StepName) -> None:
-        """Have the Scheduler that holds the task hear of a step's event."""
+        """Have the Scheduler that holds the task hear of a step's end."""
         request = SchedulerRequest(task_id=task.order_id, epoch=task.epoch, run=task.run, wake=step)
         outgoing = Outgoing(
             message_id=f"{scheduler_id(task.order_id, task.epoch, task.run)}.{step}",

@@ -12,7 +12,7 @@ from functions.pattern.identity import Epoch, StepName, TaskId
 from functions.pattern.plain_reasons import plain_reason
 from functions.pattern.records import TaskRecord
 from functions.pattern.states import AlertCause, AnnouncementKind, EpochEnd, ProcessState, StepState, Way
-from functions.pattern.texts import mark_of
+from functions.pattern.texts import MAX_ERROR_BYTES, bounded, mark_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,10 +37,10 @@ class Announcement:
     def message_id(self) -> str:
         """Name the message, so that duplicate detection drops a repeat, and nothing else.
 
-        A task can be parked for several reasons in one epoch.
+        In one epoch a task can be parked for several reasons, and a step noted more than once.
         """
-        is_parked = self.cause is AlertCause.PARKED
-        about = mark_of(self.reason or "") if is_parked else None
+        has_more = self.cause in {AlertCause.PARKED, AlertCause.NOTED}
+        about = mark_of(self.reason or "") if has_more else None
         parts = (self.task, self.epoch, self.kind, self.cause, self.step, about)
         return ".".join(str(part) for part in parts if part is not None)
 
@@ -78,16 +78,17 @@ def starts_scheduler(before: TaskRecord, after: TaskRecord) -> bool:
 
 
 def wakes_scheduler(before: TaskRecord, after: TaskRecord) -> StepName | None:
-    """Name the step whose event came, or whose task ended, while a Scheduler holds the task.
+    """Name a step that ended without its Scheduler, which holds the task and has to hear of that.
 
-    It has to hear of that.
+    Its event came, its task ended, or no reply of its Agent came in time.
     """
     if after.task.locked_by is None:
         return None
     for old, new in zip(before.steps, after.steps, strict=True):
-        is_told = old.received is None and new.received is not None and old.state is StepState.RUNNING
+        has_come = old.received is None and new.received is not None
+        is_missed = new.given_up and new.shape.via is Way.QUEUE
         is_child = new.shape.via is Way.WORKFLOW and old.is_waiting and not new.is_waiting
-        if is_told or is_child:
+        if is_child or (old.state is StepState.RUNNING and (has_come or is_missed)):
             return new.name
     return None
 
@@ -109,11 +110,14 @@ def _alert_cause(before: TaskRecord, after: TaskRecord) -> AlertCause | None:
 
 
 def _noted(before: TaskRecord, after: TaskRecord) -> Iterator[Announcement]:
-    """Alert on what was noted of a step."""
-    for old, new in zip(before.steps, after.steps, strict=True):
-        if new.noted is not None and new.noted != old.noted:
-            alert = _alert(AlertCause.NOTED, after, after.task.epoch)
-            yield replace(alert, step=new.name, reason=f"{new.name}: {new.noted}")
+    """Alert once on all that a change notes of steps: each alert is a row of its transaction."""
+    pairs = zip(before.steps, after.steps, strict=True)
+    noted = {new.name: new.noted for old, new in pairs if new.noted is not None and new.noted != old.noted}
+    if noted:
+        names, notes = bounded(", ".join(noted), MAX_ERROR_BYTES), dict.fromkeys(noted.values())
+        alert = _alert(AlertCause.NOTED, after, after.task.epoch)
+        step = next(iter(noted)) if len(noted) == 1 else None
+        yield replace(alert, step=step, reason=f"{names}: {'; '.join(notes)}")
 
 
 def _notice(kind: AnnouncementKind, record: TaskRecord) -> list[Announcement]:

@@ -237,12 +237,6 @@ class Registry:
         steps = (step for workflow in self for step in workflow.steps)
         return frozenset(step.agent for step in steps if step.via is Way.QUEUE)
 
-    @property
-    def roles(self) -> frozenset[str]:
-        """Name the roles whose bearers tell the events of steps."""
-        steps = (step for workflow in self for step in workflow.shape.steps)
-        return frozenset(step.role for step in steps if step.role is not None)
-
     def find(self, name: str, version: int | None = None) -> Workflow | None:
         """Give that version of a workflow, or its newest; None when it is not deployed here."""
         return self._newest.get(name) if version is None else self._versions.get((name, version))

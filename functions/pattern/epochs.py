@@ -36,16 +36,18 @@ UNKNOWN_AND_STAYS = "its outcome is unknown, and it has no undo: if it was done,
 UNDER_WAY = {Direction.DO: StepState.RUNNING, Direction.UNDO: StepState.UNDOING}
 
 
-def moved(record: TaskRecord, now: datetime, latest: datetime) -> TaskRecord:
+def moved(record: TaskRecord, now: datetime, latest: datetime, *, is_ready: bool = False) -> TaskRecord:
     """Set the task's complete-by to the earliest of its running steps, or to `latest`.
 
     A wait that its Scheduler sits out is no running step, but nothing need start before it ends.
+    When something `is_ready` that its Scheduler may not have heard of, `latest` is the latest indeed.
     The due time follows only when it would be too late: a task that runs quickly never moves it.
     """
     running = [each.complete_by for each in record.steps if _is_under_way(each, record) and each.complete_by]
     waits = [each.complete_by for each in record.steps if each.is_waiting and each.complete_by]
     short = [until for until in waits if until <= now + HAND_BACK_AFTER]
     complete_by = min(running or [max([latest, *short])])
+    complete_by = min(complete_by, latest) if is_ready else complete_by
     due_at = min(record.task.due_at, complete_by)
     task = replace(record.task, complete_by=complete_by, due_at=due_at, updated_at=now)
     return replace(record, task=task)

@@ -138,7 +138,7 @@ def content_digest(workflow: str, payload: bytes, reply_to: str | None) -> str:
 
 
 class SchedulerRequest(Message):
-    """Asks for the Scheduler of a run, or has it hear of a step's event, or its task's end (`wake`).
+    """Asks for the Scheduler of a run, or has it hear of a step that ended without it (`wake`).
 
     `queued` are the task's steps of which something comes from outside (None in schema 1). An epoch's first
     `run` is None. Of a task that has `ended`, its parent has to hear.

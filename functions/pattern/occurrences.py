@@ -88,6 +88,8 @@ def _outcome(old: StepRecord, new: StepRecord, before: TaskRecord, after: TaskRe
     held = (before.task.process_state, before.task.epoch)
     if old.state not in _UNDER_WAY or held != (ProcessState.PROCESSING, old.epoch):
         return None
+    if new.given_up:
+        return Outcome.EXPIRED
     if new.state is not old.state or (new.error != old.error and after.task.locked_by is None):
         return Outcome.COMPLETED if new.state in _DONE else Outcome.FAILED
     if after.task.locked_by == before.task.locked_by:

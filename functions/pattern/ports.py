@@ -60,7 +60,7 @@ class SchedulerRequests(Protocol):
         """
 
     async def wake(self, task: Task, step: StepName) -> None:
-        """Have the Scheduler that holds the task hear of a step's event, or end. Raises `TransientError`."""
+        """Have the Scheduler that holds the task hear of a step's end. Raises `TransientError`."""
 
 
 class Schedulers(Protocol):

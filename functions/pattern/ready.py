@@ -1,4 +1,4 @@
-"""Which steps of a task can be dispatched now."""
+"""Which steps of a task can be dispatched now, and in which order they are undone."""
 
 from __future__ import annotations
 
@@ -8,7 +8,16 @@ from functions.pattern.epochs import UNDER_WAY
 from functions.pattern.identity import Epoch, StepName
 from functions.pattern.records import StepRecord, TaskRecord
 from functions.pattern.states import Direction, ProcessState, StepState
-from functions.pattern.steps import undo_order
+
+
+def undo_order(record: TaskRecord) -> tuple[StepName, ...]:
+    """Name the steps that are still to be undone, one after another: in reverse order of dispatch."""
+    dispatched = sorted(
+        (step.started_at, number, step.name)
+        for number, step in enumerate(record.steps)
+        if step.needs_undo and step.started_at is not None
+    )
+    return tuple(name for _, _, name in reversed(dispatched))
 
 
 def ready_steps(record: TaskRecord) -> tuple[StepName, ...]:

@@ -216,10 +216,15 @@ class StepRecord:
         return self.state is StepState.RUNNING and not self.shape.idempotent
 
     @property
+    def given_up(self) -> bool:
+        """Tell whether its task has gone on without it, and nobody knows what came of it."""
+        has_failed = self.may_fail and self.state is StepState.FAILED
+        return has_failed and (self.error or "").startswith(OUTCOME_UNKNOWN)
+
+    @property
     def in_doubt(self) -> bool:
         """Tell whether it must not be repeated, and nobody knows what came of it."""
-        is_given_up = self.may_fail and self.state is StepState.FAILED and not self.shape.idempotent
-        return self.never_twice or (is_given_up and (self.error or "").startswith(OUTCOME_UNKNOWN))
+        return self.never_twice or (self.given_up and not self.shape.idempotent)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -140,7 +140,7 @@ class Outcome(StrEnum):
     SKIPPED = "skipped"
     #: It is recorded as running, and the request for it is on the Agent's queue.
     REQUESTED = "requested"
-    #: Its complete-by time passed, or its outcome stayed unknown: nothing was recorded.
+    #: Its complete-by time passed, or its outcome stayed unknown: no outcome was recorded.
     EXPIRED = "expired"
     #: Another epoch or another Scheduler holds the task: nothing was recorded.
     STALE = "stale"

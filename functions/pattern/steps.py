@@ -1,4 +1,4 @@
-"""How a step changes a task, in the direction in which it goes, and in which order steps are undone."""
+"""How a step changes a task, in the direction in which it goes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,6 @@ from functions.pattern.events import (
     StepUnknown,
     StepUnrecorded,
 )
-from functions.pattern.identity import StepName
 from functions.pattern.records import StepRecord, TaskRecord
 from functions.pattern.refusals import RefusalReason, Refused
 from functions.pattern.states import Direction, ProcessState, StepState
@@ -31,16 +30,6 @@ from functions.pattern.waits import begun, unknown
 
 #: The state of a step that is done, in each direction.
 DONE = {Direction.DO: StepState.COMPLETED, Direction.UNDO: StepState.UNDONE}
-
-
-def undo_order(record: TaskRecord) -> tuple[StepName, ...]:
-    """Name the steps that are still to be undone, one after another: in reverse order of dispatch."""
-    dispatched = sorted(
-        (step.started_at, number, step.name)
-        for number, step in enumerate(record.steps)
-        if step.needs_undo and step.started_at is not None
-    )
-    return tuple(name for _, _, name in reversed(dispatched))
 
 
 def step_changed(record: TaskRecord, event: StepEvent, now: datetime) -> TaskRecord | Refused:

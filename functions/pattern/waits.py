@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from functions.pattern.decisions import decide, known_end, stopped_by
 from functions.pattern.epochs import FINAL, awaited, handed_back, is_busy, moved, next_run
 from functions.pattern.identity import StepName
+from functions.pattern.ready import ready_steps
 from functions.pattern.records import OUTCOME_UNKNOWN, StepRecord, TaskRecord
 from functions.pattern.refusals import RefusalReason, Refused
 from functions.pattern.states import Direction, ProcessState, StepState, Way
@@ -119,7 +120,10 @@ def _gone_on(record: TaskRecord, now: datetime, start_by: datetime, *, is_held: 
     ended = known_end(record, now, start_by)
     if ended is not None:
         return ended
-    return moved(record, now, start_by) if is_held else next_run(record, now, start_by)
+    if not is_held:
+        return next_run(record, now, start_by)
+    # Beside a step of hours, too: the message to its Scheduler may be lost.
+    return moved(record, now, start_by, is_ready=bool(ready_steps(record)))
 
 
 def _expired(step: StepRecord, now: datetime) -> StepRecord:

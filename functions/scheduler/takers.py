@@ -58,7 +58,7 @@ class RequestTaker:
         await schedulers.start(request.task_id, request.epoch, queued, run=request.run)
 
     async def _wake(self, request: SchedulerRequest, step: StepName, schedulers: Schedulers) -> None:
-        """Have the Scheduler that holds a task hear of an event: it runs what is ready by now."""
+        """Have the Scheduler that holds a task hear of a step's end: it runs what is ready by now."""
         stored = await self._store.load(request.task_id)
         if stored is None:
             return

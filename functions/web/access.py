@@ -33,16 +33,15 @@ _ANYBODY = Caller("anybody", frozenset())
 class Access:
     """Which roles callers need: `reading` for GET and HEAD, `writing` for everything else.
 
-    `open_paths` are for all. On paths `by_route`, everybody who may read is let in, and who has one of the
-    `route_roles`; the route looks at the roles itself. Where `own_pages_only`, other sites' pages may change
-    nothing.
+    `open_paths` are for all. On paths `by_route`, everybody with a role is let in, of whatever version of a
+    workflow it is; the route looks at the roles itself. Where `own_pages_only`, other sites' pages may
+    change nothing.
     """
 
     reading: Collection[str]
     writing: Collection[str]
     open_paths: Collection[str] = ()
     by_route: re.Pattern[str] | None = None
-    route_roles: Collection[str] = ()
     own_pages_only: bool = False
 
     def admit(self, scope: Scope, headers: Headers, identify: Identify) -> Caller:
@@ -50,15 +49,12 @@ class Access:
         if scope["path"] in self.open_paths:
             return _ANYBODY
         caller = identify(scope, headers)
-        needed = self._needed(scope)
+        if caller.roles and self.by_route is not None and self.by_route.fullmatch(scope["path"]):
+            return caller
+        needed = self.reading if scope["method"] in _READING else self.writing
         if caller.roles.isdisjoint(needed):
             raise ProblemError(HTTPStatus.FORBIDDEN, f"This takes the role {' or '.join(sorted(needed))}.")
         return caller
-
-    def _needed(self, scope: Scope) -> Collection[str]:
-        if self.by_route is not None and self.by_route.fullmatch(scope["path"]):
-            return {*self.reading, *self.route_roles}
-        return self.reading if scope["method"] in _READING else self.writing
 
     def check_origin(self, scope: Scope, headers: Headers) -> None:
         """Refuse changes that another site's page sends (CSRF). Raises `ProblemError` 403."""

@@ -31,9 +31,21 @@ class Role(StrEnum):
     OPERATOR = "Operator"
 
 
+#: A key so named is a role's, whatever workflows are deployed, and not a person's.
+ROLE_KEY = "role-"
+
+
+def key_of_role(role: str) -> str:
+    """Name the key of a role: that of `Approver` is `role-approver`."""
+    return ROLE_KEY + role.lower().replace(".", "-")
+
+
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """One caller; `name` is what its orders and actions are recorded under, `roles` are names of roles."""
+    """One caller; `name` is what its orders and actions are recorded under.
+
+    `roles` are names of roles, or of roles' keys.
+    """
 
     name: str
     roles: frozenset[str]
@@ -42,9 +54,13 @@ class Caller:
         """Tell whether this caller may see an order that `submitter` sent."""
         return Role.OPERATOR in self.roles or submitter == self.name
 
+    def has(self, role: str) -> bool:
+        """Tell whether this caller has a role, or the role's key."""
+        return role in self.roles or key_of_role(role) in self.roles
+
     def bears(self, role: str, submitter: str) -> bool:
         """Tell whether this caller has a role for an order that `submitter` sent: a submitter for its own."""
-        return role in self.roles and (role != Role.SUBMITTER or submitter == self.name)
+        return self.has(role) and (role != Role.SUBMITTER or submitter == self.name)
 
 
 #: Finds out who sent a request. Raises `ProblemError` 401 when it does not say.

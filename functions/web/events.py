@@ -43,11 +43,6 @@ class Events:
         versions = (each for each in self._registry if each.name == workflow.name)
         return any(step.via is Way.EVENT for each in versions for step in each.steps)
 
-    @property
-    def roles(self) -> frozenset[str]:
-        """Name the roles whose bearers tell events."""
-        return self._registry.roles
-
     async def show(
         self, workflow: Workflow, task: TaskId, name: StepName, caller: Caller
     ) -> tuple[StepRecord, type[BaseModel] | None]:
@@ -130,7 +125,7 @@ def _step_for(record: TaskRecord, name: StepName, caller: Caller) -> StepRecord:
     """Find the step, whose role the caller must have: a submitter of its own tasks only."""
     step = _seen_step(record, name, caller)
     role = step.shape.role
-    if role not in caller.roles:
+    if role is None or not caller.has(role):
         raise ProblemError(HTTPStatus.FORBIDDEN, f"This takes the role {role}.")
     if not caller.bears(role, record.order.submitter):
         raise ProblemError(HTTPStatus.FORBIDDEN, "Its submitter alone can tell this.")

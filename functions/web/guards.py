@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from typing import Protocol
 
 from functions.pattern.ports import Clock
@@ -29,10 +29,8 @@ class GuardSettings(Protocol):
         """A caller's requests at a time."""
 
 
-def guard_of(
-    function: str, settings: GuardSettings, keys: Iterable[NamedKey], roles: Collection[str], clock: Clock
-) -> Guard:
-    """Make the guard of a function's application; `roles` are those that steps name."""
+def guard_of(function: str, settings: GuardSettings, keys: Iterable[NamedKey], clock: Clock) -> Guard:
+    """Make the guard of a function's application."""
     is_signed_in = settings.auth_mode == "easyauth"
-    identify = signed_in if is_signed_in else key_holders(function, keys, roles)
+    identify = signed_in if is_signed_in else key_holders(function, keys)
     return Guard(identify, Caps(settings.rate_per_minute, settings.requests_in_flight), clock)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import hmac
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from http import HTTPStatus
 from urllib.parse import parse_qsl
 
 from starlette.datastructures import Headers
 from starlette.types import Scope
 
-from functions.web.callers import Caller, Identify, Role
+from functions.web.callers import ROLE_KEY, Caller, Identify, Role, key_of_role
 from functions.web.named_keys import API, OPERATIONS, NamedKey, digest_of
 from functions.web.problems import ProblemError
 
@@ -27,13 +27,13 @@ def key_holder(name: str) -> Identify:
     return lambda _scope, _headers: caller
 
 
-def key_holders(function: str, keys: Iterable[NamedKey], roles: Collection[str]) -> Identify:
-    """Identify the callers of a function by its named keys; `roles` are those that steps name.
+def key_holders(function: str, keys: Iterable[NamedKey]) -> Identify:
+    """Identify the callers of a function by its named keys.
 
     Another key of `operations` is an operator's without a name: it does what each key there does. Another
     key of `api` would do more than a named one: it is refused as soon as one is named.
     """
-    named = [(key.digest, _caller(key, roles)) for key in keys if key.function == function]
+    named = [(key.digest, _caller(key)) for key in keys if key.function == function]
     unnamed = Caller(_UNNAMED[function], frozenset(Role))
     if not named:
         return key_holder(unnamed.name)
@@ -51,12 +51,12 @@ def key_holders(function: str, keys: Iterable[NamedKey], roles: Collection[str])
     return identify
 
 
-def _caller(key: NamedKey, roles: Collection[str]) -> Caller:
-    """Give a key the role of its name; one of `operations` is an operator's besides."""
-    own = {role for role in {*roles, *Role} if role.lower().replace(".", "-") == key.name}
-    if key.function == OPERATIONS:
-        own |= {Role.OPERATOR}
-    return Caller(key.name, frozenset(own or {Role.SUBMITTER}))
+def _caller(key: NamedKey) -> Caller:
+    """Give a key what its name says: a role, or a person's; one of `operations` is an operator's besides."""
+    roles: set[str] = {Role.OPERATOR} if key.function == OPERATIONS else set()
+    if key.name.startswith(ROLE_KEY):
+        roles |= {key.name, *(role for role in Role if key_of_role(role) == key.name)}
+    return Caller(key.name, frozenset(roles or {Role.SUBMITTER}))
 
 
 def _key_shown(scope: Scope, headers: Headers) -> str:

@@ -22,7 +22,7 @@ API, OPERATIONS = "api", "operations"
 _FEWEST_CHARACTERS = 16
 
 _SETTING = re.compile(rf"KEY_({API}|{OPERATIONS})_(.*)", re.IGNORECASE | re.DOTALL)
-_NAME = re.compile(r"[a-z][a-z0-9_]{0,31}")
+_NAME = re.compile(r"[a-z][a-z0-9_]{0,36}")
 
 #: What a setting holds whose reference the platform could not resolve.
 _REFERENCE = "@microsoft.keyvault("
@@ -62,7 +62,7 @@ def _read(environment: Mapping[str, str]) -> Iterator[tuple[str, NamedKey]]:
         if _NAME.fullmatch(name) is None:
             raise SettingsError(
                 f"setting {setting} names no key: behind KEY_{function.upper()}_ it takes a letter,"
-                " then up to 31 letters, digits and underscores"
+                " then up to 36 letters, digits and underscores"
             )
         fault = _fault_of(environment[setting])
         if fault is not None:

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from functions.pattern.definition import Registry
 from functions.web.callers import Role
 from tests.infra.application import REGISTRATIONS
 from tests.infra.bicep.builtins import BUILTINS
@@ -74,8 +73,8 @@ def test_unset_parameters_have_the_default_of_the_template(
 def test_app_roles_are_those_of_the_application() -> None:
     """Submitter, Operator and those that steps of registered workflows name, for people and for programs."""
     roles = Infrastructure(REPOSITORY).json("infra/app-roles.json")
-    registry = Registry(tuple(version for each in REGISTRATIONS for version in each.versions), {})
-    assert {role["value"] for role in roles} == {*Role, *registry.roles}
+    steps = [step for each in REGISTRATIONS for version in each.versions for step in version.shape.steps]
+    assert {role["value"] for role in roles} == {*Role, *(step.role for step in steps if step.role)}
     assert all(set(role["allowedMemberTypes"]) == {"Application", "User"} for role in roles)
     assert len({role["id"] for role in roles}) == len(roles)
 

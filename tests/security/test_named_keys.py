@@ -26,8 +26,8 @@ KEYS = load_named_keys(
     {
         "KEY_API_ADA": ADA,
         "KEY_API_BOB": BOB,
-        "KEY_API_APPROVER_IN_CHIEF": APPROVER,
-        "KEY_API_OPERATOR": OPERATOR,
+        "KEY_API_ROLE_APPROVER_IN_CHIEF": APPROVER,
+        "KEY_API_ROLE_OPERATOR": OPERATOR,
         "KEY_OPERATIONS_ADA": ADA,
     }
 )
@@ -40,7 +40,7 @@ YES = {"approved": True}
 
 def guard(function: str) -> Guard:
     """Make the guard of a function."""
-    return Guard(key_holders(function, KEYS, {ROLE}), WIDE, FakeClock())
+    return Guard(key_holders(function, KEYS), WIDE, FakeClock())
 
 
 class Bookings:
@@ -75,7 +75,7 @@ async def test_named_key_submits_and_sees_its_own_under_its_name(bookings: Booki
     assert bookings.api.store.record(TASK).history[-1].who == "ada"
 
 
-async def test_key_named_as_a_role_has_that_role_alone(bookings: Bookings) -> None:
+async def test_roles_key_has_that_role_alone(bookings: Bookings) -> None:
     """It sees and tells its events, and neither submits nor sees a task."""
     client = bookings.of(APPROVER)
     assert (await client.get(EVENT)).json["step"] == "approve"
@@ -83,10 +83,18 @@ async def test_key_named_as_a_role_has_that_role_alone(bookings: Bookings) -> No
         problem(await client.send(method, path, {"weight": 3} if method == "POST" else b""), 403)
     assert (await client.post(EVENT, YES)).status == 200
     step = bookings.api.store.record(TASK).steps[0]
-    assert (step.result, step.told_by) == (b'{"approved":true}', "approver-in-chief")
+    assert (step.result, step.told_by) == (b'{"approved":true}', "role-approver-in-chief")
 
 
-async def test_key_named_operator_sees_all_and_submits_nothing(bookings: Bookings) -> None:
+async def test_roles_key_stays_that_whatever_is_deployed(bookings: Bookings) -> None:
+    """No deployed version names its role: it submits nothing, and may tell its event later."""
+    approve = replace(FLOW.steps[0], role="Manager")
+    bookings.app = bookings.api.application_of(replace(FLOW, version=2, steps=(approve,)))
+    problem(await bookings.of(APPROVER).post("/api/bookings", {"weight": 3}), 403)
+    problem(await bookings.of(APPROVER).post(EVENT, YES), 503)
+
+
+async def test_operators_key_of_the_api_sees_all_and_submits_nothing(bookings: Bookings) -> None:
     """As the role does."""
     assert (await bookings.of(OPERATOR).get(PATH)).status == 200
     problem(await bookings.of(OPERATOR).post("/api/bookings", {"weight": 3}), 403)
@@ -136,7 +144,7 @@ async def test_operators_key_is_recorded_by_its_name() -> None:
 async def test_without_a_named_key_everybody_is_one_caller() -> None:
     """As it was: a key of a role of its own is nobody's."""
     others = [each for each in KEYS if each.function != "api"]
-    api = Api(Guard(key_holders("api", others, {ROLE}), WIDE, FakeClock()))
+    api = Api(Guard(key_holders("api", others), WIDE, FakeClock()))
     api.store.put(told(pending(FLOW), claimed(), started("approve", complete_by=3600)))
     client = AsgiClient(api.application_of(FLOW), {"x-functions-key": STRANGER})
     assert (await client.post("/api/bookings", {"weight": 3})).status == 202

@@ -18,14 +18,14 @@ pytestmark = [pytest.mark.process, pytest.mark.asyncio(loop_scope="module")]
 _KEYS = {
     "api": {
         "ada": "adas-key-of-the-api",
-        "approver": "approvers-key-of-the-api",
+        "role-approver": "approvers-key-of-the-api",
         "old": "not-in-settings",
     },
     "operations": {"ada": "adas-key-of-operations"},
 }
 _SETTINGS = {
     "KEY_API_ADA": _KEYS["api"]["ada"],
-    "KEY_API_APPROVER": _KEYS["api"]["approver"],
+    "KEY_API_ROLE_APPROVER": _KEYS["api"]["role-approver"],
     "KEY_OPERATIONS_ADA": _KEYS["operations"]["ada"],
     "SUPERVISOR_SCHEDULE": "* * * * * *",
     "STATE_SHARDS": "2",
@@ -75,7 +75,7 @@ class Holders:
 
     def __init__(self, session: aiohttp.ClientSession) -> None:
         self.ada = Holder(session, _KEYS["api"]["ada"])
-        self.approver = Holder(session, _KEYS["api"]["approver"])
+        self.approver = Holder(session, _KEYS["api"]["role-approver"])
         self.operator = Holder(session, _KEYS["operations"]["ada"])
         self.old = Holder(session, _KEYS["api"]["old"])
         self.stranger = Holder(session, "nobodys-key-at-all")
@@ -103,7 +103,7 @@ async def test_events_are_recorded_by_whose_key_told_them(holders: Holders) -> N
     assert (await holders.approver.ask("POST", f"{path}/events/approve", _YES))[0] == 200
     found = await holders.operator.until("/api/ops/tasks/claim-1", "Processed")
     assert found["submitter"] == "ada"
-    assert [step["told_by"] for step in found["steps"]] == ["ada", "approver"]
+    assert [step["told_by"] for step in found["steps"]] == ["ada", "role-approver"]
 
 
 async def test_operators_action_is_recorded_by_whose_key_it_was(holders: Holders) -> None:

@@ -166,11 +166,11 @@ async def test_event_is_bounded(api: Api) -> None:
         ("Submitter", principal(BERT, "Operator", "Submitter"), 403),
         ("Operator", principal(BERT), 403),
         ("Approver", principal(BERT, "Approver"), 200),
-        ("Approver", principal(BERT, "Reviewer"), 403),
+        ("Approver", principal(BERT, "Reviewer"), 404),
         ("Approver", operator(BERT), 403),
         ("Approver", submitter(ANNA), 403),
         ("Approver", principal(BERT, "Submitter", "Reviewer"), 404),
-        ("Operator", principal(BERT, "Approver"), 403),
+        ("Operator", principal(BERT, "Approver"), 404),
         ("Operator", {}, 401),
     ],
 )
@@ -186,7 +186,7 @@ async def test_only_the_steps_role_tells_its_event(role: str, who: dict[str, str
         ("Approver", submitter(ANNA), 200),
         ("Approver", operator(BERT), 200),
         ("Approver", submitter(BERT), 404),
-        ("Approver", principal(BERT, "Reviewer"), 403),
+        ("Approver", principal(BERT, "Reviewer"), 404),
         ("Submitter", submitter(BERT), 404),
     ],
 )
@@ -231,6 +231,14 @@ async def test_awaited_event_is_shown_while_its_version_is_not_deployed(api: Api
     api.store.put(_waiting())
     shown = (await api.serving(replace(BOOKINGS, version=2)).get(PATH)).json
     assert (shown["state"], shown["body"]) == ("Running", None)
+
+
+async def test_role_of_a_version_that_is_not_deployed_is_told_to_try_again() -> None:
+    """What is recorded says which role it takes."""
+    api = Api(SIGN_IN)
+    api.store.put(_waiting(_bookings("Approver")))
+    app = api.application_of(replace(_bookings("Manager"), version=2))
+    problem(await AsgiClient(app, principal(BERT, "Approver")).post(PATH, YES), 503)
 
 
 async def test_who_told_an_event_is_recorded() -> None:

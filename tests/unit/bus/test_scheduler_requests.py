@@ -40,10 +40,10 @@ async def test_request_is_named_after_its_run() -> None:
 async def test_scheduler_is_woken_once_for_each_event() -> None:
     """By a message that names the step."""
     sender, task = _Sender(), pending(LINE).task
-    await _messages(sender).wake(task, StepName("approve"))
+    await _messages(sender).wake(task, StepName("mail.0"))
     [wake] = sender.sent
-    assert (wake.message_id, wake.subject) == ("task-1.1.approve", "wake")
-    assert b'"wake":"approve"' in wake.body
+    assert (wake.message_id, wake.subject) == ("task-1.1.mail.0", "wake")
+    assert b'"wake":"mail.0"' in wake.body
 
 
 async def test_end_of_a_child_goes_to_those_who_tell_its_parent() -> None:

@@ -11,12 +11,11 @@ from functions.pattern.errors import DefinitionError
 from functions.pattern.events import Parked
 from functions.pattern.folding import Told, fold
 from functions.pattern.identity import StepName, scheduler_id
-from functions.pattern.ready import ready_steps
+from functions.pattern.ready import ready_steps, undo_order
 from functions.pattern.records import TaskRecord
 from functions.pattern.refusals import RefusalReason, Refused
 from functions.pattern.shape import read_shape
 from functions.pattern.states import AnnouncementKind, Direction, EpochEnd, ProcessState, Remedy, StepState
-from functions.pattern.steps import undo_order
 from functions.pattern.transitions import apply
 from tests.fakes.clock import START
 from tests.fakes.interventions import cancellation, done, giving_up, recovered, refused, supervised

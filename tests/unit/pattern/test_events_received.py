@@ -66,8 +66,9 @@ def test_only_the_next_run_may_claim_it() -> None:
 
 def test_scheduler_that_holds_the_task_hears_of_the_event() -> None:
     """It runs another step meanwhile."""
-    before = told(waiting(flow_of(step("other"))), started("other"))
+    before = told(waiting(flow_of(step("other"))), started("other", complete_by=DAYS))
     record = told(before, event_of())
+    assert record.task.complete_by == after(30), "its message may be lost"
     assert wakes_scheduler(before, record) == "approve"
     assert ready_steps(record) == ("send",)
     assert wakes_scheduler(record, told(record, event_of())) is None

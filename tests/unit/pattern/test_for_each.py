@@ -11,11 +11,10 @@ from functions.pattern.errors import UnfitOrderError
 from functions.pattern.events import Event
 from functions.pattern.identity import StepName, effect_key, resource_of
 from functions.pattern.inputs import all_results, results_of, undo_results_of
-from functions.pattern.ready import ready_steps
+from functions.pattern.ready import ready_steps, undo_order
 from functions.pattern.records import TaskRecord
 from functions.pattern.shape import read_shape
 from functions.pattern.states import Direction, ProcessState, Remedy
-from functions.pattern.steps import undo_order
 from tests.fakes.interventions import done, recovery, refused
 from tests.fakes.tasks import SECOND, claimed, completed, pending, skipped, started, told
 from tests.fakes.workflows import each, order, step, workflow

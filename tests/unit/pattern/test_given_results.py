@@ -5,11 +5,10 @@ from __future__ import annotations
 import pytest
 
 from functions.pattern.identity import StepName
-from functions.pattern.ready import ready_steps
+from functions.pattern.ready import ready_steps, undo_order
 from functions.pattern.records import TaskRecord
 from functions.pattern.refusals import RefusalReason, Refused
 from functions.pattern.states import EpochEnd, ProcessState, Remedy, StepState
-from functions.pattern.steps import undo_order
 from functions.pattern.transitions import apply
 from tests.fakes.interventions import (
     OPERATOR,

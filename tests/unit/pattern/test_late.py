@@ -105,7 +105,8 @@ def test_step_that_was_begun_again_meanwhile_is_noted_and_alerted() -> None:
     assert noted.step(PAY).state is StepState.RUNNING
     assert noted.step(PAY).noted == "begun in epoch 1, too, which is known by now to have been done"
     [alert] = announcements(again, noted)
-    assert (alert.kind, alert.message_id) == (AnnouncementKind.ALERT, "task-1.2.alert.noted.pay")
+    assert (alert.kind, alert.step) == (AnnouncementKind.ALERT, PAY)
+    assert alert.message_id.startswith("task-1.2.alert.noted.pay.")
     assert alert.reason == f"pay: {noted.step(PAY).noted}"
     assert apply(noted, PAID, LATER) is noted
     assert told(noted, completed("pay", SECOND), now=LATER).step(PAY).noted

@@ -19,7 +19,7 @@ from functions.pattern.ready import ready_steps
 from functions.pattern.records import TaskRecord
 from functions.pattern.states import Direction, EpochEnd, ProcessState, Remedy, StepState
 from tests.fakes.interventions import cancellation, done, refused, resubmission
-from tests.fakes.tasks import FIRST, SECOND, after, claimed, failed, pending, started, told
+from tests.fakes.tasks import FIRST, SECOND, after, claimed, completed, failed, pending, started, told
 from tests.fakes.workflows import TASK, step, workflow
 
 MAIL = StepName("mail")
@@ -92,12 +92,17 @@ def _charge() -> Workflow:
 
 
 def test_what_may_have_been_done_and_has_no_undo_is_noted_and_alerted() -> None:
-    """When its task is undone without it; not before, since the task can do without it."""
-    unknown = told(_paid(_charge()), started("mail"), _unknown())
+    """When its task is undone without it; and once more, as no duplicate, when it is known."""
+    begun = started("mail", start_id="one")
+    unknown = told(_paid(_charge()), begun, replace(_unknown(), start_id=begun.start_id))
     assert unknown.step(MAIL).noted is None
     undone = told(unknown, cancellation())
     [alert] = announcements(unknown, undone)
     assert alert.reason == f"mail: {UNKNOWN_AND_STAYS}"
+    known = told(undone, replace(completed("mail"), start_id=begun.start_id))
+    [later] = announcements(undone, known)
+    assert (alert.step, later.step) == (MAIL, MAIL)
+    assert alert.message_id != later.message_id
 
 
 @pytest.mark.parametrize("turns", [(), (cancellation(),)], ids=["goes on", "is undone"])

@@ -14,9 +14,11 @@ from functions.pattern.identity import StepName
 from functions.pattern.occurrences import occurrences
 from functions.pattern.records import TaskRecord
 from functions.pattern.states import Direction, Outcome, Remedy
+from functions.pattern.supervision import judge
 from functions.pattern.trends import Happening, Period, StepTrend, Trend, TrendKey
 from tests.fakes.clock import START
 from tests.fakes.interventions import overdue_at, recovery
+from tests.fakes.supervision import POLICY
 from tests.fakes.tasks import SECOND, after, claimed, completed, failed, pending, started, told
 from tests.fakes.trends import attempts, trend_of
 from tests.fakes.workflows import LINE, TRIP, each, step, workflow
@@ -113,6 +115,16 @@ def test_recovery_is_counted_with_the_step_that_expired() -> None:
     assert trend.counts == {Happening.RECOVERED: 1}
     pick = trend.steps[StepName("pick"), Direction.DO]
     assert (pick.outcomes, pick.bad) == ({Outcome.EXPIRED: 1}, 1)
+
+
+def test_step_that_may_fail_and_ran_out_of_time_has_expired() -> None:
+    """Nobody refused it."""
+    flow = workflow(step("mail", on_failure=Remedy.CONTINUE), step("file", "mail"))
+    record = told(pending(flow), claimed(), started("mail", complete_by=20))
+    ended = judge(record, after(40), POLICY)
+    assert ended is not None
+    [mail] = counted(record, told(record, ended, now=after(40))).steps.values()
+    assert mail.outcomes == {Outcome.EXPIRED: 1}
 
 
 def test_step_that_was_overtaken_is_not_counted() -> None:

@@ -6,12 +6,13 @@ from dataclasses import replace
 
 import pytest
 
+from functions.pattern.announcements import wakes_scheduler
 from functions.pattern.definition import Default
 from functions.pattern.events import DecisionDue, Event, StepTried
 from functions.pattern.identity import StartId, StepName, scheduler_id
 from functions.pattern.ready import ready_steps
 from functions.pattern.refusals import RefusalReason
-from functions.pattern.states import Direction, Expiry, ProcessState, Remedy, StepState
+from functions.pattern.states import Direction, Expiry, ProcessState, Remedy, StepState, Way
 from functions.pattern.supervision import judge
 from functions.pattern.wait_events import HandedBack, WaitsEnded
 from tests.fakes.interventions import (
@@ -160,6 +161,22 @@ def test_supervisor_leaves_the_task_to_a_scheduler_that_runs_something() -> None
     late = replace(record, task=replace(record.task, complete_by=after(15)))
     awake = after_the_end(late, 15)
     assert (awake.task.process_state, awake.task.complete_by) == (ProcessState.PROCESSING, after(20))
+
+
+@pytest.mark.parametrize(("needs", "ready"), [(["mail"], ("file",)), (["mail", "render"], ())])
+def test_scheduler_hears_that_no_reply_came_in_time_from_what_may_fail(
+    needs: list[str], ready: tuple[str, ...]
+) -> None:
+    """Beside a step of days; should the message be lost, what is ready is recovered before that."""
+    mail = step("mail", via=Way.QUEUE, on_failure=Remedy.CONTINUE)
+    flow = workflow(mail, step("render", via=Way.QUEUE), step("file", *needs))
+    begun = (started("mail", token="m" * 16), started("render", complete_by=DAYS, token="r" * 16))
+    before = told(pending(flow), claimed(), *begun)
+    ended = after_the_end(before, 20)
+    assert wakes_scheduler(before, ended) == "mail"
+    assert ready_steps(ended) == ready
+    soon = after(20) + POLICY.skew + POLICY.start_within
+    assert ended.task.complete_by == (soon if ready else after(DAYS))
 
 
 def test_step_that_may_fail_is_not_recovered() -> None:

@@ -7,12 +7,14 @@ from datetime import datetime, timedelta
 
 import pytest
 
+from functions.pattern.announcements import announcements
 from functions.pattern.definition import Workflow
+from functions.pattern.epochs import UNKNOWN_AND_STAYS
 from functions.pattern.events import DecisionDue, Event, GivenUp, StepCompleted, StepUnrecorded
 from functions.pattern.folding import Change, Told, fold
 from functions.pattern.identity import Epoch, StartId
 from functions.pattern.records import MAX_RESULT_BYTES, StepRecord, TaskRecord
-from functions.pattern.states import Direction, ProcessState, StepState, Way
+from functions.pattern.states import AlertCause, Direction, ProcessState, StepState, Way
 from functions.pattern.store_ports import Stored
 from functions.pattern.supervision import SupervisionPolicy, judge
 from functions.pattern.texts import MAX_ERROR_BYTES, bounded
@@ -40,6 +42,7 @@ def _widest(*, idempotent: bool) -> Workflow:
 
 WIDEST, ONCE = _widest(idempotent=True), _widest(idempotent=False)
 ITEMS = workflow(each("n" * 32, via=Way.QUEUE, idempotent=False, undo=True, at_once=90), name="w" * 32)
+STANDS = workflow(each("n" * 32, idempotent=False, at_once=90), name="w" * 32)
 POLICY = SupervisionPolicy(
     threshold=3, extended_waits=(), skew=timedelta(0), start_within=timedelta(seconds=30)
 )
@@ -157,6 +160,22 @@ def test_widest_task_of_what_must_not_be_repeated_is_written_to_its_end(characte
     assert isinstance(event, DecisionDue)
     written.tell(event, 2000)
     assert (written.record.task.direction, written.record.task.epoch) == (Direction.UNDO, 92)
+
+
+def test_widest_task_of_what_may_stand_without_an_undo_is_turned_back_in_one_change() -> None:
+    """90 outcomes are unknown: all are noted, and there is one alert."""
+    order = pending(STANDS, weight=90)
+    written = Written(replace(order, order=replace(order.order, reply_to="notices-demo")))
+    written.tell(claimed(start_by=400), 0)
+    written.fail_all("")
+    before = written.record
+    written.tell(cancellation(by_operator=True), 500)
+    assert written.record.task.process_state is ProcessState.COMPENSATED
+    [_, alert] = announcements(before, written.record)
+    assert (alert.cause, alert.step) == (AlertCause.NOTED, None)
+    assert alert.reason is not None
+    assert alert.reason.startswith(f"{'n' * 32}.0, {'n' * 32}.1, ")
+    assert alert.reason.endswith(UNKNOWN_AND_STAYS)
 
 
 @each_text

@@ -38,7 +38,7 @@ def test_one_key_may_serve_one_person_at_both_functions() -> None:
         ({"KEY_API_ADA": "canary-canary-\ncanary"}, "setting KEY_API_ADA is wrong"),
         ({"KEY_API_1": "canary-canary-canary"}, "setting KEY_API_1 names no key"),
         ({"KEY_OPERATIONS_": "canary-canary-canary"}, "setting KEY_OPERATIONS_ names no key"),
-        ({f"KEY_API_{'A' * 33}": "canary-canary-canary"}, "names no key"),
+        ({f"KEY_API_{'A' * 38}": "canary-canary-canary"}, "names no key"),
         (
             {"KEY_API_ADA": "@Microsoft.KeyVault(SecretUri=https://canary.example/secrets/x)"},
             "setting KEY_API_ADA is a reference to a vault that was not resolved",
@@ -48,8 +48,8 @@ def test_one_key_may_serve_one_person_at_both_functions() -> None:
             "settings KEY_API_ADA and KEY_API_BOB are equal",
         ),
         (
-            {"KEY_API_APPROVER": "canary-canary-canary", "KEY_OPERATIONS_BOB": "canary-canary-canary"},
-            "settings KEY_API_APPROVER and KEY_OPERATIONS_BOB are equal",
+            {"KEY_API_ROLE_APPROVER": "canary-canary-canary", "KEY_OPERATIONS_BOB": "canary-canary-canary"},
+            "settings KEY_API_ROLE_APPROVER and KEY_OPERATIONS_BOB are equal",
         ),
     ],
 )
