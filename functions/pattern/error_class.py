@@ -36,7 +36,9 @@ def error_class(text: str, task: TaskId | None = None) -> str:
     step, said = (f"{begin[1]}: ", text[begin.end() :]) if begin else ("", text)
     if task is not None:
         said = re.sub(rf"(?<![\w-]){task}(?![\w-])", _ANYTHING, said)
-    return bounded(step + _PARTS.sub(_same, said), MAX_CLASS_BYTES)
+    while (same := _PARTS.sub(_same, said)) != said:  # what was quoted in quotes is quoted by now
+        said = same
+    return bounded(step + said, MAX_CLASS_BYTES)
 
 
 def _same(part: re.Match[str]) -> str:

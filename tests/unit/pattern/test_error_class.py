@@ -43,6 +43,7 @@ def _refused(error: str = "no money") -> TaskRecord:
         ("pay answered 5030 times", "pay answered … times"),
         ("no event came by 2026-11-24 10:00:00 UTC", "no event came by … … UTC"),
         ("see 3f9a0c27-11ee-4b5c-9d3f-000000000001!", "see …!"),
+        ("""'"'"'""", "…"),
     ],
 )
 def test_what_differs_is_taken_out(error: str, expected: str) -> None:
