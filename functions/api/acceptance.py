@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection
 from datetime import timedelta
 from http import HTTPStatus
 from typing import Any
 
-from fastapi.exceptions import RequestValidationError
-from pydantic import ValidationError
-
-from functions.pattern.definition import ENVELOPE_FIELDS, Workflow
+from functions.api.drafts import Draft, Drafts
+from functions.pattern.definition import Workflow
 from functions.pattern.events import Cancelled
-from functions.pattern.identity import CHILD_PREFIX, TaskId
-from functions.pattern.messages import SubmissionMessage, check_payload
+from functions.pattern.identity import TaskId
 from functions.pattern.ports import Ports
 from functions.pattern.records import TaskRecord
 from functions.pattern.refusals import RefusalReason, Refused
@@ -22,7 +18,7 @@ from functions.pattern.store_ports import Stored
 from functions.telemetry.spans import current_traceparent
 from functions.telemetry.tasks import decision_span
 from functions.web.callers import Caller
-from functions.web.problems import FieldFault, ProblemError, faults_in
+from functions.web.problems import ProblemError
 
 #: The answer to a submission whose id is another's.
 ID_IS_TAKEN = "Something else is known under this id."
@@ -34,14 +30,6 @@ _NOT_CANCELLED = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Draft:
-    """An order that is valid, and not submitted yet. An id that is new can't be recorded already."""
-
-    message: SubmissionMessage
-    id_is_new: bool
-
-
 class Acceptance:
     """Takes orders from callers, tells how far they are, and cancels them.
 
@@ -49,21 +37,16 @@ class Acceptance:
     """
 
     def __init__(self, ports: Ports, reply_queues: Collection[str], start_within: float) -> None:
+        self.drafts = Drafts(ports.clock, ports.new_id, reply_queues)
         self._ports = ports
-        self._reply_queues = reply_queues
         self._start_within = timedelta(seconds=start_within)
 
-    async def submit(
-        self, workflow: Workflow, task: TaskId | None, sent: Mapping[str, Any], caller: Caller
-    ) -> TaskId:
+    async def submit(self, workflow: Workflow, task: TaskId | None, sent: Any, caller: Caller) -> TaskId:
         """Submit an order under the caller's id, or a new one; the same order again is accepted again.
 
-        Raises as `draft` does, and `ProblemError` 409 when another order is recorded under that id.
+        Raises as `Drafts` do, and `ProblemError` 409 when another order is recorded under that id.
         """
-        try:
-            draft = self.draft(workflow, task, sent, caller)
-        except ValidationError as error:
-            raise RequestValidationError(faults_in("body", error)) from None
+        draft = self.drafts.alone(workflow, task, sent, caller)
         if await self.submit_unless_known(draft) != draft.message.digest:
             raise ProblemError(HTTPStatus.CONFLICT, ID_IS_TAKEN)
         return draft.message.task_id
@@ -97,40 +80,6 @@ class Acceptance:
         ):
             raise ProblemError(HTTPStatus.NOT_FOUND, f"No {workflow.noun} is recorded under this id (yet).")
         return stored
-
-    def draft(
-        self, workflow: Workflow, task: TaskId | None, sent: Mapping[str, Any], caller: Caller
-    ) -> Draft:
-        """Make the order that is asked for, under a new id when there is none.
-
-        `sent` is the caller's own JSON, which its model took: what that made of it is another deployment's
-        to make anew. Raises `ProblemError`, and as `check_payload` does.
-        """
-        if not isinstance(sent, Mapping):
-            raise ProblemError(HTTPStatus.UNPROCESSABLE_ENTITY, "It must be a JSON object.")
-        reply_to = sent.get("reply_to")
-        if reply_to is not None and reply_to not in self._reply_queues:
-            fault = FieldFault(field="reply_to", reason="not a queue that replies may go to")
-            raise ProblemError(HTTPStatus.UNPROCESSABLE_ENTITY, "Some fields are wrong.", errors=[fault])
-        if task is not None and task.startswith(CHILD_PREFIX):
-            fault = FieldFault(field="id", reason=f"what begins with {CHILD_PREFIX} is the application's own")
-            raise ProblemError(HTTPStatus.UNPROCESSABLE_ENTITY, "Some fields are wrong.", errors=[fault])
-        message = SubmissionMessage(
-            task_id=task or TaskId(self._ports.new_id()),
-            workflow=workflow.name,
-            version=workflow.version,
-            payload={name: value for name, value in sent.items() if name not in ENVELOPE_FIELDS},
-            submitter=caller.name,
-            submitted_at=self._ports.clock.now(),
-            reply_to=reply_to,
-            correlation_id=sent.get("correlation_id"),
-        )
-        try:
-            check_payload(message, workflow)
-        except UnicodeEncodeError:
-            # Half of a surrogate pair is JSON, and a plain `str`, but no text that can be kept.
-            raise ProblemError(HTTPStatus.UNPROCESSABLE_ENTITY, "Some text is not Unicode.") from None
-        return Draft(message, id_is_new=task is None)
 
     async def submit_unless_known(self, draft: Draft) -> str | None:
         """Give the digest of the order under this id: one that is recorded, or this, submitted now.

@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Mapping, Sequence
 from http import HTTPStatus
 from typing import Any
 
-from pydantic import ValidationError
-
-from functions.api.acceptance import ID_IS_TAKEN, Acceptance, Draft
-from functions.api.models import BatchedAnswer, batch_item_model, location_of
+from functions.api.acceptance import ID_IS_TAKEN, Acceptance
+from functions.api.drafts import Draft
+from functions.api.models import BatchedAnswer, location_of
 from functions.pattern.definition import Workflow
-from functions.pattern.errors import PayloadTooLargeError
 from functions.pattern.identity import TaskId
-from functions.pattern.messages import MAX_PAYLOAD_BYTES
 from functions.web.callers import Caller
-from functions.web.problems import Problem, faults_in, problem, problem_of, wrong_fields
+from functions.web.problems import Problem, problem, problem_of
 
 #: Orders of one batch that are looked up and submitted at one time; the queue's sender joins them.
 _CONCURRENCY = 100
@@ -32,7 +28,6 @@ class BatchAcceptance:
     def __init__(self, workflow: Workflow, acceptance: Acceptance) -> None:
         self._workflow = workflow
         self._acceptance = acceptance
-        self._item = batch_item_model(workflow)
 
     async def take(self, orders: Sequence[Any], caller: Caller) -> list[BatchedAnswer]:
         """Submit the orders that can be, and answer each as if it had come by itself, one after another.
@@ -63,11 +58,7 @@ class BatchAcceptance:
 
     def _draft(self, order: Any, caller: Caller) -> Draft | Problem:
         try:
-            body = self._item.model_validate(_copied(order))  # a model may change what it validates
-            task = None if body.id is None else TaskId(body.id)
-            return self._acceptance.draft(self._workflow, task, order, caller)
-        except ValidationError as error:
-            return wrong_fields(faults_in(self._workflow.noun, error))
+            return self._acceptance.drafts.of_batch(self._workflow, order, caller)
         except Exception as error:  # noqa: BLE001 - whatever is wrong with one order, the others go on
             return problem_of(error, doing=f"checking one of a batch of {self._workflow.resource}")
 
@@ -93,11 +84,3 @@ class BatchAcceptance:
             return BatchedAnswer(index=index, status=conflict.status, id=task, problem=conflict)
         location = location_of(self._workflow, task)
         return BatchedAnswer(index=index, status=HTTPStatus.ACCEPTED, id=task, location=location)
-
-
-def _copied(order: object) -> Any:
-    """Copy an order by way of its JSON, and apply the size limit of a single order's body to that."""
-    text = json.dumps(order, ensure_ascii=False, separators=(",", ":"))
-    if len(text.encode(errors="surrogatepass")) > MAX_PAYLOAD_BYTES:
-        raise PayloadTooLargeError(f"In a batch, each holds at most {MAX_PAYLOAD_BYTES} bytes.")
-    return json.loads(text)
