@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from datetime import timedelta
 from http import HTTPStatus
 from typing import Any
@@ -14,7 +14,7 @@ from functions.pattern.identity import TaskId
 from functions.pattern.ports import Ports
 from functions.pattern.records import TaskRecord
 from functions.pattern.refusals import RefusalReason, Refused
-from functions.pattern.store_ports import Stored
+from functions.pattern.store_ports import KnownOrder, Stored
 from functions.telemetry.spans import current_traceparent
 from functions.telemetry.tasks import decision_span
 from functions.web.callers import Caller
@@ -47,9 +47,20 @@ class Acceptance:
         Raises as `Drafts` do, and `ProblemError` 409 when another order is recorded under that id.
         """
         draft = self.drafts.alone(workflow, task, sent, caller)
-        if await self.submit_unless_known(draft) != draft.message.digest:
+        known = None if draft.id_is_new else await self.known(draft)
+        if known is None:
+            await self._ports.submissions.submit(draft.message)
+        elif not draft.is_(known):
             raise ProblemError(HTTPStatus.CONFLICT, ID_IS_TAKEN)
         return draft.message.task_id
+
+    async def submit_all(self, drafts: Sequence[Draft]) -> Sequence[BaseException | None]:
+        """Submit orders of one workflow; tell of each why it may not be durable."""
+        return await self._ports.submissions.submit_all([draft.message for draft in drafts])
+
+    async def known(self, draft: Draft) -> KnownOrder | None:
+        """Tell which order is recorded under the draft's id. Raises `TransientError`."""
+        return await self._ports.store.order(draft.message.task_id)
 
     async def find(self, workflow: Workflow, task: TaskId, caller: Caller) -> TaskRecord:
         """Read an order. Raises `ProblemError` 404 when there is none in this resource for this caller."""
@@ -80,14 +91,3 @@ class Acceptance:
         ):
             raise ProblemError(HTTPStatus.NOT_FOUND, f"No {workflow.noun} is recorded under this id (yet).")
         return stored
-
-    async def submit_unless_known(self, draft: Draft) -> str | None:
-        """Give the digest of the order under this id: one that is recorded, or this, submitted now.
-
-        None when the recorded one is another caller's, of which nothing more is told.
-        """
-        known = None if draft.id_is_new else await self._ports.store.order(draft.message.task_id)
-        if known is not None:
-            return known.digest if known.submitter == draft.message.submitter else None
-        await self._ports.submissions.submit(draft.message)
-        return draft.message.digest

@@ -88,7 +88,7 @@ def callers_application(
         route_roles=events.roles,
     )
     bodies = BodyLimits(BodyLimit(MAX_PAYLOAD_BYTES), {("POST", path): _BATCH_LIMIT for path in batches})
-    guard.protect(app, access, bodies, batches=batches)
+    guard.protect(app, access, bodies)
     store = StoreHealth(check_store)
     for workflow in registry.newest:
         _add_orders(app, workflow, acceptance)

@@ -15,6 +15,7 @@ from functions.pattern.definition import ENVELOPE_FIELDS, Workflow
 from functions.pattern.identity import CHILD_PREFIX, TaskId
 from functions.pattern.messages import SubmissionMessage, check_payload
 from functions.pattern.ports import Clock
+from functions.pattern.store_ports import KnownOrder
 from functions.pattern.strict_json import halves_in
 from functions.web.callers import Caller
 from functions.web.problems import FieldFault, ProblemError, faults_in
@@ -26,6 +27,10 @@ class Draft:
 
     message: SubmissionMessage
     id_is_new: bool
+
+    def is_(self, known: KnownOrder) -> bool:
+        """Tell whether it is the order that is recorded: of another caller's, nothing is told."""
+        return (known.submitter, known.digest) == (self.message.submitter, self.message.digest)
 
 
 @dataclass(frozen=True, slots=True)
