@@ -11,7 +11,7 @@ from fastapi import Request, Response
 from fastapi.routing import APIRoute
 from starlette.datastructures import Headers
 from starlette.requests import ClientDisconnect
-from starlette.types import Receive, Scope
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from functions.pattern.json_marks import depth_of, marks_of
 from functions.pattern.strict_json import HALF_A_CHARACTER, NOT_JSON, NotJsonError, parse_json
@@ -54,6 +54,20 @@ class BodyLimits:
             raise ProblemError(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "The body must be application/json.")
         if body:
             scope["json"] = parse_body(body, limit.most_depth)
+
+
+class CheckedBodies:
+    """Reads and checks the bodies of an application that has no other guard; its routes are `ReadRoute`s."""
+
+    def __init__(self, app: ASGIApp, *, limits: BodyLimits) -> None:
+        self._app = app
+        self._limits = limits
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass the request on. Raises as `BodyLimits.read` does."""
+        if scope["type"] == "http":
+            await self._limits.read(scope, Headers(scope=scope), receive)
+        await self._app(scope, receive, send)
 
 
 class ReadRequest(Request):
