@@ -51,7 +51,7 @@ class _Nowhere:
 
 
 class ApplicationAlone:
-    """Answers requests as the host's function does."""
+    """DoorAnswers requests as the host's function does."""
 
     def __init__(self) -> None:
         registry = Registry(tuple(version for each in load_registrations() for version in each.versions), {})

@@ -15,7 +15,7 @@ from functions.pattern.messages import SUBMISSIONS_QUEUE, SubmissionMessage
 from functions.pattern.submission_groups import orders_in
 from local.bench.door.alone import ApplicationAlone
 from local.bench.door.hostile import HOSTILE
-from local.bench.door.requests import BATCH_SIZE, Answers, Send, Sent, batches, over, puts, send_all
+from local.bench.door.requests import BATCH_SIZE, DoorAnswers, Send, Sent, batches, over, puts, send_all
 from local.bench.processes import usage_of
 from local.bench.progress import Phases
 from local.bench.workloads import Workload
@@ -50,9 +50,9 @@ _PEEKED = 250
 class Alone:
     """The measurements of the application without the platform, which keeps nothing then."""
 
-    puts: Answers
-    batches: Answers
-    spike: Answers
+    puts: DoorAnswers
+    batches: DoorAnswers
+    spike: DoorAnswers
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,11 +63,11 @@ class DoorMeasured:
     `GET /api/health` takes at most while batches of each kind are refused, `quiet_health` while no such are.
     """
 
-    bare: Answers
-    puts: Answers
-    batches: Answers
-    named: Answers
-    spike: Answers
+    bare: DoorAnswers
+    puts: DoorAnswers
+    batches: DoorAnswers
+    named: DoorAnswers
+    spike: DoorAnswers
     alone: Alone
     lost: int
     cpu_seconds: Mapping[str, float]

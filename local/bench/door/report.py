@@ -5,7 +5,7 @@ from __future__ import annotations
 from rich.table import Table
 
 from local.bench.door.measure import DoorMeasured
-from local.bench.door.requests import BATCH_SIZE, Answers
+from local.bench.door.requests import BATCH_SIZE, DoorAnswers
 from local.callers.summary import percentile
 
 
@@ -31,15 +31,15 @@ def door_report(measured: DoorMeasured) -> Table:
     return table
 
 
-def _add(table: Table, what: str, *measured: Answers) -> None:
+def _add(table: Table, what: str, *measured: DoorAnswers) -> None:
     table.add_row(what, *map(_rate, measured))
     table.add_row("  a request, p50 / p99", *map(_percentiles, measured))
 
 
-def _rate(answers: Answers) -> str:
+def _rate(answers: DoorAnswers) -> str:
     return f"{answers.rate:,.0f}/s"
 
 
-def _percentiles(answers: Answers) -> str:
+def _percentiles(answers: DoorAnswers) -> str:
     p50, p99 = (percentile(answers.seconds, percent) * 1000 for percent in (50, 99))
     return f"{p50:.1f} / {p99:.1f} ms"

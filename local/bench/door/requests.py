@@ -20,7 +20,7 @@ _ORDER = json.dumps(SAMPLE_ORDER, separators=(",", ":"))
 
 
 @dataclass(slots=True)
-class Answers:
+class DoorAnswers:
     """What came back: the seconds that each request took, and all together, and the ids accepted."""
 
     whole_seconds: float = 0
@@ -58,9 +58,9 @@ def over(session: aiohttp.ClientSession) -> Send:
     return send
 
 
-async def send_all(send: Send, requests: Iterable[Sent], *, at_once: int) -> Answers:
+async def send_all(send: Send, requests: Iterable[Sent], *, at_once: int) -> DoorAnswers:
     """Send requests, so many at a time. What is answered with no status of success counts as refused."""
-    answers, left = Answers(), iter(requests)
+    answers, left = DoorAnswers(), iter(requests)
     bodies: list[tuple[Sent, bytes]] = []
 
     async def send_some() -> None:
