@@ -201,7 +201,7 @@ class Wiring:
     def _make_callers(self) -> FastAPI:
         from functions.api.acceptance import Acceptance
         from functions.api.application import callers_application
-        from functions.api.events import Events
+        from functions.web.events import Events
 
         ports, start_within = self._ports, self._settings.pick_up_seconds
         acceptance = Acceptance(ports, self._settings.reply_queues, start_within)

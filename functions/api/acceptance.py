@@ -50,7 +50,7 @@ class Acceptance:
         known = None if draft.id_is_new else await self.known(draft)
         if known is None:
             await self._ports.submissions.submit(draft.message)
-        elif not draft.is_(known):
+        elif not draft.is_same_as(known):
             raise ProblemError(HTTPStatus.CONFLICT, ID_IS_TAKEN)
         return draft.message.task_id
 

@@ -12,7 +12,7 @@ from pydantic import BaseModel, SkipValidation
 
 from functions.api.acceptance import Acceptance
 from functions.api.batch import BatchAcceptance
-from functions.api.events import EVENT_PATHS, Events, add_events
+from functions.api.events import EVENT_PATHS, add_events
 from functions.api.health import StoreHealth
 from functions.api.models import (
     EXAMPLE_ID,
@@ -36,6 +36,7 @@ from functions.web.bodies import MOST_DEPTH, BodyLimit, BodyLimits
 from functions.web.callers import Role
 from functions.web.caps import allowance_of
 from functions.web.entrance import Guard
+from functions.web.events import Events
 from functions.web.openapi import documented_answer
 from functions.web.problems import documented_problems
 

@@ -102,7 +102,7 @@ class BatchAcceptance:
 def _is_same(draft: Draft, stands: KnownOrder | Draft | None) -> bool:
     """Tell whether an order is the one that stands under its id, recorded or of the same batch."""
     if isinstance(stands, KnownOrder):
-        return draft.is_(stands)
+        return draft.is_same_as(stands)
     return stands is not None and draft.message.digest == stands.message.digest
 
 

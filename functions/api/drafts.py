@@ -28,7 +28,7 @@ class Draft:
     message: SubmissionMessage
     id_is_new: bool
 
-    def is_(self, known: KnownOrder) -> bool:
+    def is_same_as(self, known: KnownOrder) -> bool:
         """Tell whether it is the order that is recorded: of another caller's, nothing is told."""
         return (known.submitter, known.digest) == (self.message.submitter, self.message.digest)
 

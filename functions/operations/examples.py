@@ -28,6 +28,7 @@ _LINE = {
     "finished_at": _FAILED,
     "last_error": _ERROR,
     "parked": False,
+    "parked_by_operator": False,
 }
 
 _STEP = {
@@ -40,6 +41,7 @@ _STEP = {
     "via": "activity",
     "role": None,
     "told_by": None,
+    "told_why": None,
     "epoch": 1,
     "attempts": None,
     "noted": None,
@@ -122,6 +124,12 @@ TASK: dict[str, Any] = {
         "resubmit": {"runs": ["payment"], "undoes": [], "waits_until": None},
         "undo": {"runs": [], "undoes": ["payment"], "waits_until": None},
         "cancel": {"runs": [], "undoes": ["payment"], "waits_until": None},
+        "park": False,
+        "unpark": None,
+        "skips": [
+            {"step": "payment", "follows": {"runs": [], "undoes": [], "waits_until": None}},
+        ],
+        "events": [],
         "question": None,
         "answers": [],
     },
@@ -130,6 +138,16 @@ TASK: dict[str, Any] = {
 }
 
 ACTION_TAKEN: dict[str, Any] = {"id": _ID, "epoch": 2, "state": "Pending", "direction": "do"}
+
+BULK_COUNT: dict[str, Any] = {"count": 214, "more": False, "exact": True, "at": _COMPLETE_BY}
+
+BULK_PAGE: dict[str, Any] = {
+    "done": [ACTION_TAKEN],
+    "refused": [{"id": "order-2", "reason": "The task is not in Error, and takes this only there."}],
+    "passed_over": 0,
+    "unreadable": [],
+    "cursor": None,
+}
 
 _NONE = {"count": 0, "more": False}
 _WAITING = {"count": 1, "more": False, "oldest_at": _STARTED, "scheduled": 0}

@@ -71,7 +71,7 @@ def starts_scheduler(before: TaskRecord, after: TaskRecord) -> bool:
     """Tell whether a Scheduler of the next epoch, or the next run of this one, must be asked for."""
     old, new = before.task, after.task
     is_next = (new.epoch, new.run or 0) > (old.epoch, old.run or 0)
-    return new.process_state is ProcessState.PENDING and is_next
+    return new.process_state is ProcessState.PENDING and is_next and not new.is_parked
 
 
 def wakes_scheduler(before: TaskRecord, after: TaskRecord) -> StepName | None:
@@ -88,6 +88,8 @@ def _alert_cause(before: TaskRecord, after: TaskRecord) -> AlertCause | None:
     """Tell why a change alarms operators; what has alarmed them already does not do so again."""
     if after.task.lacks_answer:
         return None if before.task.lacks_answer else AlertCause.NO_ANSWER
+    if after.task.is_parked_by_operator:
+        return None
     if after.task.is_parked:
         is_known = after.task.parked_reasons == before.task.parked_reasons
         return None if is_known else AlertCause.PARKED

@@ -7,6 +7,7 @@ from datetime import datetime
 
 from functions.pattern.announcements import Announcement
 from functions.pattern.identity import Epoch, SchedulerId, StartId, StepName
+from functions.pattern.operator_events import ParkRequested, ResultGiven, Unparked
 from functions.pattern.wait_events import EventReceived, HandedBack, WaitsEnded
 
 
@@ -236,7 +237,10 @@ Judgement = Intervention | WaitsEnded
 SupervisorEvent = Judgement | Released
 OperatorAction = Resubmitted | UndoRequested
 OperatorAnswer = FoundDone | FoundNotDone
-OperatorEvent = OperatorAction | OperatorAnswer
+#: What operators do to a task in `Error`.
+OperatorEvent = OperatorAction | OperatorAnswer | ResultGiven
+#: How operators keep a task from going on, whatever becomes of deployments, and have it go on.
+ParkingEvent = ParkRequested | Unparked
 #: What counts in whatever epoch the task is.
 AnyTimeEvent = Cancelled | EventReceived | MessageLost | AnnouncementSent
-Event = SchedulerEvent | SupervisorEvent | OperatorEvent | AnyTimeEvent
+Event = SchedulerEvent | SupervisorEvent | OperatorEvent | ParkingEvent | AnyTimeEvent

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from typing import assert_never
 
 from functions.pattern.decisions import decide, due_by, in_question, is_awaited, known_end
-from functions.pattern.epochs import finished, next_epoch
+from functions.pattern.epochs import finished, is_waiting, next_epoch
 from functions.pattern.events import (
     Cancelled,
     DecisionDue,
@@ -22,6 +22,7 @@ from functions.pattern.events import (
     Resubmitted,
     UndoRequested,
 )
+from functions.pattern.operator_events import ResultGiven
 from functions.pattern.records import Decision, StepRecord, TaskRecord
 from functions.pattern.refusals import RefusalReason, Refused
 from functions.pattern.states import Direction, EpochEnd, ProcessState, Remedy, StepState
@@ -99,6 +100,9 @@ def operated(record: TaskRecord, event: OperatorEvent, now: datetime) -> TaskRec
             return decide(record, decision, now, event.start_by)
         case FoundDone() | FoundNotDone():
             return _answered(record, event, now)
+        case ResultGiven():
+            refusal = _question_first(record)
+            return refusal or _skipped(record, event, now)
         case _:
             assert_never(event)
 
@@ -159,9 +163,25 @@ def _answered(record: TaskRecord, event: OperatorAnswer, now: datetime) -> TaskR
     return _again(record, event, now, EpochEnd.FOUND_NOT_DONE, not_done)
 
 
+def _skipped(record: TaskRecord, event: ResultGiven, now: datetime) -> TaskRecord | Refused:
+    """Complete a step by a result that an operator gives; if it was dispatched, an undo covers it as before.
+
+    It was refused, or nobody knows what came of it and it may be repeated; what may fail was gone on without.
+    """
+    step = next((step for step in record.steps if step.name == event.step), None)
+    if step is None or record.task.direction is Direction.UNDO:
+        return Refused(RefusalReason.NOT_FAILED)
+    is_refused = step.state is StepState.FAILED and not step.settled
+    is_unknown = step.state is StepState.RUNNING and not is_waiting(step)
+    if not (is_refused or is_unknown):
+        return Refused(RefusalReason.NOT_FAILED)
+    given = replace(step, state=StepState.COMPLETED, result=event.result, error=None, finished_at=now)
+    return _again(record, event, now, EpochEnd.RESULT_GIVEN, given)
+
+
 def _again(
     record: TaskRecord,
-    event: Resubmitted | OperatorAnswer,
+    event: Resubmitted | OperatorAnswer | ResultGiven,
     now: datetime,
     ended_by: EpochEnd,
     answered: StepRecord | None = None,

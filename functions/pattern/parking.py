@@ -1,15 +1,17 @@
-"""How a task is parked, which costs it nothing, and how it goes on."""
+"""How a task is parked, by a deployment or by an operator, which costs it nothing, and how it goes on."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from datetime import datetime, timedelta
 from itertools import takewhile
+from typing import assert_never
 
 from functions.pattern.decisions import due_by, in_question, known_end
-from functions.pattern.epochs import is_busy, next_epoch
+from functions.pattern.epochs import FINAL, is_busy, next_epoch
 from functions.pattern.events import Parked, Released
-from functions.pattern.records import TaskRecord
+from functions.pattern.operator_events import ParkRequested, Unparked
+from functions.pattern.records import BY_OPERATOR, TaskRecord
 from functions.pattern.refusals import RefusalReason, Refused
 from functions.pattern.states import EpochEnd, ProcessState
 from functions.pattern.texts import MAX_ERROR_BYTES, bounded, mark_of
@@ -26,8 +28,10 @@ def parked(record: TaskRecord, event: Parked, now: datetime) -> TaskRecord | Ref
     """Take a task from its Scheduler until what it waits for is deployed; its epoch stays open.
 
     A step that is overdue does not keep it, unless it must not be repeated: then its outcome is in question.
-    Of one that is parked, the Supervisor can change the reason.
+    Of one that is parked, the Supervisor can change the reason, unless an operator parked it.
     """
+    if record.task.is_parked_by_operator:
+        return record
     if record.task.is_parked:
         reworded = as_parked(record, event.reason, now, event.lasting)
         is_known = event.scheduler is not None or reworded.task.last_error == record.task.last_error
@@ -62,7 +66,7 @@ def as_parked(record: TaskRecord, reason: str, now: datetime, lasting: str | Non
 
 def released(record: TaskRecord, event: Released, now: datetime) -> TaskRecord | Refused:
     """Open the next epoch of a parked task, as no recovery; one that lacks only its answer ends in it."""
-    if not record.task.is_parked:
+    if not record.task.is_parked or record.task.is_parked_by_operator:
         return Refused(RefusalReason.NOT_PARKED)
     opened = next_epoch(
         record,
@@ -75,6 +79,57 @@ def released(record: TaskRecord, event: Released, now: datetime) -> TaskRecord |
         failure_count=record.task.failure_count,
     )
     return known_end(opened, now, event.start_by) or opened
+
+
+def set_aside(record: TaskRecord, event: ParkRequested | Unparked, now: datetime) -> TaskRecord | Refused:
+    """Park a task for an operator, or have one go on that an operator has parked."""
+    match event:
+        case ParkRequested():
+            return _parked_by_operator(record, event, now)
+        case Unparked():
+            return _unparked(record, event, now)
+        case _:
+            assert_never(event)
+
+
+def _parked_by_operator(record: TaskRecord, event: ParkRequested, now: datetime) -> TaskRecord | Refused:
+    """Take a task from its Scheduler, in the next epoch, until an operator unparks it.
+
+    Not while a step that must not be repeated is running: its outcome has to find its epoch.
+    """
+    task = record.task
+    if task.process_state in FINAL:
+        return Refused(RefusalReason.NOT_UNDER_WAY)
+    if task.is_parked_by_operator:
+        return Refused(RefusalReason.PARKED_BEFORE)
+    if task.decision is not None or any(step.never_twice for step in record.steps):
+        return Refused(RefusalReason.OUTCOME_AWAITED)
+    opened = _opened(record, event, now, EpochEnd.PARKED)
+    return replace(opened, task=replace(opened.task, complete_by=None, parked_for=BY_OPERATOR))
+
+
+def _unparked(record: TaskRecord, event: Unparked, now: datetime) -> TaskRecord | Refused:
+    """Open the next epoch of a task that an operator has parked; one that came to its end meanwhile ends."""
+    if not record.task.is_parked_by_operator:
+        return Refused(RefusalReason.NOT_PARKED)
+    opened = _opened(record, event, now, EpochEnd.UNPARKED)
+    return known_end(opened, now, event.start_by) or opened
+
+
+def _opened(
+    record: TaskRecord, event: ParkRequested | Unparked, now: datetime, ended_by: EpochEnd
+) -> TaskRecord:
+    """Open the next epoch, as no recovery."""
+    return next_epoch(
+        record,
+        now,
+        ended_by=ended_by,
+        who=event.who,
+        reason=event.reason,
+        start_by=event.start_by,
+        traceparent=event.traceparent,
+        failure_count=record.task.failure_count,
+    )
 
 
 def rests_until(record: TaskRecord) -> datetime | None:

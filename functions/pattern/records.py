@@ -34,6 +34,9 @@ MAX_ANSWER_BYTES = 16 * 1024
 #: A step's result is kept in one property of its row, which holds 64 KiB (Table Storage) at most.
 MAX_RESULT_BYTES = 24 * 1024
 
+#: What an operator has parked waits for; no workflow has such a name.
+BY_OPERATOR = "~operator"
+
 #: How the error begins of a step without which its task went on while nobody knew what came of it.
 OUTCOME_UNKNOWN = "outcome unknown"
 
@@ -100,8 +103,8 @@ class Task:
 
     `failure_count` counts the recoveries since the task was submitted, resubmitted or changed its direction.
     `not_before` is when a Scheduler may take it up after an extended wait. `parked_for` is what a parked task
-    waits for, as `{workflow}|{version}`; `parked_reasons` marks why it was parked, since it last went on for
-    another cause than a deployment: of these, operators know. `sent` are the latest that were sent.
+    waits for, as `{workflow}|{version}`, or `BY_OPERATOR`; `parked_reasons` marks why it was parked, since it
+    last went on for another cause than a deployment: of these, operators know. `sent` are the latest sent.
     A `decision` waits for the outcome of what must not be repeated; until then, nothing starts.
     `run` numbers the Schedulers' stays with it within the epoch, after the first. One with a `not_before`
     and no `complete_by` is handed back: only the record waits.
@@ -129,8 +132,13 @@ class Task:
 
     @property
     def is_parked(self) -> bool:
-        """Tell whether it waits for what it needs to be deployed."""
+        """Tell whether it waits for what it needs to be deployed, or for an operator who parked it."""
         return self.parked_for is not None
+
+    @property
+    def is_parked_by_operator(self) -> bool:
+        """Tell whether only an operator has it go on."""
+        return self.parked_for == BY_OPERATOR
 
     @property
     def is_handed_back(self) -> bool:
@@ -150,7 +158,7 @@ class StepRecord:
 
     `result` is JSON bytes; `epoch` is the one that dispatched it last.
     `activity` is the number of the `run_steps` that dispatched it, and `start_id` is that one start's own.
-    What was `received` is its event, as JSON bytes, `told_by` somebody.
+    What was `received` is its event, as JSON bytes; who told it, and why, is `told_by` and `told_why`.
     While it runs, `attempts` calls of it have failed, the last of them with `error`. What an operator has to
     know of it besides is `noted`. Its `shape` is a part of the order's.
     """
@@ -170,6 +178,7 @@ class StepRecord:
     noted: str | None = None
     received: bytes | None = field(default=None, repr=False)
     told_by: str | None = None
+    told_why: str | None = None
 
     @property
     def name(self) -> StepName:

@@ -49,8 +49,14 @@ class RefusalReason(StrEnum):
     OTHER_EVENT = "another event was told before"
     #: The task has no such step that waits for an event.
     NO_SUCH_STEP = "no such step"
-    #: Only a parked task can be released.
+    #: Only a parked task can be released, and only one that an operator parked can be unparked.
     NOT_PARKED = "not parked"
+    #: An operator has parked it before.
+    PARKED_BEFORE = "parked before"
+    #: Only a task under way can be parked.
+    NOT_UNDER_WAY = "not under way"
+    #: The step has not failed, so that nobody can give its result in its place.
+    NOT_FAILED = "not failed"
     #: A step is under way, so that the task can't be parked.
     BUSY = "a step is under way"
     #: No order was recorded under this id, or it was purged.

@@ -109,6 +109,12 @@ class EpochEnd(StrEnum):
     FOUND_NOT_DONE = "found not done"
     #: What it was parked for is deployed; it goes on.
     RELEASED = "released"
+    #: An operator parked it: nothing of it runs until an operator unparks it.
+    PARKED = "parked"
+    #: An operator unparked it; it goes on.
+    UNPARKED = "unparked"
+    #: An operator gave the result of a step that had failed; it goes on after the step.
+    RESULT_GIVEN = "result given"
 
 
 class Outcome(StrEnum):

@@ -142,7 +142,8 @@ class IndexEntry:
 
     `at` is the time in the key (due, or finished), or when it was submitted if there is none; such a row may
     tell no `state`. `version` is the workflow's. In `Error`, it tells the `step` and its `error`'s class.
-    Without a `submitter`, the row is of before these were told.
+    Without a `submitter`, the row is of before these were told. Of parked tasks, those that operators parked
+    come last.
     """
 
     task: TaskId
@@ -155,6 +156,7 @@ class IndexEntry:
     correlation_id: str | None = None
     step: StepName | None = None
     error: str | None = None
+    parked_by_operator: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +176,8 @@ class Index(StrEnum):
 
     #: Tasks under way, by the time when the Supervisor must look at them; the earliest first.
     DUE = "!due"
-    #: Tasks that are parked, by the version of the workflow that they wait for; in no order of time.
+    #: Tasks that are parked, by the version of the workflow that they wait for, and then those that operators
+    #: parked; in no order of time.
     PARKED = "!parked"
     #: Tasks in `Error`, by the time when they got there; the latest first.
     ERROR = "!error"

@@ -20,6 +20,7 @@ from functions.pattern.events import (
     MessageLost,
     OperatorEvent,
     Parked,
+    ParkingEvent,
     Postponed,
     Recovered,
     Released,
@@ -41,7 +42,8 @@ from functions.pattern.events import (
 from functions.pattern.identity import FIRST_EPOCH, scheduler_id
 from functions.pattern.interventions import cancelled, operated, supervised
 from functions.pattern.late import late_outcome
-from functions.pattern.parking import parked, released
+from functions.pattern.operator_events import ParkRequested, ResultGiven, Unparked
+from functions.pattern.parking import parked, released, set_aside
 from functions.pattern.records import Order, StepRecord, Task, TaskRecord
 from functions.pattern.refusals import RefusalReason, Refused
 from functions.pattern.states import Direction, ProcessState, StepState
@@ -82,7 +84,7 @@ def apply(record: TaskRecord, event: Event, now: datetime) -> TaskRecord | Refus
 
 
 def _of_epoch(
-    record: TaskRecord, event: SchedulerEvent | SupervisorEvent | OperatorEvent, now: datetime
+    record: TaskRecord, event: SchedulerEvent | SupervisorEvent | OperatorEvent | ParkingEvent, now: datetime
 ) -> TaskRecord | Refused:
     after = _in_epoch(record, event, now)
     if isinstance(after, Refused) and isinstance(event, StepOutcome):
@@ -91,7 +93,7 @@ def _of_epoch(
 
 
 def _in_epoch(
-    record: TaskRecord, event: SchedulerEvent | SupervisorEvent | OperatorEvent, now: datetime
+    record: TaskRecord, event: SchedulerEvent | SupervisorEvent | OperatorEvent | ParkingEvent, now: datetime
 ) -> TaskRecord | Refused:
     if event.epoch > record.task.epoch:
         raise illegal(record, event)
@@ -123,8 +125,10 @@ def _in_epoch(
         ):
             is_final = record.task.process_state in FINAL
             return Refused(RefusalReason.FINISHED) if is_final else _unfinished(record, event, now)
-        case Resubmitted() | UndoRequested() | FoundDone() | FoundNotDone():
+        case Resubmitted() | UndoRequested() | FoundDone() | FoundNotDone() | ResultGiven():
             return operated(record, event, now)
+        case ParkRequested() | Unparked():
+            return set_aside(record, event, now)
         case _:
             assert_never(event)
 

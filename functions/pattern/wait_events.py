@@ -30,9 +30,13 @@ class WaitsEnded:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventReceived:
-    """`who` told the event that a step waits for, in whatever epoch the task is; `body` is JSON."""
+    """`who` told the event that a step waits for, in whatever epoch the task is; `body` is JSON.
+
+    An operator says a `reason`.
+    """
 
     step: StepName
     body: bytes = field(repr=False)
     who: str
     start_by: datetime
+    reason: str | None = None

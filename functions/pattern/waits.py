@@ -82,7 +82,8 @@ def event_received(record: TaskRecord, event: EventReceived, now: datetime) -> T
     refusal = _counts_for_nothing(record, step)
     if refusal is not None:
         return Refused(refusal)
-    received = replace(step, received=event.body, told_by=event.who)
+    why = None if event.reason is None else bounded(event.reason, MAX_ERROR_BYTES)
+    received = replace(step, received=event.body, told_by=event.who, told_why=why)
     if step.state is StepState.NOT_STARTED:
         return record.with_step(received)
     record = record.with_step(_completed(received, event.body, now))

@@ -11,6 +11,7 @@ from azure.data.tables.aio import TableClient
 
 from functions.pattern.identity import TaskId
 from functions.pattern.index_rows import IndexFix, IndexRow, RowPage, TaskRow
+from functions.pattern.records import BY_OPERATOR
 from functions.pattern.request_figures import StoreFigures
 from functions.pattern.states import ProcessState
 from functions.pattern.store_ports import Index, IndexEntry, IndexPage, Stored
@@ -38,6 +39,7 @@ _COLUMNS += ["Submitter", "CorrelationID", "Step", "ErrorClass"]
 
 #: Keys of index rows sort before those of tasks, whose ids begin with a letter, a digit, `-` or `_`.
 _FIRST_INDEX, _FIRST_TASK = "!", '"'
+_BY_OPERATOR = f"{Index.PARKED}|{BY_OPERATOR}|"
 _INDEXES = tuple(f"{index}|" for index in Index)
 
 
@@ -187,7 +189,8 @@ def _entry(row: Mapping[str, Any]) -> IndexEntry:
     at = entry.submitted_at if is_parked else index_time(row["RowKey"])
     if at.tzinfo is None:
         raise ValueError("its key has no time")
-    return replace(entry, at=at, state=ProcessState(row["ProcessState"]))
+    by_operator = is_parked and row["RowKey"].startswith(_BY_OPERATOR)
+    return replace(entry, at=at, state=ProcessState(row["ProcessState"]), parked_by_operator=by_operator)
 
 
 def _order(row: Mapping[str, Any]) -> IndexEntry:

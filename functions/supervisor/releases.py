@@ -39,9 +39,11 @@ class Releases:
         self._places: dict[tuple[int, str, int], str] = {}
 
     async def look(self, shard: int, report: SweepReport) -> None:
-        """Release what can go on. Usually nothing is parked, which is one request."""
+        """Release what can go on. Usually nothing is parked, or by operators only, which is one request."""
         parked = await self._ports.index.page(Index.PARKED, shard, most=1)
-        if parked.entries or parked.unreadable or parked.continuation is not None:
+        is_empty = not parked.entries and parked.continuation is None
+        is_operators = any(each.parked_by_operator for each in parked.entries)  # and so are all behind it
+        if parked.unreadable or not (is_empty or is_operators):
             for workflow in self._registry:
                 await self._look_at_version(shard, workflow, report)
 

@@ -85,29 +85,6 @@ async def test_poison_message_is_rejected_and_others_are_processed(
     await _until_rejected(platform, count=before + len(poison))
 
 
-async def test_bad_order_of_a_message_is_set_aside_alone(caller: Caller, platform: Platform) -> None:
-    """The orders beside it are processed; an operator can send it again, or discard it."""
-    orders = [b"".join(_submission(task, "C-1").body) for task in ("beside-1", "beside-2")]
-    unfit = orders[0].replace(b"beside-1", b"not-paid").replace(b'"orders"', b"7")
-    header = json.dumps({"schema_version": 3, "orders": 3}).encode()
-    await _send(
-        platform, ServiceBusMessage(b"\n".join([header, orders[0], unfit, orders[1]]), message_id="g-1")
-    )
-    for task in ("beside-1", "beside-2"):
-        await caller.until_state(task, "Processed")
-    reason = "workflow: Input should be a valid string"
-    assert await _until_rejected(platform, count=1, having=reason) == [reason]
-    [kept] = [row for row in rows(platform, "Rejected") if row["Reason"] == reason]
-    assert (kept["MessageID"], kept["Task"], kept["Whole"]) == ("g-1.1", "not-paid", True)
-    own = {"X-Requested-With": "test"}
-    path = f"/api/ops/rejected/{kept['RowKey']}"
-    async with caller.session.post(f"{path}/resend", json={"reason": "a test"}, headers=own) as answer:
-        assert answer.status == HTTPStatus.ACCEPTED
-    await _until_rejected(platform, count=2, having=reason)
-    async with caller.session.post(f"{path}/discard", json={"reason": "a test"}, headers=own) as answer:
-        assert answer.status == HTTPStatus.ACCEPTED
-
-
 async def test_one_order_costs_few_requests(caller: Caller) -> None:
     """One order at a time: three write transactions (submission, start, reply) of ten rows, and no read."""
     before = await caller.figures()
@@ -138,6 +115,29 @@ async def test_index_has_one_row_for_each_task(platform: Platform) -> None:
     index = [row for row in index if "OrderID" in row]
     assert sorted(row["OrderID"] for row in index) == sorted(tasks)
     assert all(row["RowKey"].startswith("!done|") for row in index)
+
+
+async def test_bad_order_of_a_message_is_set_aside_alone(caller: Caller, platform: Platform) -> None:
+    """The orders beside it are processed; an operator can send it again, or discard it."""
+    orders = [b"".join(_submission(task, "C-1").body) for task in ("beside-1", "beside-2")]
+    unfit = orders[0].replace(b"beside-1", b"not-paid").replace(b'"orders"', b"7")
+    header = json.dumps({"schema_version": 3, "orders": 3}).encode()
+    await _send(
+        platform, ServiceBusMessage(b"\n".join([header, orders[0], unfit, orders[1]]), message_id="g-1")
+    )
+    for task in ("beside-1", "beside-2"):
+        await caller.until_state(task, "Processed")
+    reason = "workflow: Input should be a valid string"
+    assert await _until_rejected(platform, count=1, having=reason) == [reason]
+    [kept] = [row for row in rows(platform, "Rejected") if row["Reason"] == reason]
+    assert (kept["MessageID"], kept["Task"], kept["Whole"]) == ("g-1.1", "not-paid", True)
+    own = {"X-Requested-With": "test"}
+    path = f"/api/ops/rejected/{kept['RowKey']}"
+    async with caller.session.post(f"{path}/resend", json={"reason": "a test"}, headers=own) as answer:
+        assert answer.status == HTTPStatus.ACCEPTED
+    await _until_rejected(platform, count=2, having=reason)
+    async with caller.session.post(f"{path}/discard", json={"reason": "a test"}, headers=own) as answer:
+        assert answer.status == HTTPStatus.ACCEPTED
 
 
 async def test_message_that_waits_for_its_workflow_carries_how_often(platform: Platform) -> None:

@@ -15,6 +15,7 @@ from functions.pattern.events import (
     UndoRequested,
 )
 from functions.pattern.identity import Epoch, StepName
+from functions.pattern.operator_events import ParkRequested, ResultGiven, Unparked
 from functions.pattern.records import TaskRecord
 from tests.fakes.tasks import FIRST, after, completed, failed, started, told
 
@@ -63,6 +64,28 @@ def found_not_done(step: str, epoch: Epoch = FIRST) -> FoundNotDone:
         reason="there is no such payment",
         start_by=after(300),
     )
+
+
+def result_given(step: str, epoch: Epoch = FIRST, *, result: bytes = b"{}") -> ResultGiven:
+    """Create the event of an operator who gives the result of a step that failed."""
+    return ResultGiven(
+        epoch=epoch,
+        step=StepName(step),
+        result=result,
+        who=OPERATOR,
+        reason="paid by hand",
+        start_by=after(300),
+    )
+
+
+def park_request(epoch: Epoch = FIRST) -> ParkRequested:
+    """Create the event of an operator who parks a task."""
+    return ParkRequested(epoch=epoch, who=OPERATOR, reason="the site is closed", start_by=after(300))
+
+
+def unparking(epoch: Epoch = FIRST) -> Unparked:
+    """Create the event of an operator who has a parked task go on."""
+    return Unparked(epoch=epoch, who=OPERATOR, reason="the site is open", start_by=after(300))
 
 
 def cancellation(*, by_operator: bool = False, start_by: float = 300) -> Cancelled:

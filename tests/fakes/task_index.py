@@ -74,7 +74,9 @@ class MemoryTaskIndex:
         waiting = [
             each.task
             for each in self._entries(Index.PARKED, shard)
-            if (each.workflow, each.version) == (workflow, version) and (after is None or each.task > after)
+            if (each.workflow, each.version) == (workflow, version)
+            and not each.parked_by_operator
+            and (after is None or each.task > after)
         ]
         entries = {each.task: each for each in self._entries(Index.PARKED, shard)}
         page = tuple(entries[task] for task in sorted(waiting)[:most])
@@ -127,7 +129,8 @@ class MemoryTaskIndex:
 
 
 def _key(index: Index, entry: IndexEntry) -> str:
-    return index_key(index, entry.at, entry.task)
+    last = "~" if entry.parked_by_operator else ""
+    return last + index_key(index, entry.at, entry.task)
 
 
 def _index_of(record: TaskRecord) -> Index:
@@ -141,7 +144,8 @@ def _index_of(record: TaskRecord) -> Index:
 def _entry(record: TaskRecord) -> IndexEntry:
     task, entry = record.task, _order_entry(record)
     at = entry.at if task.is_parked else task.finished_at or task.due_at
-    entry = replace(entry, at=at, state=task.process_state)
+    by_operator = task.is_parked_by_operator
+    entry = replace(entry, at=at, state=task.process_state, parked_by_operator=by_operator)
     if task.process_state is not ProcessState.ERROR:
         return entry
     return replace(entry, step=failed_step(record), error=class_of_task(record))

@@ -17,6 +17,14 @@ _BODIES: Mapping[str, Any] = {
     "order": ORDER,
     "batch": {"orders": [ORDER]},
     "done": {"reason": "a test", "result": {}},
+    "skip": {"reason": "a test", "result": {}},
+    "events": {"reason": "a test", "body": {}},
+    "actions": {
+        "reason": "a test",
+        "filter": {},
+        "action": "resubmit",
+        "before": "2026-11-21T12:00:00Z",
+    },
     "action": {"reason": "a test"},
 }
 
@@ -36,8 +44,8 @@ class Route:
     @property
     def body(self) -> Any:
         """Return the body; empty where none is read."""
-        last = self.path.rpartition("/")[2]
-        kind = last if last in _BODIES else "action" if "/ops/" in self.path else "order"
+        usual = "action" if "/ops/" in self.path else "order"
+        kind = next((part for part in self.path.split("/")[3:] if part in _BODIES), usual)
         return _BODIES[kind] if self.has_body else b""
 
     async def ask(self, app: FastAPI, headers: Mapping[str, str]) -> HttpAnswer:

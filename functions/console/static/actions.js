@@ -5,36 +5,43 @@ import * as api from "./api.js";
 import { ask } from "./dialog.js";
 import { el } from "./elements.js";
 import { announce } from "./freshness.js";
-import { told } from "./prospects.js";
+import { jsonInput } from "./json_input.js";
+import { told, toldOfEvent, toldOfSkip } from "./prospects.js";
 
-const ACTIONS = {
-  resubmit: { name: "Resubmit", verb: "Resubmit" },
-  undo: { name: "Undo", verb: "Undo" },
-  cancel: { name: "Cancel", verb: "Cancel task" },
-};
+const VERBS = { resubmit: "Resubmit", undo: "Undo", cancel: "Cancel task", park: "Park", unpark: "Unpark" };
 
 // `acted()` is called when a task may have changed.
 export function actions(task, acted) {
-  const { resubmit, undo, cancel, question } = task.prospects ?? {};
-  if (!resubmit && !undo && !cancel) return null;
-  const button = (action, look) => el("button", { ...look, click: () => open(task, action, acted) }, `${ACTIONS[action].verb}…`);
+  const buttons = offered(task, acted);
+  if (buttons.length === 0) return null;
+  const { question } = task.prospects;
   return el(
     "div",
     { class: "actions" },
     question === null ? null : questions(task, taken(task, "Answer"), acted),
-    el(
-      "p",
-      { class: "buttons" },
-      resubmit ? button("resubmit", { class: "primary" }) : null,
-      question === null ? null : button("resubmit", { disabled: true, "aria-describedby": "question" }),
-      undo ? button("undo") : null,
-      cancel && !undo ? button("cancel") : null, // what is in `Error` would be undone either way
-    ),
+    el("p", { class: "buttons" }, buttons),
   );
 }
 
+function offered(task, acted) {
+  if (task.prospects === null) return [];
+  const { resubmit, undo, cancel, park, unpark, skips, events, question } = task.prospects;
+  const whole = (action, look) => el("button", { ...look, click: () => open(task, action, acted) }, `${VERBS[action]}…`);
+  return [
+    resubmit ? whole("resubmit", { class: "primary" }) : null,
+    question === null ? null : whole("resubmit", { disabled: true, "aria-describedby": "question" }),
+    unpark ? whole("unpark", { class: "primary" }) : null,
+    ...skips.map((skip) => el("button", { click: () => openSkip(task, skip, acted) }, `Skip ${skip.step}…`)),
+    ...events.map((step) => el("button", { click: () => openEvent(task, step, acted) }, `Tell ${step}…`)),
+    park ? whole("park") : null,
+    undo ? whole("undo") : null,
+    cancel && !undo ? whole("cancel") : null, // what is in `Error` would be undone either way
+  ].filter((button) => button !== null);
+}
+
 function open(task, action, acted) {
-  const { name, verb } = ACTIONS[action];
+  const verb = VERBS[action];
+  const [name] = verb.split(" ");
   ask({
     title: `${name} ${task.id}?`,
     verb,
@@ -45,11 +52,39 @@ function open(task, action, acted) {
   });
 }
 
+function openSkip(task, { step, follows }, acted) {
+  ask({
+    title: `Skip ${step}?`,
+    verb: `Skip ${step}`,
+    content: toldOfSkip(task, step, follows),
+    input: jsonInput(`Result of ${step}, as its service would have given it (JSON)`),
+    act: (reason, result) => api.skip(task, step, reason, result),
+    done: taken(task, "Skip"),
+    acted,
+  });
+}
+
+function openEvent(task, step, acted) {
+  ask({
+    title: `Tell ${step}`,
+    verb: `Tell ${step}`,
+    content: toldOfEvent(task, step),
+    input: jsonInput(`Event of ${step}, as its caller would tell it (JSON)`),
+    act: (reason, body) => api.tell(task, step, reason, body),
+    done(given) {
+      announce(`Event accepted: ${step} of ${task.id}.`);
+      show(`Event accepted: ${step} has it.`, given);
+    },
+    acted,
+  });
+}
+
 // Says that an action was accepted, and what comes of it.
 function taken(task, name) {
   return (given) => {
     const follows = given.epoch > task.epoch ? `goes on in epoch ${given.epoch}` : "waits for an outcome first";
-    const what = ["Processed", "Compensated", "Error"].includes(given.state) ? `is ${given.state}` : follows;
+    const rests = name === "Park" ? "is parked" : `is ${given.state}`;
+    const what = name === "Park" || ["Processed", "Compensated", "Error"].includes(given.state) ? rests : follows;
     announce(`${name} accepted: ${task.id} ${what}.`);
     show(`${name} accepted: it ${what}.`, given);
   };

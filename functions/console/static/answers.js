@@ -3,6 +3,7 @@
 import * as api from "./api.js";
 import { ask } from "./dialog.js";
 import { el } from "./elements.js";
+import { jsonInput } from "./json_input.js";
 import { toldOfAnswer } from "./prospects.js";
 
 // `taken(given)` is told what the interface answered, `acted()` that the task may have changed.
@@ -45,28 +46,9 @@ function open(task, answers, kind, text, taken, acted) {
     title: `${step}: ${text.toLowerCase()}`,
     verb: text,
     content: toldOfAnswer(task, answers, kind),
-    input: kind === "done" ? resultInput(step) : null,
+    input: kind === "done" ? jsonInput(`Result of ${step}, as its service gives it (JSON)`) : null,
     act: (reason, result) => answer(task, step, reason, result),
     done: taken,
     acted,
   });
-}
-
-function resultInput(step) {
-  const field = el("textarea", { id: "result", rows: 4, class: "code", spellcheck: "false", autocomplete: "off" });
-  field.value = "{}";
-  return { label: `Result of ${step}, as its service gives it (JSON)`, field, read: () => parsed(field.value) };
-}
-
-function parsed(text) {
-  let result;
-  try {
-    result = JSON.parse(text);
-  } catch (error) {
-    throw new Error(`The result is not JSON: ${error.message}`);
-  }
-  if (typeof result !== "object" || result === null || Array.isArray(result)) {
-    throw new Error("The result must be a JSON object, such as {\"receipt\": \"R-1\"}.");
-  }
-  return result;
 }

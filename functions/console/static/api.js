@@ -8,10 +8,12 @@ const BASE = new URL("../", import.meta.url);
 const MOST_MILLISECONDS = 20_000;
 const UNAUTHORIZED = 401;
 
+// `faults` name the fields that are wrong, each with the reason.
 export class ApiError extends Error {
-  constructor(status, detail) {
+  constructor(status, detail, faults = []) {
     super(detail);
     this.status = status;
+    this.faults = faults;
   }
 }
 
@@ -51,8 +53,8 @@ export function stepContents(id, step) {
   return ask(`tasks/${encodeURIComponent(id)}/steps/${encodeURIComponent(step)}/contents`, {});
 }
 
-// `action` is `resubmit`, `undo` or `cancel`. What is done to a task is refused when it is in another epoch
-// than in the view of it that the operator saw.
+// `action` is `resubmit`, `undo`, `cancel`, `park` or `unpark`. What is done to a task is refused when it is in
+// another epoch than in the view of it that the operator saw.
 export function act({ id, epoch }, action, reason, more = {}) {
   return post(`tasks/${encodeURIComponent(id)}/${action}`, { reason, epoch, ...more });
 }
@@ -64,6 +66,24 @@ export function foundDone(task, step, reason, result) {
 
 export function foundNotDone(task, step, reason) {
   return act(task, `steps/${encodeURIComponent(step)}/not-done`, reason);
+}
+
+// A step that failed is gone on after, as if it had given this result.
+export function skip(task, step, reason, result) {
+  return act(task, `steps/${encodeURIComponent(step)}/skip`, reason, { result });
+}
+
+export function tell(task, step, reason, body) {
+  return act(task, `events/${encodeURIComponent(step)}`, reason, { body });
+}
+
+export function counted(filter) {
+  return ask(`count?${new URLSearchParams(filter)}`, {});
+}
+
+// Acts on some of the tasks that a filter selects; the answer's `cursor` asks for the next.
+export function actOnSome(wish) {
+  return post("tasks/actions", wish);
 }
 
 export function rejected(query, signal) {
@@ -108,7 +128,7 @@ async function ask(path, { signal, headers = {}, ...options }) {
     await askWho(answer);
     return ask(path, { signal, headers, ...options });
   }
-  if (!answer.ok) throw new ApiError(answer.status, await refusal(answer));
+  if (!answer.ok) throw await refusal(answer);
   return read(answer);
 }
 
@@ -132,9 +152,10 @@ async function reached(promise) {
 
 async function refusal(answer) {
   try {
-    const { detail, title, errors } = await answer.json();
-    return errors?.map(({ field, reason }) => `${field}: ${reason}`).join("; ") || detail || title;
+    const { detail, title, errors = [] } = await answer.json();
+    const faults = errors.map(({ field, reason }) => `${field}: ${reason}`);
+    return new ApiError(answer.status, faults.join("; ") || detail || title, faults);
   } catch {
-    return answer.statusText || `HTTP ${answer.status}`;
+    return new ApiError(answer.status, answer.statusText || `HTTP ${answer.status}`);
   }
 }

@@ -8,8 +8,9 @@ export function closeDialog() {
   document.querySelector("dialog.action")?.close();
 }
 
-// `content` tells what follows. `input`, if any, stands before the reason: its `label`, its `field`, and
-// `read()`, which gives what was written there or throws an `Error` that says what is wrong with it.
+// `content` tells what follows. `input`, if any, stands before the reason: its `content`, the `field` that gets
+// the focus, and `read()`, which gives what was written there or throws an `Error` that says what is wrong, and
+// perhaps in which `field` of several.
 // `act(reason, value)` does it; `done(given)` is told the answer; `acted()` is called whatever came of it.
 export function ask({ title, verb, content, input = null, act, done, acted }) {
   const opener = document.activeElement;
@@ -41,7 +42,7 @@ export function ask({ title, verb, content, input = null, act, done, acted }) {
       { submit },
       el("h2", { id: "dialog-title" }, title),
       el("div", { class: "prospect" }, content),
-      input === null ? null : [el("label", { for: input.field.id }, input.label), input.field],
+      input === null ? null : input.content,
       el("label", { for: "reason" }, "Reason, which is kept"),
       reason,
       answer,
@@ -53,18 +54,32 @@ export function ask({ title, verb, content, input = null, act, done, acted }) {
   (input?.field ?? reason).focus();
 }
 
+// Tells what there is no question about.
+export function say(title, text = "") {
+  const opener = document.activeElement;
+  const closed = () => {
+    dialog.remove();
+    focusAgain(opener);
+  };
+  const close = el("button", { type: "button", click: () => dialog.close() }, "Close");
+  const dialog = el("dialog", { class: "action", "aria-labelledby": "dialog-title", close: closed }, el("h2", { id: "dialog-title" }, title), el("p", {}, text), el("p", { class: "buttons" }, close));
+  document.body.append(dialog);
+  dialog.showModal();
+}
+
 // Gives null without an input, and undefined for what is wrong.
 function read(input, answer) {
   if (input === null) return null;
   try {
     const value = input.read();
-    input.field.removeAttribute("aria-invalid");
+    document.querySelector("dialog [aria-invalid]")?.removeAttribute("aria-invalid");
     replace(answer);
     return value;
   } catch (error) {
-    input.field.setAttribute("aria-invalid", "true");
+    const field = error.field ?? input.field;
+    field.setAttribute("aria-invalid", "true");
     replace(answer, el("strong", {}, "Not sent."), el("p", {}, error.message));
-    input.field.focus();
+    field.focus();
     return undefined;
   }
 }
@@ -83,7 +98,8 @@ const CONFLICT = 409;
 function refused(error) {
   if (error instanceof api.ApiError) {
     const hint = error.status === CONFLICT ? " Close this, and see how it stands now." : "";
-    return [el("strong", {}, "Not done."), el("p", {}, error.message, hint)];
+    const faults = error.faults.length > 1 ? el("ul", {}, error.faults.map((fault) => el("li", {}, fault))) : null;
+    return [el("strong", {}, "Not done."), faults ?? el("p", {}, error.message, hint)];
   }
   if (!(error instanceof api.UnreachableError)) reportError(error);
   const what = error instanceof api.UnreachableError ? "No answer." : `This page has a fault (${error.message}).`;

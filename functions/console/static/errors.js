@@ -2,6 +2,8 @@
 
 import { addressOfErrors, addressOfList, addressOfTask } from "./addresses.js";
 import * as api from "./api.js";
+import { bulkButton } from "./bulk.js";
+import { closeDialog } from "./dialog.js";
 import { el, replace } from "./elements.js";
 import { ago, clock, count } from "./format.js";
 import { section } from "./tables.js";
@@ -12,20 +14,25 @@ const PAUSE = 5_000;
 export function errorsView(query) {
   const asked = Object.fromEntries(query);
   const place = el("div", { class: "errors" });
+  let again;
   return {
     title: "Errors by cause",
     page: "tasks",
-    open: () => [el("h1", {}, "Errors by cause"), place],
+    open(look) {
+      again = look;
+      return [el("h1", {}, "Errors by cause"), place];
+    },
+    close: closeDialog,
     read: (signal) => api.errors(asked, signal),
     show(answer) {
-      replace(place, ...content(answer, asked));
+      replace(place, ...content(answer, asked, again));
       return PAUSE;
     },
   };
 }
 
-function content(answer, asked) {
-  const groups = answer.groups.map(line);
+function content(answer, asked, again) {
+  const groups = answer.groups.map((group) => line(group, again));
   return [
     el("p", { class: "note" }, "Tasks in Error whose last errors differ in nothing but numbers, ids and quoted values. Each group leads to its tasks."),
     section(
@@ -37,14 +44,15 @@ function content(answer, asked) {
   ];
 }
 
-function line(group) {
+function line(group, again) {
   const { workflow, version, step, error, count: number, first_at: first, last_at: last, example } = group;
+  const cause = error ?? "an error that an older version recorded";
   return el(
     "li",
     { class: "message" },
-    el("strong", {}, el("a", { href: addressOfList(group.filter) }, `${count(number)} × ${error ?? "an error that an older version recorded"}`)),
-    el("span", { class: "note" }, "since ", clock(first)),
-    el("p", { class: "note" }, `${workflow} v${version}`, step && ` · step ${step}`, " · last ", ago(last), " · such as ", el("a", { href: addressOfTask(example) }, example)),
+    el("strong", {}, el("a", { href: addressOfList(group.filter) }, `${count(number)} × ${cause}`)),
+    error === null ? null : bulkButton(group.filter, "Act on all…", again, `Act on all of ${cause} (${workflow} v${version})…`),
+    el("p", { class: "note" }, `${workflow} v${version}`, step && ` · step ${step}`, " · since ", clock(first), " · last ", ago(last), " · such as ", el("a", { href: addressOfTask(example) }, example)),
   );
 }
 

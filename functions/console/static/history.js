@@ -59,7 +59,7 @@ export function steps(task) {
     clock(step.complete_by),
     told(step),
   ]);
-  return table("Steps now", ["Step", "State", "Started", "Finished", "Complete by", "Error"], rows, "It has no steps.");
+  return table("Steps now", ["Step", "State", "Started", "Finished", "Complete by", "Error or note"], rows, "It has no steps.");
 }
 
 // Of a step behind a queue, with the way to where its requests wait.
@@ -68,9 +68,10 @@ function named({ name, queue }) {
 }
 
 // While a step runs, its error is the last fault of the calls that have failed so far.
-function told({ attempts, error, noted }) {
+function told({ attempts, error, noted, told_by: who, told_why: why }) {
   const tries = attempts ? `${count(attempts)} failed calls` : null;
-  const texts = [[tries, error].filter(Boolean).join(", the last: "), noted].filter(Boolean);
+  const event = who ? [`event by ${who}`, why].filter(Boolean).join(": ") : null;
+  const texts = [[tries, error].filter(Boolean).join(", the last: "), noted, event].filter(Boolean);
   return texts.length ? texts.map(inCell) : NOTHING;
 }
 

@@ -2,6 +2,8 @@
 
 import { addressOfErrors, addressOfList, addressOfTask } from "./addresses.js";
 import * as api from "./api.js";
+import { bulkButton } from "./bulk.js";
+import { closeDialog } from "./dialog.js";
 import { el, replace } from "./elements.js";
 import { filters } from "./filters.js";
 import { ago, clock, count, NOTHING } from "./format.js";
@@ -18,7 +20,8 @@ export function listView(query) {
   return {
     title: "Tasks",
     page: "tasks",
-    open: () => [el("h1", {}, "Tasks"), filters(asked), byCause(asked), place],
+    open: (look) => [el("h1", {}, "Tasks"), filters(asked), byCause(asked), onAll(asked, look), place],
+    close: closeDialog,
     read: (signal) => api.tasks(asked, signal),
     show(page) {
       replace(place, ...results(page, asked));
@@ -29,6 +32,11 @@ export function listView(query) {
 
 function byCause({ workflow, version }) {
   return el("p", { class: "note" }, "Tasks in Error can be seen ", el("a", { href: addressOfErrors({ workflow, version }) }, "by cause"), ".");
+}
+
+// All that the filter selects, and not only this page.
+function onAll({ cursor, order, ...filter }, look) {
+  return el("p", { class: "buttons" }, bulkButton(filter, "Act on all of these…", look));
 }
 
 function results(page, asked) {

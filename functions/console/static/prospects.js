@@ -7,8 +7,34 @@ const NEVER_DONE = ["NotStarted", "Skipped", "Undone"];
 
 export function told(task, action) {
   const prospect = task.prospects[action];
+  if (action === "park") return toldOfParking(task);
   if (action === "cancel" || action === "undo" || task.direction === "undo") return toldOfUndo(task, prospect);
   return [begins(task), ...toldOfRun(task, prospect)];
+}
+
+// An operator gives the result of a step that failed.
+export function toldOfSkip(task, step, follows) {
+  const { undo } = task.steps.find((each) => each.name === step);
+  return [
+    el("p", {}, `${step} counts as done, with the result that you give. It is not run again.`),
+    undo ? el("p", {}, `It was dispatched: if the task is undone later, ${step} is undone, too.`) : null,
+    ...toldOfRun(task, follows),
+  ];
+}
+
+export function toldOfEvent(task, step) {
+  const { role } = task.steps.find((each) => each.name === step);
+  return [
+    el("p", {}, `${step} ends with what you tell, and the task goes on. It can be told once; the first event counts.`),
+    el("p", {}, `It takes the role ${role}, as for everybody who tells it.`),
+  ];
+}
+
+function toldOfParking(task) {
+  return [
+    el("p", {}, `Epoch ${task.epoch + 1} begins, in which nothing runs until somebody unparks it. It waits for no deployment, and costs nothing.`),
+    el("p", {}, "What runs now is asked for again then, under the same key. The time of what it waits for goes on."),
+  ];
 }
 
 // What an operator found out about a step: that it was done, or that it was not.

@@ -26,11 +26,17 @@ function awaitedStep({ complete_by: until, name, role, via }) {
 }
 
 function parked(task) {
+  if (task.parked_by_operator) return byOperator(task);
   return box(
     "Parked",
     [task.last_error],
     `It goes on by itself as soon as version ${task.workflow_version} of ${task.workflow} is deployed here, with all that the task was recorded with. Waiting for it costs no recovery.`,
   );
+}
+
+function byOperator({ history, last_error: reason }) {
+  const { at, who } = history.findLast((entry) => entry.event === "parked");
+  return box("Parked", [`By ${who}, `, ago(at), `: ${reason}`], "Nothing of it runs until somebody unparks it, or cancels it.");
 }
 
 function decided(task) {
@@ -44,12 +50,12 @@ function decided(task) {
   );
 }
 
-function isBeingUndone({ direction, finished_at: ended }) {
-  return direction === "undo" && ended === null;
+function isBeingUndone({ direction, finished_at: ended, parked_by_operator: rests }) {
+  return direction === "undo" && ended === null && !rests;
 }
 
 function beingUndone(task) {
-  return box("Being undone", null, "It takes no other action until it has ended; if a service refuses an undo for good, it is held in Error.", toldOfUndone(task, task.prospects.by_itself));
+  return box("Being undone", null, "It can be parked, and takes no other action until it has ended; if a service refuses an undo for good, it is held in Error.", toldOfUndone(task, task.prospects.by_itself));
 }
 
 function box(title, content, note, follows = []) {

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from datetime import datetime
-from http import HTTPStatus
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Query, Request
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import AwareDatetime, ConfigDict, Field
 
+from functions.operations.asking import Reason, action
 from functions.operations.rejected.reading import (
     DiscardedCount,
     Rejected,
@@ -16,7 +16,7 @@ from functions.operations.rejected.reading import (
     RejectedLine,
     RejectedList,
 )
-from functions.web.access import NEEDS_OWN_HEADER, caller_of
+from functions.web.access import caller_of
 from functions.web.openapi import documented_answer
 from functions.web.problems import documented_problems
 
@@ -62,19 +62,7 @@ _QueueQuery = Annotated[str | None, Query(max_length=_MOST_QUEUE_CHARACTERS)]
 _CursorQuery = Annotated[str | None, Query(max_length=200, description="From the page before")]
 
 
-class Why(BaseModel):
-    """Why an operator acts on rejected messages; it is kept with them."""
-
-    model_config = ConfigDict(
-        extra="forbid",
-        strict=True,
-        json_schema_extra={"examples": [{"reason": "the payment service is fixed"}]},
-    )
-
-    reason: Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=500)]
-
-
-class WhyAll(Why):
+class ReasonForAll(Reason):
     """Why an operator discards messages: those of a `queue` that were rejected `until` a time."""
 
     model_config = ConfigDict(
@@ -83,15 +71,6 @@ class WhyAll(Why):
 
     queue: Annotated[str | None, Field(max_length=_MOST_QUEUE_CHARACTERS)] = None
     until: Annotated[AwareDatetime | None, Field(strict=False)] = None
-
-
-def _action(example: dict[str, Any]) -> dict[str, Any]:
-    problems = documented_problems(400, 404, 409, 413, 415, 422, 503)
-    return {
-        "status_code": HTTPStatus.ACCEPTED,
-        "dependencies": [NEEDS_OWN_HEADER],
-        "responses": documented_answer(example, HTTPStatus.ACCEPTED) | problems,
-    }
 
 
 def add_rejected(router: APIRouter, rejected: Rejected) -> None:
@@ -113,18 +92,18 @@ def add_rejected(router: APIRouter, rejected: Rejected) -> None:
         """Show a rejected message with its body, without tokens and secret fields."""
         return await rejected.show(message_id)
 
-    @router.post("/rejected/{message_id}/resend", **_action(_MESSAGE))
-    async def resend(message_id: _MessagePath, body: Why, request: Request) -> RejectedLine:
+    @router.post("/rejected/{message_id}/resend", **action(_MESSAGE))
+    async def resend(message_id: _MessagePath, body: Reason, request: Request) -> RejectedLine:
         """Send a rejected message to its queue again."""
         return await rejected.resend(message_id, who=caller_of(request).name, why=body.reason)
 
-    @router.post("/rejected/{message_id}/discard", **_action(_DISCARDED))
-    async def discard(message_id: _MessagePath, body: Why, request: Request) -> RejectedLine:
+    @router.post("/rejected/{message_id}/discard", **action(_DISCARDED))
+    async def discard(message_id: _MessagePath, body: Reason, request: Request) -> RejectedLine:
         """Delete a rejected message; what it was, who did it, and why are kept."""
         return await rejected.discard(message_id, who=caller_of(request).name, why=body.reason)
 
-    @router.post("/rejected/discard", **_action(_COUNT))
-    async def discard_all(body: WhyAll, request: Request) -> DiscardedCount:
+    @router.post("/rejected/discard", **action(_COUNT))
+    async def discard_all(body: ReasonForAll, request: Request) -> DiscardedCount:
         """Delete up to 100 rejected messages as above; ask again while some are `left`."""
         until: datetime | None = body.until
         who = caller_of(request).name

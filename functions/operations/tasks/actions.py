@@ -1,41 +1,72 @@
-"""What operators do to a task: it runs again, or it is undone."""
+"""What operators do to a task: it runs again, is undone or parked, or is told what came of a step."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from datetime import timedelta
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
 from http import HTTPStatus
+from typing import TypedDict
 
-from functions.operations.tasks.finding import Tasks
-from functions.pattern.definition import Json, Registry
-from functions.pattern.errors import PermanentError
+from functions.operations.tasks.results import GivenResults
+from functions.pattern.definition import Json
 from functions.pattern.events import (
     Cancelled,
     FoundDone,
     FoundNotDone,
-    OperatorAction,
-    OperatorAnswer,
+    OperatorEvent,
+    ParkingEvent,
     Resubmitted,
     UndoRequested,
 )
-from functions.pattern.identity import Epoch, StepName, TaskId
-from functions.pattern.planning import CannotStart
-from functions.pattern.ports import Agent, Ports, ReadingAgent
-from functions.pattern.readiness import Definitions
-from functions.pattern.ready import ready_steps
-from functions.pattern.records import TaskRecord
+from functions.pattern.identity import StepName
+from functions.pattern.operator_events import ParkRequested, ResultGiven, Unparked
+from functions.pattern.ports import Ports
+from functions.pattern.records import StepRecord, TaskRecord
 from functions.pattern.refusals import RefusalReason, Refused
-from functions.pattern.requests import result_bytes
-from functions.pattern.states import ProcessState
-from functions.pattern.store_ports import Changed, Stored
-from functions.pattern.transitions import apply
+from functions.pattern.store_ports import Stored
 from functions.telemetry.spans import current_traceparent
 from functions.telemetry.tasks import decision_span
-from functions.web.problems import FieldFault, ProblemError
+from functions.web.callers import Caller
+from functions.web.events import Events
+from functions.web.problems import ProblemError
 
-#: What an action is called in traces.
-_NAMES = {Resubmitted: "resubmit", UndoRequested: "undo"}
+
+class ActionName(StrEnum):
+    """What an operator can do to a task; it is named so in addresses and traces."""
+
+    #: Run it again, from where it stopped.
+    RESUBMIT = "resubmit"
+    #: Undo everything that was dispatched of a task in `Error`.
+    UNDO = "undo"
+    #: The same, in any state.
+    CANCEL = "cancel"
+    #: Have nothing of it run until it is unparked.
+    PARK = "park"
+    #: Have it go on that was parked so.
+    UNPARK = "unpark"
+    #: Give the result of a step that failed, and go on after it.
+    SKIP = "skip"
+    #: Say that a step of unknown outcome was done, and what it gave.
+    DONE = "done"
+    #: Say that a step of unknown outcome was not done.
+    NOT_DONE = "not-done"
+    #: Tell the event that a step waits for.
+    EVENT = "event"
+
+    @property
+    def needs_step(self) -> bool:
+        """Tell whether it is about one step."""
+        return self in _OF_A_STEP
+
+    @property
+    def content(self) -> str | None:
+        """Name the field of what it gives besides, if it gives anything."""
+        return _CONTENTS.get(self)
+
+
+_CONTENTS = {ActionName.SKIP: "result", ActionName.DONE: "result", ActionName.EVENT: "body"}
+_OF_A_STEP = frozenset({*_CONTENTS, ActionName.NOT_DONE})
 
 #: Why a task does not take an action, as operators are told.
 _REFUSED = {
@@ -46,161 +77,104 @@ _REFUSED = {
     RefusalReason.KNOWN_DONE: "A step is known to be done: give its result, or have the task undone.",
     RefusalReason.NOT_IN_QUESTION: "Whether this step was done is not in question.",
     RefusalReason.FINISHED: "The task is Compensated already: nothing is left to cancel.",
+    RefusalReason.NOT_UNDER_WAY: "The task has ended, or is in Error: nothing of it runs.",
+    RefusalReason.PARKED_BEFORE: "An operator has parked the task before.",
+    RefusalReason.NOT_PARKED: "No operator has parked the task.",
+    RefusalReason.NOT_FAILED: "This step has not failed: nobody can give its result in its place.",
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
-    """Who asks for something, and why; `epoch` is the one in which they saw the task, None for any."""
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What is asked for: the `content` is a step's result, or its event."""
 
+    action: ActionName
+    step: StepName | None = None
+    content: Json | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """Who asks for something, and why."""
+
+    caller: Caller
+    reason: str
+
+
+class _Common(TypedDict):
     who: str
     reason: str
-    epoch: Epoch | None = None
+    start_by: datetime
+    traceparent: str | None
 
 
 class Actions:
     """Operators' actions. `start_within` is in seconds: by then a Scheduler must have taken the task.
 
-    The epoch that ends is kept with who ended it and why: that row is the record of the action.
+    The epoch that ends is kept with who ended it and why: that row is the record of the action. An event
+    ends none: who told it, and why, is kept with its step.
     """
 
-    def __init__(self, ports: Ports, start_within: float) -> None:
-        self._tasks = Tasks(ports)
+    def __init__(self, ports: Ports, results: GivenResults, events: Events, start_within: float) -> None:
         self._store = ports.store
         self._clock = ports.clock
+        self._results = results
+        self._events = events
         self._start_within = timedelta(seconds=start_within)
 
-    async def act(self, action: type[OperatorAction], task: TaskId, asked: Asked) -> TaskRecord:
-        """Have a task run again or undone. Raises `ProblemError` 404 and 409."""
-        stored = await _seen(self._tasks, task, asked)
-        with decision_span(stored.record, _NAMES[action]):
-            event = action(
-                epoch=stored.record.task.epoch,
-                who=asked.who,
-                reason=asked.reason,
-                start_by=self._clock.now() + self._start_within,
-                traceparent=current_traceparent(),
-            )
-            outcome = await self._store.change(task, event, read=stored)
-        return _changed(outcome)
+    async def take(self, stored: Stored, wish: Wish, asked: Asked) -> TaskRecord:
+        """Do to a task what is asked for, as it was read. Raises `ProblemError`, `RequestValidationError`."""
+        record = stored.record
+        if wish.action is ActionName.EVENT:
+            name, body = _step(record, wish).name, wish.content or {}
+            return await self._events.tell(stored, name, body, asked.caller, asked.reason)
+        with decision_span(record, wish.action):
+            event = self._event(record, wish, asked)
+            outcome = await self._store.change(record.order.task, event, read=stored)
+        if isinstance(outcome, Refused):
+            text = _REFUSED.get(outcome.reason, f"The task does not take this now ({outcome.reason}).")
+            raise ProblemError(HTTPStatus.CONFLICT, text)
+        return outcome.record
 
-    async def cancel(self, task: TaskId, asked: Asked) -> TaskRecord:
-        """Have a task undone, whatever it does now. Raises `ProblemError` 404 and 409."""
-        stored = await _seen(self._tasks, task, asked)
-        with decision_span(stored.record, "cancel"):
-            event = Cancelled(
-                who=asked.who,
-                reason=asked.reason,
-                by_operator=True,
-                start_by=self._clock.now() + self._start_within,
-                traceparent=current_traceparent(),
-            )
-            outcome = await self._store.change(task, event, read=stored)
-        return _changed(outcome)
-
-
-class Answers:
-    """What operators found out about steps whose outcome was unknown.
-
-    `agents` are those that are known here, by name; `start_within` is in seconds.
-    """
-
-    def __init__(
-        self, ports: Ports, registry: Registry, agents: Mapping[str, Agent], start_within: float
-    ) -> None:
-        self._tasks = Tasks(ports)
-        self._store = ports.store
-        self._clock = ports.clock
-        self._registry = registry
-        self._agents = agents
-        self._start_within = timedelta(seconds=start_within)
-
-    async def done(self, task: TaskId, step: StepName, result: Json, asked: Asked) -> TaskRecord:
-        """Complete a step that was done, with its result. Raises `ProblemError` 404, 409 and 422."""
-        stored = await self._seen(task, step, asked)
-        event = FoundDone(
-            epoch=stored.record.task.epoch,
-            step=step,
-            result=self._written(stored.record, step, result),
-            who=asked.who,
+    def _event(
+        self, record: TaskRecord, wish: Wish, asked: Asked
+    ) -> OperatorEvent | ParkingEvent | Cancelled:
+        common = _Common(
+            who=asked.caller.name,
             reason=asked.reason,
             start_by=self._clock.now() + self._start_within,
             traceparent=current_traceparent(),
         )
-        self._check(stored.record, event)
-        return await self._tell(stored, event)
+        if wish.action is ActionName.CANCEL:
+            return Cancelled(by_operator=True, **common)
+        if wish.action.needs_step:
+            return self._of_step(record, wish, common)
+        return _WHOLE[wish.action](epoch=record.task.epoch, **common)
 
-    async def not_done(self, task: TaskId, step: StepName, asked: Asked) -> TaskRecord:
-        """Have a step run that was not done. Raises `ProblemError` 404 and 409."""
-        stored = await self._seen(task, step, asked)
-        event = FoundNotDone(
-            epoch=stored.record.task.epoch,
-            step=step,
-            who=asked.who,
-            reason=asked.reason,
-            start_by=self._clock.now() + self._start_within,
-            traceparent=current_traceparent(),
-        )
-        return await self._tell(stored, event)
-
-    async def _seen(self, task: TaskId, step: StepName, asked: Asked) -> Stored:
-        """Find a task that is as it was seen, and has the step. Raises `ProblemError` 404 and 409."""
-        stored = await _seen(self._tasks, task, asked)
-        steps = [each.name for each in stored.record.steps]
-        if step not in steps:
-            text = f"There is no step '{step}' in this task; its steps are {', '.join(steps)}."
-            raise ProblemError(HTTPStatus.NOT_FOUND, text)
-        return stored
-
-    def _written(self, record: TaskRecord, step: StepName, result: Json) -> bytes:
-        """Write a result as the step's Agent would have given it, if that Agent is known here."""
-        agent = self._agents.get(record.step(step).shape.agent)
-        try:
-            return result_bytes(agent.read(result) if isinstance(agent, ReadingAgent) else result)
-        except PermanentError as unusable:
-            raise _unusable(str(unusable)) from None
-
-    def _check(self, record: TaskRecord, event: FoundDone) -> None:
-        """Refuse a result of which what follows can't be made, or not here: it could not be taken back."""
-        after = apply(record, event, self._clock.now())
-        if isinstance(after, Refused):
-            return
-        claimed = replace(after, task=replace(after.task, process_state=ProcessState.PROCESSING))
-        here = Definitions(self._registry, claimed)
-        lack = here.lack_of_answer()
-        for name in ready_steps(claimed):
-            look = here.look_at(name)
-            if isinstance(look, CannotStart) and not look.parks:
-                raise _unusable(f"what follows can't be made of it: {look.reason}")
-            if isinstance(look, CannotStart):
-                lack = lack or look
-        if lack is not None:
-            raise ProblemError(HTTPStatus.CONFLICT, f"{lack.reason}: answer where it is.")
-
-    async def _tell(self, stored: Stored, event: OperatorAnswer) -> TaskRecord:
-        with decision_span(stored.record, "answer"):
-            outcome = await self._store.change(stored.record.order.task, event, read=stored)
-        return _changed(outcome)
+    def _of_step(self, record: TaskRecord, wish: Wish, common: _Common) -> OperatorEvent:
+        step, epoch = _step(record, wish), record.task.epoch
+        if wish.action is ActionName.NOT_DONE:
+            return FoundNotDone(epoch=epoch, step=step.name, **common)
+        written = self._results.written(record, step, wish.content or {})
+        kind = FoundDone if wish.action is ActionName.DONE else ResultGiven
+        event = kind(epoch=epoch, step=step.name, result=written, **common)
+        self._results.check(record, event, self._clock.now())
+        return event
 
 
-async def _seen(tasks: Tasks, task: TaskId, asked: Asked) -> Stored:
-    """Find a task that is as it was seen. Raises `ProblemError` 404, and 409 when its epoch is another."""
-    stored = await tasks.find(task)
-    epoch = stored.record.task.epoch
-    if asked.epoch not in (None, epoch):
-        text = f"The task is in epoch {epoch} now, and not in epoch {asked.epoch}."
-        raise ProblemError(HTTPStatus.CONFLICT, text)
-    return stored
+_WHOLE: dict[ActionName, type[Resubmitted | UndoRequested | ParkRequested | Unparked]] = {
+    ActionName.RESUBMIT: Resubmitted,
+    ActionName.UNDO: UndoRequested,
+    ActionName.PARK: ParkRequested,
+    ActionName.UNPARK: Unparked,
+}
 
 
-def _changed(outcome: Changed | Refused) -> TaskRecord:
-    """Give the record as it was changed. Raises `ProblemError` 409, which says why it was not."""
-    if isinstance(outcome, Refused):
-        text = _REFUSED.get(outcome.reason, f"The task does not take this now ({outcome.reason}).")
-        raise ProblemError(HTTPStatus.CONFLICT, text)
-    return outcome.record
-
-
-def _unusable(reason: str) -> ProblemError:
-    fault = FieldFault(field="result", reason=reason)
-    return ProblemError(HTTPStatus.UNPROCESSABLE_ENTITY, "Some fields are wrong.", errors=[fault])
+def _step(record: TaskRecord, wish: Wish) -> StepRecord:
+    """Find the step that is meant. Raises `ProblemError` 404."""
+    step = next((each for each in record.steps if each.name == wish.step), None)
+    if step is None:
+        names = ", ".join(each.name for each in record.steps)
+        text = f"There is no step '{wish.step}' in this task; its steps are {names}."
+        raise ProblemError(HTTPStatus.NOT_FOUND, text)
+    return step

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from http import HTTPStatus
-from typing import Annotated, Any
+from typing import Any
 
-from fastapi import APIRouter, Path
+from fastapi import APIRouter
 from pydantic import BaseModel
 
 from functions.operations.shown import ShownText, json_of, nothing_of
 from functions.operations.tasks.finding import Tasks
+from functions.operations.tasks.paths import StepPath, TaskIdPath
 from functions.pattern.contents import Contents, NotShownError
-from functions.pattern.definition import STEP_PATTERN, Registry
-from functions.pattern.identity import TASK_ID_PATTERN, StepName, TaskId
+from functions.pattern.definition import Registry
+from functions.pattern.identity import StepName, TaskId
 from functions.pattern.records import StepRecord
 from functions.pattern.states import Direction, StepState
 from functions.web.openapi import documented_answer
@@ -21,11 +22,6 @@ from functions.web.problems import ProblemError, documented_problems
 
 _REQUEST = {"text": '{\n  "amount": "4.90",\n  "card": "(hidden)"\n}', "more": False, "why": None}
 _RESULT = {"text": '{\n  "receipt": "p-1"\n}', "more": False, "why": None}
-
-_IdPath = Annotated[str, Path(pattern=TASK_ID_PATTERN, description="The task's id", examples=["order-1"])]
-_StepPath = Annotated[
-    str, Path(pattern=rf"^{STEP_PATTERN}$", description="The step's name", examples=["payment"])
-]
 
 
 class TaskContents(BaseModel):
@@ -56,7 +52,7 @@ def add_contents(router: APIRouter, tasks: Tasks, registry: Registry) -> None:
         "/tasks/{task_id}/contents",
         responses=documented_answer({"payload": _REQUEST}) | documented_problems(404, 422, 503),
     )
-    async def show_contents(task_id: _IdPath) -> TaskContents:
+    async def show_contents(task_id: TaskIdPath) -> TaskContents:
         """Show a task's payload, without its secret fields."""
         contents = await contents_of(task_id)
         return TaskContents(payload=_shown(lambda: contents.payload))
@@ -66,7 +62,7 @@ def add_contents(router: APIRouter, tasks: Tasks, registry: Registry) -> None:
         responses=documented_answer({"request": _REQUEST, "undo_request": None, "result": _RESULT})
         | documented_problems(404, 422, 503),
     )
-    async def show_step(task_id: _IdPath, step: _StepPath) -> StepContents:
+    async def show_step(task_id: TaskIdPath, step: StepPath) -> StepContents:
         """Show a step's request and result, without what is secret in the payload."""
         contents = await contents_of(task_id)
         recorded = next((each for each in contents.record.steps if each.name == step), None)

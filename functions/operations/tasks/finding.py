@@ -12,7 +12,7 @@ from functions.operations.tasks.listing import Found, Listing
 from functions.operations.tasks.query import ListQuery
 from functions.operations.tasks.wanted import accepts
 from functions.pattern.errors import UnreadableError
-from functions.pattern.identity import TaskId
+from functions.pattern.identity import Epoch, TaskId
 from functions.pattern.ports import Ports
 from functions.pattern.records import TaskRecord
 from functions.pattern.store_ports import Stored
@@ -45,6 +45,23 @@ class Tasks:
             raise ProblemError(HTTPStatus.NOT_FOUND, "No task is recorded under this id.")
         return stored
 
+    async def seen(self, task: TaskId, epoch: Epoch | None) -> Stored:
+        """Read one task that is in the epoch in which somebody saw it; None stands for any.
+
+        Raises as `find` does, and `ProblemError` 409 for another epoch.
+        """
+        stored = await self.find(task)
+        if epoch not in (None, stored.record.task.epoch):
+            text = f"The task is in epoch {stored.record.task.epoch} now, and not in epoch {epoch}."
+            raise ProblemError(HTTPStatus.CONFLICT, text)
+        return stored
+
+    async def each(self, tasks: Iterable[TaskId]) -> tuple[list[Stored], tuple[UnreadableError, ...]]:
+        """Read tasks, and set those apart that can't be read; those that are gone are left out."""
+        read = await asyncio.gather(*map(self._read, tasks))
+        found = [each for each in read if isinstance(each, Stored)]
+        return found, tuple(each for each in read if isinstance(each, UnreadableError))
+
     async def page(self, query: ListQuery) -> Found[TaskRecord]:
         """Read a page of some 50 tasks. Raises `TransientError`, and `ProblemError` 422.
 
@@ -76,14 +93,11 @@ class Tasks:
         return Found(shown, found.next, found.more, damaged)
 
     async def _records(self, tasks: Iterable[TaskId]) -> tuple[list[TaskRecord], tuple[UnreadableError, ...]]:
-        """Read the tasks, and set those apart that can't be read."""
-        read = await asyncio.gather(*map(self._record, tasks))
-        records = [each for each in read if isinstance(each, TaskRecord)]
-        return records, tuple(each for each in read if isinstance(each, UnreadableError))
+        found, unreadable = await self.each(tasks)
+        return [stored.record for stored in found], unreadable
 
-    async def _record(self, task: TaskId) -> TaskRecord | UnreadableError | None:
+    async def _read(self, task: TaskId) -> Stored | UnreadableError | None:
         try:
-            stored = await self._store.load(task)
+            return await self._store.load(task)
         except UnreadableError as error:
             return error
-        return None if stored is None else stored.record

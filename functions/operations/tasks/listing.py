@@ -13,7 +13,7 @@ from functions.operations.tasks.wanted import UNDER_WAY, Wanted
 from functions.pattern.errors import UnreadableError
 from functions.pattern.ports import Ports
 from functions.pattern.search_keys import search_key
-from functions.pattern.store_ports import IndexEntry, IndexPage
+from functions.pattern.store_ports import Index, IndexEntry, IndexPage, TaskIndex
 
 MOST_PER_PAGE = 50
 
@@ -91,15 +91,13 @@ class Listing:
         else:
             ended = [each for each in wanted.indexes if each not in UNDER_WAY]
             sorted_by_time = [partial(self._index.page, each) for each in ended]
-            others = [partial(self._under_way, each) for each in wanted.indexes if each in UNDER_WAY]
+            others = [
+                partial(read_under_way, self._index, each) for each in wanted.indexes if each in UNDER_WAY
+            ]
         if wanted.query.order is Sorting.NEWEST:
             return [*sorted_by_time], others
         since, until = wanted.bounds()
         return [], [*others, *(partial(each, since=since, until=until) for each in sorted_by_time)]
-
-    async def _under_way(self, index: Any, shard: int, **asked: Any) -> IndexPage:
-        page = await self._index.page(index, shard, **asked)
-        return replace(page, entries=tuple(replace(each, at=each.submitted_at) for each in page.entries))
 
     async def _named(self, wanted: Wanted) -> _Whole:
         return await self._whole(wanted, [partial(self._index.named, wanted.query.prefix or "")])
@@ -134,6 +132,12 @@ class Listing:
     async def _pages(self, readings: Sequence[_Reading], **asked: Any) -> list[IndexPage]:
         shards = range(self._index.shards)
         return await asyncio.gather(*(_read(read, shard, asked) for read in readings for shard in shards))
+
+
+async def read_under_way(index: TaskIndex, which: Index, shard: int, **asked: Any) -> IndexPage:
+    """Read a page of what has not ended, whose entries tell when they were submitted."""
+    page = await index.page(which, shard, **asked)
+    return replace(page, entries=tuple(replace(each, at=each.submitted_at) for each in page.entries))
 
 
 async def _read(read: _Reading, shard: int, asked: dict[str, Any]) -> IndexPage:

@@ -13,15 +13,18 @@ from functions.pattern.events import (
     FoundDone,
     FoundNotDone,
     OperatorEvent,
+    ParkingEvent,
     Resubmitted,
     UndoRequested,
 )
 from functions.pattern.identity import Epoch, StepName
-from functions.pattern.records import TaskRecord
+from functions.pattern.operator_events import ParkRequested, ResultGiven, Unparked
+from functions.pattern.records import StepRecord, TaskRecord
 from functions.pattern.refusals import Refused
 from functions.pattern.states import Direction
 from functions.pattern.steps import undo_order
 from functions.pattern.transitions import apply
+from functions.pattern.wait_events import EventReceived
 
 
 class Prospect(BaseModel):
@@ -43,17 +46,29 @@ class InQuestion(BaseModel):
     not_done: Prospect | None
 
 
+class Skip(BaseModel):
+    """A step that failed, and what follows when an operator gives its result."""
+
+    step: StepName
+    follows: Prospect
+
+
 class Prospects(BaseModel):
     """What follows each action, null for one that is refused now, or changes nothing.
 
     `by_itself` is what follows without any, while the task is under way. While a `question` is open there is
-    no `resubmit`; each step that is in question has its `answers`.
+    no `resubmit`; each step that is in question has its `answers`. After `park`, nothing follows. `events`
+    names the steps whose events can be told.
     """
 
     by_itself: Prospect | None
     resubmit: Prospect | None
     undo: Prospect | None
     cancel: Prospect | None
+    park: bool
+    unpark: Prospect | None
+    skips: list[Skip]
+    events: list[StepName]
     question: str | None
     answers: list[InQuestion]
 
@@ -72,14 +87,37 @@ def prospects(record: TaskRecord, now: datetime) -> Prospects | None:
     resubmit = _prospect(record, Resubmitted(**trial), now)
     undo = _prospect(record, UndoRequested(**trial), now)
     cancel = _prospect(record, cancelling, now)
+    park = _prospect(record, ParkRequested(**trial), now)
+    unpark = _prospect(record, Unparked(**trial), now)
+    skips = [
+        Skip(step=step.name, follows=follows)
+        for step in record.steps
+        if (follows := _prospect(record, ResultGiven(**trial, step=step.name, result=b"{}"), now))
+    ]
     answers = [found for step in record.steps if (found := _answers(record, step.name, trial, now))]
     question = in_question(record) if answers else None
     by_itself = _follows(record) if record.task.finished_at is None else None
     if by_itself is resubmit is undo is cancel is None:
         return None
     return Prospects(
-        by_itself=by_itself, resubmit=resubmit, undo=undo, cancel=cancel, question=question, answers=answers
+        by_itself=None if record.task.is_parked_by_operator else by_itself,
+        resubmit=resubmit,
+        undo=undo,
+        cancel=cancel,
+        park=park is not None,
+        unpark=unpark,
+        skips=skips,
+        events=[
+            step.name for step in record.steps if step.received is None and _takes_event(record, step, now)
+        ],
+        question=question,
+        answers=answers,
     )
+
+
+def _takes_event(record: TaskRecord, step: StepRecord, now: datetime) -> bool:
+    event = EventReceived(step=step.name, body=b"{}", who="", start_by=now)
+    return not isinstance(apply(record, event, now), Refused)
 
 
 def _answers(record: TaskRecord, step: StepName, trial: _Trial, now: datetime) -> InQuestion | None:
@@ -88,7 +126,9 @@ def _answers(record: TaskRecord, step: StepName, trial: _Trial, now: datetime) -
     return None if done is None else InQuestion(step=step, done=done, not_done=not_done)
 
 
-def _prospect(before: TaskRecord, event: OperatorEvent | Cancelled, now: datetime) -> Prospect | None:
+def _prospect(
+    before: TaskRecord, event: OperatorEvent | ParkingEvent | Cancelled, now: datetime
+) -> Prospect | None:
     after = apply(before, event, now)
     if isinstance(after, Refused) or after is before:
         return None

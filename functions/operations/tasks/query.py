@@ -69,8 +69,8 @@ class Cursor(BaseModel):
         return urlsafe_b64encode(self.model_dump_json().encode()).decode().rstrip("=")
 
 
-class ListQuery(BaseModel):
-    """Tasks in the order of time: of one state, `Error` unless another is named, or those that are `parked`.
+class Filter(BaseModel):
+    """Tasks of one state, `Error` unless another is named, or those that are `parked`.
 
     Those that are sought by id, text, submitter or correlation id may be in any state unless one is named.
     Ages are in seconds: since the task ended or, under way, since it was submitted.
@@ -100,10 +100,6 @@ class ListQuery(BaseModel):
     min_age: _Age | None = None
     max_age: _Age | None = None
     prefix: Annotated[str | None, Field(pattern="^[A-Za-z0-9_-]{1,64}$")] = None
-    order: Sorting = Sorting.NEWEST
-    cursor: Annotated[
-        str | None, Field(pattern="^[A-Za-z0-9_-]{1,512}={0,2}$", description="From the page before")
-    ] = None
 
     @property
     def listed_state(self) -> ProcessState | None:
@@ -128,6 +124,15 @@ class ListQuery(BaseModel):
         if self.find is not None:
             return (Source.TEXT,)
         return (Source.TIME,) if self.prefix is None else (Source.NAME, Source.TIME)
+
+
+class ListQuery(Filter):
+    """Tasks in the order of time."""
+
+    order: Sorting = Sorting.NEWEST
+    cursor: Annotated[
+        str | None, Field(pattern="^[A-Za-z0-9_-]{1,512}={0,2}$", description="From the page before")
+    ] = None
 
     def place(self) -> Cursor | None:
         """Tell after which entry the page begins. Raises `ProblemError` 422 for another list's cursor."""

@@ -33,6 +33,7 @@ class TaskLine(BaseModel):
     updated_at: datetime = read_from("task", "updated_at")
     finished_at: datetime | None = read_from("task", "finished_at")
     parked: bool = read_from("task", "is_parked")
+    parked_by_operator: bool = read_from("task", "is_parked_by_operator")
     due_at: datetime | None = read_from("task", "due_at")
     last_error: str | None = read_from("task", "last_error")
 
@@ -71,7 +72,7 @@ class StepDetails(StepView):
     """How far one step is, with what operators need to judge it; `epoch` dispatched it last.
 
     While it runs, `attempts` calls of it have failed, the last of them with `error`. An event is told by
-    somebody of its `role`, and was `told_by` this one.
+    somebody of its `role`: by whom, and why, if an operator did.
     """
 
     agent: str = read_from("shape", "agent")
@@ -80,6 +81,7 @@ class StepDetails(StepView):
     via: Way = read_from("shape", "via")
     role: str | None = read_from("shape", "role")
     told_by: str | None
+    told_why: str | None
     epoch: int | None
     attempts: int | None
     noted: str | None

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-from functions.operations.tasks.query import Cursor, ListQuery, Sorting, Source
+from functions.operations.tasks.query import Cursor, Filter, ListQuery, Sorting, Source
 from functions.pattern.error_class import class_of_task, error_class, stands_at
 from functions.pattern.records import TaskRecord
 from functions.pattern.search_keys import search_key
@@ -63,7 +63,7 @@ class Wanted:
 
     def of(self, entries: Iterable[IndexEntry]) -> list[IndexEntry]:
         """Choose the entries that may be wanted, in the list's order."""
-        return sorted(filter(self._may_take, entries), key=self.rank)
+        return sorted(filter(self.may_take, entries), key=self.rank)
 
     def rank(self, at: IndexEntry | Cursor) -> tuple[timedelta, str]:
         """Tell where something stands in the list; what ended at the same moment is ordered by its id."""
@@ -75,7 +75,7 @@ class Wanted:
         state, order = self.query.listed_state, self.query.order
         return Cursor(state=state, sorting=order, source=self.source, at=entry.at, task=entry.task)
 
-    def _may_take(self, entry: IndexEntry) -> bool:
+    def may_take(self, entry: IndexEntry) -> bool:
         """Judge by what the entry tells; its task may be in another state than an entry of `!due`."""
         query, by_time = self.query, self.source is Source.TIME
         age = self.now - entry.at
@@ -103,7 +103,7 @@ class Wanted:
 _LOOSE = frozenset({None, ProcessState.PENDING, ProcessState.PROCESSING})
 
 
-def accepts(query: ListQuery, record: TaskRecord, now: datetime) -> bool:
+def accepts(query: Filter, record: TaskRecord, now: datetime) -> bool:
     """Tell whether a task is what the query asks for."""
     task, order = record.task, record.order
     age = now - (task.finished_at or order.submitted_at)

@@ -12,13 +12,13 @@ import azure.functions as func
 
 from functions.api.acceptance import Acceptance
 from functions.api.application import callers_application
-from functions.api.events import Events
 from functions.pattern.definition import Registry
 from functions.pattern.messages import SubmissionMessage
 from functions.pattern.ports import Ports
 from functions.pattern.submission_groups import groups_of
 from functions.web.caps import Caps
 from functions.web.entrance import Guard
+from functions.web.events import Events
 from functions.web.handover import Handover
 from functions.web.key_holders import key_holder
 from functions.workflows.registry import load_registrations

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Literal
 
-from playwright.async_api import Browser, ConsoleMessage, Page, Route
+from playwright.async_api import Browser, ConsoleMessage, Locator, Page, Route, expect
 
 from tests.e2e.fleet import bench as fleet
 from tests.e2e.fleet.services import STEPS
@@ -24,6 +24,8 @@ _SETTINGS = {
 
 #: Milliseconds that a test waits at most: more than any machine needs.
 PATIENCE = 60_000
+
+_MOST_TABS = 60
 
 type Scheme = Literal["light", "dark"]
 
@@ -60,10 +62,36 @@ class Console:
         finally:
             await context.close()
 
+    @property
+    def width(self) -> int:
+        """Give the window's width, in pixels."""
+        size = self.page.viewport_size
+        assert size is not None
+        return size["width"]
+
     async def open(self, view: str = "") -> None:
         """Open a view by its URL fragment."""
         await self.page.goto(f"{self.host}/api/ops{view}")
         await self.page.get_by_text("updated").wait_for()
+
+    async def act(self, button: str, reason: str) -> None:
+        """Open an action's dialog, give the reason, and confirm; the dialog must be gone then."""
+        await self.page.get_by_role("button", name=f"{button}…", exact=True).click()
+        dialog = self.page.get_by_role("dialog")
+        await dialog.get_by_label("Reason").fill(reason)
+        await dialog.get_by_role("button", name=button, exact=True).click()
+        await expect(dialog).to_have_count(0)
+
+    async def tab_to(self, target: Locator) -> None:
+        """Press Tab until an element has the focus, which must be seen."""
+        await target.wait_for()
+        for _ in range(_MOST_TABS):
+            await self.page.keyboard.press("Tab")
+            if await target.evaluate("each => each === document.activeElement"):
+                outline = "each => getComputedStyle(each).outlineStyle"
+                assert await target.evaluate(outline) == "solid"
+                return
+        raise AssertionError(f"the Tab key never reaches {target}")
 
     async def answer(self, path: str, content: object) -> None:
         """Replace the API's responses for all matching addresses below `/api/ops`."""

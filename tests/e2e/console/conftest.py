@@ -49,3 +49,14 @@ async def phone(browser: Browser, bench: Bench) -> AsyncIterator[Console]:
     async with Console.of(browser, bench.platform.addresses.host, width=390, height=844) as console:
         yield console
         assert console.complaints == []
+
+
+@pytest_asyncio.fixture(
+    loop_scope="session", params=[(1280, "light"), (390, "dark")], ids=["desktop, light", "phone, dark"]
+)
+async def tab(request: pytest.FixtureRequest, browser: Browser, bench: Bench) -> AsyncIterator[Console]:
+    """Open a tab of each kind in turn; the browser must report no error in it."""
+    width, scheme = request.param
+    async with Console.of(browser, bench.platform.addresses.host, width=width, scheme=scheme) as console:
+        yield console
+        assert console.complaints == []

@@ -22,7 +22,7 @@ from tests.e2e.console.scenes import IN_QUESTION, STUCK, write_hour
 from tests.e2e.recovery.bench import Bench
 
 FOLDER = Path(__file__).parents[3] / "docs" / "images"
-MOST_BYTES = 200 * 1024
+MOST_BYTES = 256 * 1024
 
 _WIDTH = 1120
 _VIEWS = {

@@ -97,9 +97,7 @@ async def test_acceptance_is_shown_only_while_it_is_true(bench: Bench, console: 
     await bench.until_state("again", "Error")
     await console.open("#/tasks/again")
     page = console.page
-    await page.get_by_role("button", name="Resubmit").click()
-    await page.get_by_role("dialog").get_by_label("Reason").fill("too early")
-    await page.get_by_role("dialog").get_by_role("button", name="Resubmit").click()
+    await console.act("Resubmit", "too early")
     await expect(page.get_by_role("heading", name="Epoch 2")).to_be_visible()
     await expect(page.get_by_role("definition").filter(has_text="Error")).to_be_visible()
     await expect(page.get_by_text("it goes on in epoch 2")).to_have_count(0)
@@ -146,29 +144,14 @@ async def test_everything_can_be_done_by_keyboard(bench: Bench, console: Console
     outline = "getComputedStyle(document.activeElement).outlineStyle"
     assert await page.evaluate(outline) == "solid"
     await page.keyboard.press("Enter")
-    await _tab_to(page, "keys")
+    await console.tab_to(page.get_by_role("link", name="keys", exact=True))
     await page.keyboard.press("Enter")
-    await _tab_to(page, "Resubmit…")
-    await page.keyboard.press("Enter")
-    await page.keyboard.type("by hand")
-    await page.keyboard.press("Escape")
-    await expect(page.get_by_role("dialog")).to_have_count(0)
-    await expect(page.get_by_role("button", name="Resubmit")).to_be_focused()
+    await console.tab_to(page.get_by_role("button", name="Resubmit…"))
     await page.keyboard.press("Enter")
     await page.keyboard.type("by hand")
     await page.keyboard.press("Tab")
     await page.keyboard.press("Enter")
     await expect(page.get_by_role("definition").filter(has_text="Processed")).to_be_visible()
-
-
-async def _tab_to(page: Page, text: str) -> None:
-    """Press Tab until the element with this text has the focus."""
-    await page.get_by_text(text, exact=True).last.wait_for()
-    for _ in range(30):
-        await page.keyboard.press("Tab")
-        if await page.evaluate("document.activeElement.textContent") == text:
-            return
-    raise AssertionError(f"the Tab key never reaches {text}")
 
 
 async def test_filters_narrow_the_list(bench: Bench, console: Console) -> None:

@@ -176,20 +176,18 @@ async def test_cancelling_waits_for_what_must_not_be_repeated(bench: Bench, cons
 
 
 async def test_task_that_is_being_undone_says_what_is_left(bench: Bench, console: Console) -> None:
-    """Nobody can do anything about it meanwhile."""
+    """Nobody can do anything about it meanwhile, but park it."""
     bench.remote.script("off/drone/do", Behaviour.REFUSES)
     bench.remote.script("off/package/undo", Behaviour.WAITS)
     await submit(bench, "off")
     await bench.until_state("off", "Error")
     await console.open("#/tasks/off")
     page = console.page
-    await page.get_by_role("button", name="Undo…").click()
-    await page.get_by_role("dialog").get_by_label("Reason").fill("the customer cancelled")
-    await page.get_by_role("dialog").get_by_role("button", name="Undo").click()
+    await console.act("Undo", "the customer cancelled")
     await bench.until_called("off/package/undo")
     box = page.get_by_role("region", name="Being undone")
     await expect(box.get_by_role("listitem")).to_have_text(["package"])
-    await expect(page.locator(".actions")).to_have_count(0)
+    await expect(page.locator(".actions").get_by_role("button")).to_have_text(["Park…"])
     bench.remote.release("off/package/undo", 0)
     await expect(page.get_by_role("definition").filter(has_text="Compensated")).to_be_visible()
     await expect(box).to_have_count(0)

@@ -60,6 +60,16 @@ BOOKING = _booking("booking", charged_within=5)
 #: The same, with more time than any test takes.
 PATIENT = _booking("patient-booking", charged_within=240)
 
+#: Has one step, and time for thousands at the same moment.
+ERRAND = Workflow(
+    name="errand",
+    resource="errands",
+    payload=Parcel,
+    on_failure=Remedy.HOLD,
+    on_exhausted=Remedy.HOLD,
+    steps=(Step(StepName("drone"), agent="drone", request=_request, complete_within=60),),
+)
+
 #: Waits a day for an operator's approval; it is found by its weight.
 APPROVED = workflow(
     awaiting("approve", complete_within=86_400),
@@ -101,6 +111,7 @@ REGISTRATIONS = (
     Registration(BOOKING),
     Registration(PATIENT),
     Registration(APPROVED),
+    Registration(ERRAND),
     Registration(GUARDED),
     orders.REGISTRATION,
 )

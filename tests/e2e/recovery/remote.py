@@ -104,7 +104,8 @@ class Call:
 class RemoteService:
     """Serves the steps, the alert webhook, and a proxy of the sample payment service.
 
-    An undone step has a tombstone. `down` names the steps whose service is down, whatever the scripts say.
+    An undone step has a tombstone. `down` and `refusing` name the steps whose service is down, or refuses
+    permanently, whatever the scripts say.
     """
 
     def __init__(self) -> None:
@@ -114,6 +115,7 @@ class RemoteService:
         self.done: list[str] = []
         self.alerts: list[dict[str, Any]] = []
         self.down: set[str] = set()
+        self.refusing: set[str] = set()
         self._scripts: dict[str, list[Behaviour]] = {}
         self._released: dict[str, list[asyncio.Event]] = {}
 
@@ -197,6 +199,8 @@ class RemoteService:
         self.calls.append(call)
         if call.step in self.down:
             return Behaviour.IS_DOWN
+        if call.step in self.refusing:
+            return Behaviour.REFUSES
         script = self._scripts.get(effect, [Behaviour.ANSWERS])
         return script.pop(0) if len(script) > 1 else script[0]
 

@@ -9,9 +9,9 @@ from fastapi import FastAPI
 
 from functions.api.acceptance import Acceptance
 from functions.api.application import callers_application
-from functions.api.events import Events
 from functions.pattern.definition import Registry, Workflow
 from functions.web.entrance import Guard
+from functions.web.events import Events
 from tests.fakes.asgi import AsgiClient
 from tests.fakes.clock import FakeClock
 from tests.fakes.guards import KEYS

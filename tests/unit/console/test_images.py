@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 FOLDER = Path(__file__).parents[3] / "docs" / "images"
-MOST_BYTES = 200 * 1024
+MOST_BYTES = 256 * 1024
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

@@ -140,4 +140,4 @@ async def test_action_needs_a_reason_and_nothing_else(desk: Desk, body: Any, fie
 
 async def test_large_body_is_not_read(desk: Desk) -> None:
     """A reason is short."""
-    problem(await desk.act("undo", body={"reason": "x" * 30_000}), 413)
+    problem(await desk.act("undo", body={"reason": "x" * 40_000}), 413)

@@ -32,9 +32,9 @@ def _undoes(*steps: str, waits_until: datetime | None = None) -> dict[str, Any]:
     return {"runs": [], "undoes": [*steps], "waits_until": waits_until and _written(waits_until)}
 
 
-def _only(by_itself: dict[str, Any]) -> dict[str, Any]:
-    none = dict.fromkeys(("resubmit", "undo", "cancel", "question"))
-    return {"by_itself": by_itself, **none, "answers": []}
+def _only(by_itself: dict[str, Any], *, park: bool = False) -> dict[str, Any]:
+    none = dict.fromkeys(("resubmit", "undo", "cancel", "unpark", "question"))
+    return {"by_itself": by_itself, **none, "park": park, "answers": [], "skips": [], "events": []}
 
 
 def _written(at: datetime) -> str:
@@ -103,6 +103,10 @@ async def test_task_that_is_not_in_error_can_only_be_cancelled(
         "resubmit": None,
         "undo": None,
         "cancel": _undoes(),
+        "park": by_itself is not None,
+        "unpark": None,
+        "skips": [],
+        "events": [],
         "question": None,
         "answers": [],
     }
@@ -140,7 +144,7 @@ async def test_hold_waits_for_what_must_not_be_repeated(desk: Desk) -> None:
 
 async def test_task_that_is_being_undone_takes_no_action(desk: Desk) -> None:
     """It can't be undone twice, and not be done again; what is still to be undone is told."""
-    assert await _prospects(desk, _refused(trip())) == _only(_undoes("car", "flight"))
+    assert await _prospects(desk, _refused(trip())) == _only(_undoes("car", "flight"), park=True)
 
 
 async def test_nothing_follows_when_all_is_undone(desk: Desk) -> None:

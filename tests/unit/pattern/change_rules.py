@@ -11,17 +11,15 @@ from functions.pattern.events import (
     Cancelled,
     DecisionDue,
     Event,
-    FoundDone,
-    FoundNotDone,
     GivenUp,
     MessageLost,
+    OperatorEvent,
     Recovered,
     Resubmitted,
     StepCompleted,
     StepFailed,
     StepOutcome,
     StepStarted,
-    UndoRequested,
 )
 from functions.pattern.identity import StepName
 from functions.pattern.records import StepRecord, TaskRecord
@@ -73,7 +71,7 @@ def _check_change(before: TaskRecord, now: TaskRecord, event: Event, at: datetim
     if before.task.direction is Direction.UNDO:
         assert now.task.direction is Direction.UNDO
     if before.task.process_state in FINAL and now is not before:
-        assert isinstance(event, Resubmitted | UndoRequested | FoundDone | FoundNotDone | Cancelled)
+        assert isinstance(event, OperatorEvent | Cancelled)
         assert now.task.epoch == before.task.epoch + 1
     _check_waiting(before, now, event, at)
     scheduler = getattr(event, "scheduler", None)

@@ -19,6 +19,8 @@ from tests.fakes.clock import START
 from tests.fakes.tasks import pending
 
 MOST_RECOVERIES = 2
+#: After them, what was counted before counts on.
+_NO_NEW_BEGINNINGS = frozenset({EpochEnd.RELEASED, EpochEnd.PARKED, EpochEnd.UNPARKED})
 
 
 class SoundRecord(RuleBasedStateMachine):
@@ -66,6 +68,7 @@ class SoundRecord(RuleBasedStateMachine):
         task = self.record.task
         if task.is_parked:
             assert task.process_state is ProcessState.PENDING
+            assert not any(each.never_twice for each in self.record.steps if task.is_parked_by_operator)
             if is_busy(self.record):
                 assert in_question(self.record) is None
                 assert any(
@@ -89,7 +92,7 @@ class SoundRecord(RuleBasedStateMachine):
         """And they are bounded."""
         count = 0
         for closed in self.record.history:
-            kept = count if closed.ended_by is EpochEnd.RELEASED else 0
+            kept = count if closed.ended_by in _NO_NEW_BEGINNINGS else 0
             count = count + 1 if closed.ended_by is EpochEnd.RECOVERED else kept
         assert self.record.task.failure_count == count <= MOST_RECOVERIES
 

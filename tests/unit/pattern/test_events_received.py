@@ -12,6 +12,7 @@ from functions.pattern.identity import scheduler_id
 from functions.pattern.ready import ready_steps
 from functions.pattern.refusals import RefusalReason
 from functions.pattern.states import StepState
+from functions.pattern.texts import MAX_ERROR_BYTES
 from tests.fakes.interventions import (
     cancellation,
     done,
@@ -45,6 +46,14 @@ def test_event_ends_the_wait_and_asks_for_the_next_run() -> None:
     assert starts_scheduler(before, record)
     assert not starts_scheduler(waiting(), before)
     assert record.task.due_at == after(30)
+
+
+def test_reason_of_an_operator_is_bounded() -> None:
+    """As each text on a step is."""
+    record = told(waiting(), replace(event_of(), reason="\U0001f600" * 500))
+    why = record.step(APPROVE).told_why
+    assert why is not None
+    assert 1_000 < len(why.encode()) <= MAX_ERROR_BYTES
 
 
 def test_only_the_next_run_may_claim_it() -> None:

@@ -22,6 +22,7 @@ from functions.pattern.events import (
     MessageLost,
     OperatorEvent,
     Parked,
+    ParkingEvent,
     Released,
     SchedulerEvent,
     StepCompleted,
@@ -42,8 +43,11 @@ from tests.fakes.interventions import (
     cancellation,
     found_done,
     found_not_done,
+    park_request,
     resubmission,
+    result_given,
     undo_request,
+    unparking,
 )
 from tests.fakes.tasks import FIRST, claimed, completed, failed, pending, started, unrecorded
 from tests.fakes.workflows import TASK, awaiting, each, step, workflow
@@ -64,6 +68,8 @@ EVENTS = st.sampled_from(
     ]
 )
 ANSWERS = (partial(found_done, "right"), partial(found_not_done, "right"))
+#: What operators do else.
+DEEDS = (*(partial(result_given, name) for name in ("open", "left", "right")), park_request, unparking)
 OF_WORKFLOWS = (Remedy.COMPENSATE, Remedy.HOLD)
 SECONDS = st.sampled_from([1, 5, 16, 40])
 POLICY = SupervisionPolicy(
@@ -181,9 +187,9 @@ class LifeOfATask(SoundRecord):
         epoch = Epoch(max(1, self.record.task.epoch - behind))
         self._tell(Released(epoch=epoch, start_by=self.now + timedelta(seconds=10)))
 
-    @rule(event=st.sampled_from([resubmission, undo_request, *ANSWERS]), behind=BEHIND)
-    def operate(self, event: Callable[[Epoch], OperatorEvent], behind: int) -> None:
-        """Let an operator resubmit the task, have it undone, or answer for what is unknown."""
+    @rule(event=st.sampled_from([resubmission, undo_request, *ANSWERS, *DEEDS]), behind=BEHIND)
+    def operate(self, event: Callable[[Epoch], OperatorEvent | ParkingEvent], behind: int) -> None:
+        """Let an operator resubmit the task, undo or park it, answer for what is unknown, or skip a step."""
         self._tell(self._timed(event(Epoch(max(1, self.record.task.epoch - behind))), 10))
 
     @rule(by_operator=st.booleans())
@@ -217,7 +223,7 @@ class LifeOfATask(SoundRecord):
             if each.state in states and each.epoch == task.epoch and not each.shape.via.waits
         ]
 
-    def _timed(self, event: SchedulerEvent | OperatorEvent | Cancelled, seconds: int) -> Event:
+    def _timed(self, event: SchedulerEvent | OperatorEvent | ParkingEvent | Cancelled, seconds: int) -> Event:
         time = self.now + timedelta(seconds=seconds)
         assert not isinstance(event, StepTried)
         if isinstance(event, Parked | HandedBack):

@@ -48,7 +48,7 @@ _COLUMNS = {
     Task: "Answer CompleteBy Decision Direction DueAt Epoch FailureCount FinishedAt LastError LockedBy"
     " NotBefore OrderID ParkedFor ParkedReasons ProcessState Run Sent UpdatedAt",
     StepRecord: "Activity Attempts CompleteBy Epoch Error FinishedAt Name Noted Received Result StartId"
-    " StartedAt State Token ToldBy",
+    " StartedAt State Token ToldBy ToldWhy",
     EpochRecord: "Direction EndedAt EndedBy Epoch LastError LockedBy ProcessState Reason Run Steps"
     " TraceParent Who",
     LostMessage: "LostAt MessageId Queue Reason",

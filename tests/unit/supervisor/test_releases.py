@@ -15,6 +15,7 @@ from functions.pattern.identity import StepName, TaskId, scheduler_id
 from functions.pattern.records import TaskRecord
 from functions.pattern.states import ProcessState, StepState
 from functions.supervisor import releases
+from tests.fakes.interventions import park_request
 from tests.fakes.tasks import FIRST, SECOND, claimed, pending, told
 from tests.fakes.workflows import DIAMOND, LINE, TASK, workflow
 from tests.unit.supervisor.bench import Bench
@@ -62,6 +63,27 @@ async def test_task_of_another_version_is_not_even_read(
         bench.clock.advance(86_400)
         assert (await bench.sweep()).released == 0
     assert bench.store.writes == 1
+
+
+async def test_what_operators_parked_costs_a_sweep_no_more_reads_than_nothing() -> None:
+    """It is released by no deployment, however many versions are here."""
+    bench = Bench(deployed=(NEWER, LINE, DIAMOND))
+    await bench.sweep()
+    of_nothing = bench.index.requests
+    for number in range(20):
+        task = TaskId(f"t-{number}")
+        bench.store.put(told(pending(LINE, task), claimed(task=task), park_request()))
+    assert (await bench.sweep()).released == 0
+    assert bench.index.requests == 2 * of_nothing
+
+
+async def test_task_that_waits_for_a_deployment_is_found_beside_those_that_operators_parked() -> None:
+    """Whatever their ids."""
+    bench = Bench(deployed=(LINE,))
+    bench.store.put(told(pending(LINE, TaskId("a")), park_request()))
+    bench.store.put(_parked("z"))
+    bench.store.put(_parked("b"))
+    assert (await bench.sweep()).released == 2
 
 
 async def test_task_whose_step_is_missing_waits_on() -> None:

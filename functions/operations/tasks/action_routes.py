@@ -1,0 +1,124 @@
+"""The routes by which operators act: on one task, and on all that a filter selects."""
+
+# ruff: noqa: I002 - FastAPI needs the bodies' models themselves, which are no strings then
+
+from collections.abc import Awaitable, Callable
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Request
+
+from functions.operations import examples
+from functions.operations.asking import action
+from functions.operations.tasks.actions import ActionName, Actions, Asked, Wish
+from functions.operations.tasks.bodies import BulkAction, FoundResult, TaskReason, ToldEvent
+from functions.operations.tasks.bulk import Bulk, BulkCount, BulkPage
+from functions.operations.tasks.finding import Tasks
+from functions.operations.tasks.paths import StepPath, TaskIdPath
+from functions.operations.tasks.query import Filter
+from functions.operations.tasks.selection import Selection
+from functions.operations.tasks.views import ActionTaken
+from functions.pattern.definition import Json
+from functions.pattern.identity import StepName, TaskId
+from functions.pattern.ports import Ports
+from functions.web.access import NEEDS_OWN_HEADER, caller_of
+from functions.web.openapi import documented_answer
+from functions.web.problems import documented_problems
+
+_ACTION = action(examples.ACTION_TAKEN)
+
+#: What needs nothing but a reason, and what it does.
+_WHOLE = {
+    ActionName.RESUBMIT: "Run a task in `Error` again, from where it stopped.",
+    ActionName.UNDO: "Undo everything that a task in `Error` has dispatched.",
+    ActionName.CANCEL: "Undo everything that a task has dispatched, in any state but `Compensated`.\n\n"
+    "Nothing more is started. What must not be repeated and is running is waited for until its complete-by;"
+    " until then the answer shows the epoch as it was.",
+    ActionName.PARK: "Park a task under way: nothing of it runs until it is unparked, or cancelled.\n\n"
+    "It is refused while a step that must not be repeated is running.",
+    ActionName.UNPARK: "Have a task go on that an operator has parked.",
+}
+
+type _Take = Callable[[str, Wish, TaskReason, Request], Awaitable[ActionTaken]]
+
+
+def add_actions(router: APIRouter, tasks: Tasks, actions: Actions) -> None:
+    """Add what is done to one task."""
+
+    async def take(task: str, wish: Wish, body: TaskReason, request: Request) -> ActionTaken:
+        stored = await tasks.seen(TaskId(task), body.seen_in)
+        asked = Asked(caller_of(request), body.reason)
+        return ActionTaken.model_validate(await actions.take(stored, wish, asked))
+
+    for name, does in _WHOLE.items():
+        _add_whole(router, name, does, take)
+    _add_answers(router, take)
+    _add_given(router, take)
+
+
+def _add_whole(router: APIRouter, name: ActionName, does: str, take: _Take) -> None:
+    @router.post(f"/tasks/{{task_id}}/{name}", description=does, name=name, **_ACTION)
+    async def act(task_id: TaskIdPath, body: TaskReason, request: Request) -> ActionTaken:
+        return await take(task_id, Wish(name), body, request)
+
+
+def _add_answers(router: APIRouter, take: _Take) -> None:
+    @router.post("/tasks/{task_id}/steps/{step}/done", **_ACTION)
+    async def done(task_id: TaskIdPath, step: StepPath, body: FoundResult, request: Request) -> ActionTaken:
+        """Say that a step of unknown outcome was done, and what it gave; the task goes on after it.
+
+        The way on as well for a step in `Unrecorded`, whose own result could not be kept.
+        """
+        return await take(task_id, _wish(ActionName.DONE, step, body.result), body, request)
+
+    @router.post("/tasks/{task_id}/steps/{step}/not-done", **_ACTION)
+    async def not_done(
+        task_id: TaskIdPath, step: StepPath, body: TaskReason, request: Request
+    ) -> ActionTaken:
+        """Say that a step of unknown outcome was not done: it is run, for the first time in effect."""
+        return await take(task_id, _wish(ActionName.NOT_DONE, step), body, request)
+
+
+def _add_given(router: APIRouter, take: _Take) -> None:
+    @router.post("/tasks/{task_id}/steps/{step}/skip", **_ACTION)
+    async def skip(task_id: TaskIdPath, step: StepPath, body: FoundResult, request: Request) -> ActionTaken:
+        """Give the result of a step that failed, or got no answer, in its place; the task goes on after it.
+
+        If the step was dispatched, a later undo covers it all the same.
+        """
+        return await take(task_id, _wish(ActionName.SKIP, step, body.result), body, request)
+
+    @router.post("/tasks/{task_id}/events/{step}", **_ACTION)
+    async def tell(task_id: TaskIdPath, step: StepPath, body: ToldEvent, request: Request) -> ActionTaken:
+        """Tell the event that a step waits for, as its callers can: the same again changes nothing.
+
+        Who tells it needs the step's role.
+        """
+        return await take(task_id, _wish(ActionName.EVENT, step, body.body), body, request)
+
+
+def _wish(action: ActionName, step: str, content: Json | None = None) -> Wish:
+    return Wish(action, StepName(step), content)
+
+
+def add_bulk(router: APIRouter, ports: Ports, bulk: Bulk) -> None:
+    """Add what is done to all tasks that a filter selects."""
+
+    @router.get("/count", responses=documented_answer(examples.BULK_COUNT) | documented_problems(422, 503))
+    async def count(asked: Annotated[Filter, Query()]) -> BulkCount:
+        """Count the tasks that a filter selects, up to 10,000."""
+        return await bulk.count(asked)
+
+    @router.post(
+        "/tasks/actions",
+        dependencies=[NEEDS_OWN_HEADER],
+        responses=documented_answer(examples.BULK_PAGE) | documented_problems(400, 413, 415, 422, 503),
+    )
+    async def act(body: BulkAction, request: Request) -> BulkPage:
+        """Act on some 50 of the tasks that a filter selects; `cursor` asks for the next ones.
+
+        Each task is acted on for itself, and keeps who did it and why. Repeating a request, or beginning
+        again, does no harm.
+        """
+        selection = Selection(ports, body.filter, body.before)
+        asked = Asked(caller_of(request), body.reason)
+        return await bulk.act(selection, body.cursor, body.wish(), asked)

@@ -1,0 +1,83 @@
+"""What operators give as the result of a step: checked as its Agent's would be, as it can't be taken back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import datetime
+from http import HTTPStatus
+
+from pydantic import ValidationError
+
+from functions.pattern.definition import Json, Registry
+from functions.pattern.errors import PermanentError
+from functions.pattern.events import FoundDone
+from functions.pattern.identity import StepName
+from functions.pattern.operator_events import ResultGiven
+from functions.pattern.planning import CannotStart
+from functions.pattern.ports import Agent, ReadingAgent
+from functions.pattern.readiness import Definitions, NotDeployedError
+from functions.pattern.ready import ready_steps
+from functions.pattern.records import StepRecord, TaskRecord
+from functions.pattern.refusals import Refused
+from functions.pattern.requests import result_bytes
+from functions.pattern.states import ProcessState, Way
+from functions.pattern.transitions import apply
+from functions.web.problems import FieldFault, ProblemError
+
+
+class GivenResults:
+    """Reads and checks results; `agents` are those that are known here, by name."""
+
+    def __init__(self, registry: Registry, agents: Mapping[str, Agent]) -> None:
+        self._registry = registry
+        self._agents = agents
+
+    def written(self, record: TaskRecord, step: StepRecord, result: Json) -> bytes:
+        """Write a result as the step's Agent would have given it, if that Agent is known here.
+
+        That of an event's step is as its event. Raises `ProblemError` 409 and 422.
+        """
+        agent = self._agents.get(step.shape.agent)
+        try:
+            written = result_bytes(agent.read(result) if isinstance(agent, ReadingAgent) else result)
+        except PermanentError as unusable:
+            raise _unusable(str(unusable)) from None
+        if step.shape.via is Way.EVENT:
+            self._check_event(record, step.name, written)
+        return written
+
+    def check(self, record: TaskRecord, event: FoundDone | ResultGiven, now: datetime) -> None:
+        """Refuse a result of which what follows can't be made, or not here. Raises `ProblemError`."""
+        after = apply(record, event, now)
+        if isinstance(after, Refused):
+            return
+        claimed = replace(after, task=replace(after.task, process_state=ProcessState.PROCESSING))
+        here = Definitions(self._registry, claimed)
+        lack = here.lack_of_answer()
+        for name in ready_steps(claimed):
+            look = here.look_at(name)
+            if isinstance(look, CannotStart) and not look.parks:
+                raise _unusable(f"what follows can't be made of it: {look.reason}")
+            if isinstance(look, CannotStart):
+                lack = lack or look
+        if lack is not None:
+            raise _elsewhere(lack.reason)
+
+    def _check_event(self, record: TaskRecord, step: StepName, written: bytes) -> None:
+        try:
+            Definitions(self._registry, record).event_model(step).model_validate_json(written)
+        except ValidationError as error:
+            fault = error.errors(include_url=False, include_input=False, include_context=False)[0]
+            raise _unusable(": ".join([*map(str, fault["loc"]), fault["msg"]])) from None
+        except NotDeployedError as lack:
+            raise _elsewhere(str(lack)) from None
+
+
+def _unusable(reason: str) -> ProblemError:
+    fault = FieldFault(field="result", reason=reason)
+    return ProblemError(HTTPStatus.UNPROCESSABLE_ENTITY, "Some fields are wrong.", errors=[fault])
+
+
+def _elsewhere(reason: str) -> ProblemError:
+    return ProblemError(HTTPStatus.CONFLICT, f"{reason}: answer where it is.")

@@ -1,0 +1,147 @@
+"""Shows and records events that steps wait for: each is told once, by somebody of the step's role."""
+
+from __future__ import annotations
+
+import json
+from datetime import timedelta
+from http import HTTPStatus
+
+from fastapi.exceptions import RequestValidationError
+from pydantic import BaseModel, ValidationError
+
+from functions.pattern.definition import Json, Registry, Workflow
+from functions.pattern.identity import StepName, TaskId
+from functions.pattern.plain_reasons import plain_reason
+from functions.pattern.ports import Ports
+from functions.pattern.readiness import Definitions, NotDeployedError
+from functions.pattern.records import MAX_RESULT_BYTES, StepRecord, TaskRecord
+from functions.pattern.refusals import RefusalReason, Refused
+from functions.pattern.states import Way
+from functions.pattern.store_ports import Stored
+from functions.pattern.wait_events import EventReceived
+from functions.telemetry.tasks import decision_span
+from functions.web.callers import Caller
+from functions.web.problems import ProblemError, faults_in
+
+_REFUSED = {
+    RefusalReason.OTHER_EVENT: "Another event was told for this step before.",
+    RefusalReason.FINISHED: "It has ended, or is being undone.",
+    RefusalReason.DECIDED: "It is about to be undone, or held.",
+}
+
+
+class Events:
+    """Shows and records events; what follows must have started within so many seconds."""
+
+    def __init__(self, ports: Ports, registry: Registry, start_within: float) -> None:
+        self._ports = ports
+        self._registry = registry
+        self._start_within = timedelta(seconds=start_within)
+
+    def are_awaited(self, workflow: Workflow) -> bool:
+        """Tell whether any version of a workflow waits for events."""
+        versions = (each for each in self._registry if each.name == workflow.name)
+        return any(step.via is Way.EVENT for each in versions for step in each.steps)
+
+    @property
+    def roles(self) -> frozenset[str]:
+        """Name the roles whose bearers tell events."""
+        return self._registry.roles
+
+    async def show(
+        self, workflow: Workflow, task: TaskId, name: StepName, caller: Caller
+    ) -> tuple[StepRecord, type[BaseModel] | None]:
+        """Give a step that waits for an event, with the event's model, if it is deployed here.
+
+        Raises `ProblemError` 404.
+        """
+        record = (await self._stored(workflow, task)).record
+        step = _seen_step(record, name, caller)
+        try:
+            return step, Definitions(self._registry, record).event_model(name)
+        except NotDeployedError:
+            return step, None
+
+    async def take(
+        self, workflow: Workflow, task: TaskId, name: StepName, body: Json, caller: Caller
+    ) -> StepRecord:
+        """Record an event. Raises `ProblemError` 404, and as `tell` does."""
+        return (await self.tell(await self._stored(workflow, task), name, body, caller)).step(name)
+
+    async def tell(
+        self, stored: Stored, name: StepName, body: Json, caller: Caller, reason: str | None = None
+    ) -> TaskRecord:
+        """Record an event as it was sent: another deployment's model may write it in another way.
+
+        Raises `ProblemError` 403, 404, 409, 413 and 503, `RequestValidationError`.
+        """
+        step, written = _step_for(stored.record, name, caller), _written(body)
+        self._check(stored.record, name, written)
+        event = EventReceived(
+            step=name,
+            body=written,
+            who=caller.name,
+            reason=reason,
+            start_by=self._ports.clock.now() + self._start_within,
+        )
+        with decision_span(stored.record, "event"):
+            outcome = await self._ports.store.change(stored.record.order.task, event, read=stored)
+        if isinstance(outcome, Refused):
+            raise ProblemError(HTTPStatus.CONFLICT, _why(outcome.reason, step))
+        return outcome.record
+
+    async def _stored(self, workflow: Workflow, task: TaskId) -> Stored:
+        stored = await self._ports.store.load(task)
+        if stored is None or stored.record.order.workflow != workflow.name:
+            raise _nothing_here()
+        return stored
+
+    def _check(self, record: TaskRecord, step: StepName, body: bytes) -> None:
+        try:
+            Definitions(self._registry, record).event_model(step).model_validate_json(body)
+        except ValidationError as error:
+            raise RequestValidationError(faults_in("body", error)) from None
+        except NotDeployedError as lack:
+            text = "Its version of the workflow is not deployed here: try again later."
+            raise ProblemError(HTTPStatus.SERVICE_UNAVAILABLE, text) from lack
+        if len(body) > MAX_RESULT_BYTES:
+            text = f"An event holds at most {MAX_RESULT_BYTES} bytes."
+            raise ProblemError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, text)
+
+
+def _written(body: Json) -> bytes:
+    """Write a body; half a character is left to the model, which refuses it."""
+    text = json.dumps(body, ensure_ascii=False, separators=(",", ":"), sort_keys=True)
+    return text.encode(errors="surrogatepass")
+
+
+def _seen_step(record: TaskRecord, name: StepName, caller: Caller) -> StepRecord:
+    """Find the step, which its role's bearers see, and whoever sees the task."""
+    step = next((each for each in record.steps if each.name == name), None)
+    if step is None or step.shape.role is None:
+        raise _nothing_here()
+    submitter = record.order.submitter
+    if not caller.may_see(submitter) and not caller.bears(step.shape.role, submitter):
+        raise _nothing_here()
+    return step
+
+
+def _step_for(record: TaskRecord, name: StepName, caller: Caller) -> StepRecord:
+    """Find the step, whose role the caller must have: a submitter of its own tasks only."""
+    step = _seen_step(record, name, caller)
+    role = step.shape.role
+    if role not in caller.roles:
+        raise ProblemError(HTTPStatus.FORBIDDEN, f"This takes the role {role}.")
+    if not caller.bears(role, record.order.submitter):
+        raise ProblemError(HTTPStatus.FORBIDDEN, "Its submitter alone can tell this.")
+    return step
+
+
+def _nothing_here() -> ProblemError:
+    return ProblemError(HTTPStatus.NOT_FOUND, "No step that waits for an event is recorded here (yet).")
+
+
+def _why(reason: RefusalReason, step: StepRecord) -> str:
+    if reason is RefusalReason.STEP_ENDED:
+        return f"The step has ended: {plain_reason(step.error) or 'it was not needed, or went on without'}."
+    return _REFUSED.get(reason, f"This can't be done now ({reason}).")

@@ -1,0 +1,159 @@
+"""An operator acts on all that a filter selects: told how many, how far it is, and what came of each."""
+
+from __future__ import annotations
+
+import pytest
+from playwright.async_api import Locator, Page, expect
+
+from tests.e2e.console.bench import Console
+from tests.e2e.fleet.bench import PARCEL
+from tests.e2e.recovery.bench import Bench, events
+from tests.e2e.recovery.remote import Behaviour
+
+pytestmark = [pytest.mark.process, pytest.mark.asyncio(loop_scope="session")]
+
+
+async def _refused(bench: Bench, *tasks: str) -> None:
+    """Bring errands into `Error`, each refused once."""
+    for task in tasks:
+        bench.remote.script(f"{task}/drone/do", Behaviour.REFUSES, Behaviour.ANSWERS)
+        await bench.submit(task, "errands", PARCEL)
+    for task in tasks:
+        await bench.until_state(task, "Error")
+
+
+async def _asked(page: Page, title: str, reason: str, confirm: str) -> Locator:
+    """Answer the question with its usual action, and give the dialog that shows how far it is."""
+    dialog = page.get_by_role("dialog", name=title)
+    await dialog.get_by_label("Reason").fill(reason)
+    await dialog.get_by_role("button", name=confirm).click()
+    return page.get_by_role("dialog", name=confirm)
+
+
+async def test_all_of_a_list_are_resubmitted(bench: Bench, console: Console) -> None:
+    """Counted first; what came of them is listed, with links; each keeps the reason."""
+    tasks = [f"run-{number}" for number in range(3)]
+    await _refused(bench, *tasks)
+    await console.open("#/tasks?state=Error&workflow=errand&prefix=run-")
+    page = console.page
+    await page.get_by_role("button", name="Act on all of these…").click()
+    run = await _asked(page, "Resubmit 3 tasks?", "it is back", "Resubmit 3 tasks")
+    await expect(run.get_by_role("alert")).to_contain_text("Finished.3 done, 0 refused.")
+    await expect(run.get_by_role("progressbar")).to_have_js_property("value", 3)
+    await run.get_by_text("3 done", exact=True).click()
+    await expect(run.get_by_role("link")).to_have_count(3)
+    for task in tasks:
+        found = await bench.until_state(task, "Processed")
+        assert found["history"][-1]["reason"] == "it is back"
+        assert events(found) == ["submitted", "resubmitted"]
+    await run.get_by_role("button", name="Close").click()
+    await expect(run).to_have_count(0)
+    await page.get_by_role("button", name="Act on all of these…").click()
+    await expect(page.get_by_role("dialog", name="There is no such task.")).to_be_visible()
+
+
+async def test_refusals_are_grouped_by_their_reason(bench: Bench, console: Console) -> None:
+    """With a link to each task; the others are done all the same."""
+    await _refused(bench, "mix-1", "mix-2")
+    bench.remote.script("mix-3/drone/do", Behaviour.ANSWERS)
+    await bench.submit("mix-3", "errands", PARCEL)
+    await bench.until_state("mix-3", "Processed")
+    await console.open("#/tasks?prefix=mix-")
+    page = console.page
+    await page.get_by_role("button", name="Act on all of these…").click()
+    run = await _asked(page, "Resubmit 3 tasks?", "again", "Resubmit 3 tasks")
+    reason = "1 refused: The task is not in Error, and takes this only there."
+    await expect(run.get_by_text(reason)).to_be_visible()
+    await run.get_by_role("link", name="mix-3").click()
+    await expect(page.get_by_role("heading", level=1, name="mix-3")).to_be_visible()
+    await expect(run).to_have_count(0)
+
+
+async def test_group_of_a_cause_is_skipped_with_a_result_on_a_phone(bench: Bench, phone: Console) -> None:
+    """From the causes: the action that is chosen says what it needs."""
+    bench.remote.script("pocket-1/account/do", Behaviour.REFUSES)
+    await bench.submit("pocket-1", "deliveries", PARCEL)
+    await bench.until_state("pocket-1", "Error")
+    await phone.open("#/errors")
+    page = phone.page
+    group = page.get_by_role("listitem").filter(has_text="account: account answered 422")
+    await group.get_by_role("button").click()
+    dialog = page.get_by_role("dialog")
+    await dialog.get_by_label("Action").select_option("skip")
+    await expect(dialog.get_by_label("Step", exact=True)).to_have_value("account")
+    assert await phone.overflow() <= 0
+    await dialog.get_by_label("Result of the step").fill("{")
+    await dialog.get_by_label("Reason").fill("by hand")
+    await dialog.get_by_role("button", name="Skip a step of 1 task").click()
+    await expect(dialog.get_by_role("alert")).to_contain_text("This is not JSON")
+    await expect(dialog.get_by_label("Result of the step")).to_be_focused()
+    await dialog.get_by_label("Result of the step").fill("{}")
+    await dialog.get_by_role("button", name="Skip a step of 1 task").click()
+    await expect(dialog.get_by_role("alert")).to_contain_text("Finished.1 done, 0 refused.")
+    assert await phone.overflow() <= 0
+    await bench.until_state("pocket-1", "Processed")
+
+
+async def test_many_are_parked_and_unparked_by_keyboard(bench: Bench, tab: Console) -> None:
+    """The focus goes into the question, on to the progress, and back to the button."""
+    page, keyboard = tab.page, tab.page.keyboard
+    prefix = f"many-{tab.width}"
+    tasks = [f"{prefix}-{number}" for number in range(3)]
+    for task in tasks:
+        await bench.submit(task, "approvals", {"weight": 3})
+        await bench.until_state(task, "Pending")
+    await tab.open(f"#/tasks?prefix={prefix}&state=Pending")
+    button = page.get_by_role("button", name="Act on all of these…")
+    for state, option in (("Pending", "Park"), ("Parked", "Unpark")):
+        await page.get_by_label("State").select_option(state)
+        await tab.tab_to(button)
+        await keyboard.press("Enter")
+        await expect(page.get_by_label("Action")).to_be_focused()
+        await keyboard.type(option)
+        await keyboard.press("Tab")
+        await keyboard.type("by hand")
+        assert await tab.overflow() <= 0
+        await keyboard.press("Tab")
+        await keyboard.press("Enter")
+        await expect(page.get_by_role("alert")).to_contain_text("3 done, 0 refused")
+        assert await tab.overflow() <= 0
+        await expect(page.get_by_role("button", name="Close")).to_be_focused()
+        await keyboard.press("Enter")
+        await expect(button).to_be_focused()
+    for task in tasks:
+        found = await bench.look_at(task)
+        assert found is not None
+        assert events(found) == ["submitted", "parked", "unparked"]
+
+
+async def test_run_is_stopped_and_gone_on_with(bench: Bench, console: Console) -> None:
+    """What is on its way is waited for; Escape stops, too, and loses nothing of what is shown."""
+    await _refused(bench, "stop-1", "stop-2")
+    await console.open("#/tasks?state=Error&workflow=errand")
+    page = console.page
+    pages = [
+        {"done": [_done("stop-1")], "refused": [], "passed_over": 0, "unreadable": [], "cursor": "next"},
+        {"done": [_done("stop-2")], "refused": [], "passed_over": 0, "unreadable": [], "cursor": None},
+    ]
+    asked: list[str | None] = []
+
+    async def answer(route: object) -> None:
+        asked.append(route.request.post_data_json["cursor"])  # type: ignore[attr-defined]
+        if len(asked) == 1:
+            await page.keyboard.press("Escape")
+        await route.fulfill(json=pages[len(asked) - 1])  # type: ignore[attr-defined]
+
+    await console.answer("count?*", {"count": 2, "more": False, "exact": True, "at": "2026-11-21T12:00:00Z"})
+    await page.route("**/api/ops/tasks/actions", answer)
+    await page.get_by_role("button", name="Act on all of these…").click()
+    run = await _asked(page, "Resubmit 2 tasks?", "again", "Resubmit 2 tasks")
+    await expect(run.get_by_role("alert")).to_contain_text("Stopped.")
+    await expect(run.get_by_text("1 of 2: 1 done, 0 refused")).to_be_visible()
+    assert asked == [None]
+    await run.get_by_role("button", name="Go on").click()
+    await expect(run.get_by_role("alert")).to_contain_text("Finished.2 done")
+    assert asked == [None, "next"]
+
+
+def _done(task: str) -> dict[str, object]:
+    return {"id": task, "epoch": 2, "state": "Pending", "direction": "do"}
