@@ -58,7 +58,7 @@ azure-types: $(PYTHON_PACKAGES) ## Get Azure's published types for the templates
 format: $(PYTHON_PACKAGES) ## Format the code and fix what the linter can
 	@$(VENV)/ruff check --fix --quiet . ; $(VENV)/ruff format .
 
-bench: setup ## Measure, and print one table
+bench: setup ## Measure, and print two tables
 	@$(VENV)/python -m local bench
 
 screenshots: setup ## Take the console's pictures for the documentation again

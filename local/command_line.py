@@ -71,7 +71,7 @@ def _command(chosen: argparse.Namespace) -> Coroutine[None, None, int]:
         case "bench":
             from local.bench.command import bench  # noqa: PLC0415 - as above
 
-            return bench(chosen.orders, chosen.profile)
+            return bench(chosen.orders, chosen.spike, chosen.profile)
         case "agent-check":
             return _agent_check(chosen)
         case _:
@@ -127,7 +127,7 @@ def _parser() -> argparse.ArgumentParser:
         )
     )
     _add_bench_options(
-        subcommands.add_parser("bench", help="measure speed and cost of orders, and print one table")
+        subcommands.add_parser("bench", help="measure speed and cost of orders, and print two tables")
     )
     _add_agent_check_options(
         subcommands.add_parser("agent-check", help="prove that an Agent in any language keeps the rules")
@@ -181,6 +181,13 @@ def _add_chaos_options(parser: argparse.ArgumentParser) -> None:
 
 def _add_bench_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--orders", type=_positive, default=500, metavar="N", help="at once (default: 500)")
+    parser.add_argument(
+        "--spike",
+        type=_positive,
+        default=50_000,
+        metavar="N",
+        help="orders that come to the door in batches of 500 (default: 50000)",
+    )
     parser.add_argument(
         "--profile",
         type=_svg,

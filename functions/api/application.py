@@ -8,11 +8,12 @@ from http import HTTPStatus
 from typing import Annotated, Any
 
 from fastapi import Body, FastAPI, Path, Request, Response
-from pydantic import BaseModel
+from pydantic import BaseModel, SkipValidation
 
 from functions.api.acceptance import Acceptance
 from functions.api.batch import BatchAcceptance
 from functions.api.events import EVENT_PATHS, add_events
+from functions.api.health import StoreHealth
 from functions.api.models import (
     EXAMPLE_ID,
     MAX_BATCH_BYTES,
@@ -31,7 +32,7 @@ from functions.pattern.identity import TASK_ID_PATTERN, TaskId
 from functions.pattern.messages import MAX_PAYLOAD_BYTES
 from functions.web.access import GUARDED, Access, caller_of
 from functions.web.application import bare_application
-from functions.web.bodies import MOST_DEPTH, BodyLimit, BodyLimits, as_sent
+from functions.web.bodies import MOST_DEPTH, BodyLimit, BodyLimits
 from functions.web.callers import Role
 from functions.web.caps import allowance_of
 from functions.web.entrance import Guard
@@ -87,7 +88,8 @@ def callers_application(
         by_route=EVENT_PATHS,
     )
     bodies = BodyLimits(BodyLimit(MAX_PAYLOAD_BYTES), {("POST", path): _BATCH_LIMIT for path in batches})
-    guard.protect(app, access, bodies, batches=batches)
+    guard.protect(app, access, bodies)
+    store = StoreHealth(check_store)
     for workflow in registry.newest:
         _add_orders(app, workflow, acceptance)
         _add_batches(app, workflow, acceptance)
@@ -101,8 +103,8 @@ def callers_application(
         openapi_extra={"security": []},
     )
     async def health() -> Health:
-        """Tell whether anything can be taken and followed."""
-        await check_store()
+        """Tell whether anything can be taken and followed, as it was within the last second."""
+        await store.check()
         return Health()
 
     return app
@@ -113,7 +115,8 @@ def _add_orders(app: FastAPI, workflow: Workflow, acceptance: Acceptance) -> Non
     """Add the routes by which orders of `workflow` are submitted and followed."""
     path = _path(workflow)
     tags: list[str | Enum] = [workflow.resource]
-    submission: Any = submission_model(workflow)
+    # The model is for the OpenAPI document: the order is left as it came, and checked when it is drafted.
+    submission: Any = Annotated[submission_model(workflow), SkipValidation]
     taken, noun = documented_answer(accepted_example(workflow), HTTPStatus.ACCEPTED), workflow.noun
 
     def accepted(task: TaskId, response: Response) -> Accepted:
@@ -128,8 +131,7 @@ def _add_orders(app: FastAPI, workflow: Workflow, acceptance: Acceptance) -> Non
         responses=taken | documented_problems(400, 413, 415, 422, 503),
         description=f"Submit a new {noun}, which is given an id",
     )
-    async def submit(_: Annotated[submission, Body()], request: Request, response: Response) -> Accepted:
-        sent = await as_sent(request)
+    async def submit(sent: Annotated[submission, Body()], request: Request, response: Response) -> Accepted:
         return accepted(await acceptance.submit(workflow, None, sent, caller_of(request)), response)
 
     @app.put(
@@ -140,9 +142,8 @@ def _add_orders(app: FastAPI, workflow: Workflow, acceptance: Acceptance) -> Non
         description=f"Submit this {noun} under your id; the same again gets the same answer",
     )
     async def submit_as(
-        task: ItsId, _: Annotated[submission, Body()], request: Request, response: Response
+        task: ItsId, sent: Annotated[submission, Body()], request: Request, response: Response
     ) -> Accepted:
-        sent = await as_sent(request)
         return accepted(await acceptance.submit(workflow, TaskId(task), sent, caller_of(request)), response)
 
     @app.get(

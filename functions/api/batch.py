@@ -3,27 +3,29 @@
 from __future__ import annotations
 
 import asyncio
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from http import HTTPStatus
 from typing import Any
 
-from pydantic import ValidationError
-
-from functions.api.acceptance import ID_IS_TAKEN, Acceptance, Draft
-from functions.api.models import BatchedAnswer, batch_item_model, location_of
+from functions.api.acceptance import ID_IS_TAKEN, Acceptance
+from functions.api.drafts import Draft
+from functions.api.models import BatchedAnswer, location_of
 from functions.pattern.definition import Workflow
-from functions.pattern.errors import PayloadTooLargeError
+from functions.pattern.errors import TransientError
 from functions.pattern.identity import TaskId
-from functions.pattern.messages import MAX_PAYLOAD_BYTES
+from functions.pattern.store_ports import KnownOrder
 from functions.web.callers import Caller
-from functions.web.problems import Problem, faults_in, problem, problem_of, wrong_fields
+from functions.web.problems import Problem, problem, problem_of
 
-#: Orders of one batch that are looked up and submitted at one time; the queue's sender joins them.
-_CONCURRENCY = 100
+#: Orders of one batch that are looked up at one time.
+_LOOK_UPS = 100
 
 #: Seconds for which orders are checked before other requests can go on.
 _TURN = 0.005
+
+
+#: What stands under an id: what is recorded, the batch's own order, why that can't be told, or nothing yet.
+type _Standing = KnownOrder | Draft | Problem | None
 
 
 class BatchAcceptance:
@@ -32,7 +34,6 @@ class BatchAcceptance:
     def __init__(self, workflow: Workflow, acceptance: Acceptance) -> None:
         self._workflow = workflow
         self._acceptance = acceptance
-        self._item = batch_item_model(workflow)
 
     async def take(self, orders: Sequence[Any], caller: Caller) -> list[BatchedAnswer]:
         """Submit the orders that can be, and answer each as if it had come by itself, one after another.
@@ -45,15 +46,16 @@ class BatchAcceptance:
         for draft in drafts:
             if isinstance(draft, Draft):
                 firsts.setdefault(draft.message.task_id, draft)
-        limit = asyncio.Semaphore(_CONCURRENCY)
-        standing = await asyncio.gather(*(self._submit(draft, limit) for draft in firsts.values()))
-        by_id = dict(zip(firsts, standing, strict=True))
-        return [self._answer(index, draft, by_id) for index, draft in enumerate(drafts)]
+        standing = await self._known(firsts.values())
+        new = [draft for task, draft in firsts.items() if standing.get(task) is None]
+        for draft, fault in zip(new, await self._acceptance.submit_all(new), strict=True):
+            standing[draft.message.task_id] = draft if fault is None else _told(fault, draft)
+        return [self._answer(index, draft, standing) for index, draft in enumerate(drafts)]
 
     async def _drafts(self, orders: Sequence[Any], caller: Caller) -> list[Draft | Problem]:
         clock = asyncio.get_running_loop().time
         drafts: list[Draft | Problem] = []
-        turn_ends = clock() + _TURN
+        turn_ends = clock()  # to parse the batch took a turn of its own
         for order in orders:
             if clock() >= turn_ends:  # to refuse an order full of faults takes milliseconds
                 await asyncio.sleep(0)
@@ -63,41 +65,47 @@ class BatchAcceptance:
 
     def _draft(self, order: Any, caller: Caller) -> Draft | Problem:
         try:
-            body = self._item.model_validate(_copied(order))  # a model may change what it validates
-            task = None if body.id is None else TaskId(body.id)
-            return self._acceptance.draft(self._workflow, task, order, caller)
-        except ValidationError as error:
-            return wrong_fields(faults_in(self._workflow.noun, error))
+            return self._acceptance.drafts.of_batch(self._workflow, order, caller)
         except Exception as error:  # noqa: BLE001 - whatever is wrong with one order, the others go on
             return problem_of(error, doing=f"checking one of a batch of {self._workflow.resource}")
 
-    async def _submit(self, draft: Draft, limit: asyncio.Semaphore) -> str | Problem | None:
-        """Do as `Acceptance.submit_unless_known` does, or tell why that can't be done."""
+    async def _known(self, drafts: Collection[Draft]) -> dict[TaskId, _Standing]:
+        """Look up what is recorded under the ids that callers gave."""
+        limit = asyncio.Semaphore(_LOOK_UPS)
+        named = [draft for draft in drafts if not draft.id_is_new]
+        found = await asyncio.gather(*(self._look_up(draft, limit) for draft in named))
+        return {draft.message.task_id: each for draft, each in zip(named, found, strict=True)}
+
+    async def _look_up(self, draft: Draft, limit: asyncio.Semaphore) -> _Standing:
         try:
             async with limit:
-                return await self._acceptance.submit_unless_known(draft)
+                return await self._acceptance.known(draft)
         except Exception as error:  # noqa: BLE001 - whatever happens to one order, the others go on
-            return problem_of(error, doing=f"task {draft.message.task_id}: submitting it in a batch")
+            return _told(error, draft)
 
     def _answer(
-        self, index: int, draft: Draft | Problem, standing: Mapping[TaskId, str | Problem | None]
+        self, index: int, draft: Draft | Problem, standing: Mapping[TaskId, _Standing]
     ) -> BatchedAnswer:
         if isinstance(draft, Problem):
             return BatchedAnswer(index=index, status=draft.status, problem=draft)
         task = draft.message.task_id
-        digest = standing[task]
-        if isinstance(digest, Problem):
-            return BatchedAnswer(index=index, status=digest.status, id=task, problem=digest)
-        if digest != draft.message.digest:
+        stands = standing[task]
+        if isinstance(stands, Problem):
+            return BatchedAnswer(index=index, status=stands.status, id=task, problem=stands)
+        if not _is_same(draft, stands):
             conflict = problem(HTTPStatus.CONFLICT, ID_IS_TAKEN)
             return BatchedAnswer(index=index, status=conflict.status, id=task, problem=conflict)
         location = location_of(self._workflow, task)
         return BatchedAnswer(index=index, status=HTTPStatus.ACCEPTED, id=task, location=location)
 
 
-def _copied(order: object) -> Any:
-    """Copy an order by way of its JSON, and apply the size limit of a single order's body to that."""
-    text = json.dumps(order, ensure_ascii=False, separators=(",", ":"))
-    if len(text.encode(errors="surrogatepass")) > MAX_PAYLOAD_BYTES:
-        raise PayloadTooLargeError(f"In a batch, each holds at most {MAX_PAYLOAD_BYTES} bytes.")
-    return json.loads(text)
+def _is_same(draft: Draft, stands: KnownOrder | Draft | None) -> bool:
+    """Tell whether an order is the one that stands under its id, recorded or of the same batch."""
+    if isinstance(stands, KnownOrder):
+        return draft.is_same_as(stands)
+    return stands is not None and draft.message.digest == stands.message.digest
+
+
+def _told(fault: BaseException, draft: Draft) -> Problem:
+    error = fault if isinstance(fault, Exception) else TransientError(f"interrupted: {type(fault).__name__}")
+    return problem_of(error, doing=f"task {draft.message.task_id}: submitting it in a batch")

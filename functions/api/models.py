@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from datetime import datetime
-from typing import Annotated, Any, cast
+from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SkipValidation, create_model
 from pydantic.config import JsonDict
@@ -19,7 +19,7 @@ from functions.web.views import StepView, read_from
 
 #: Most orders are far smaller than the largest, so the batch has a limit of its own on its bytes.
 MAX_BATCH_ORDERS = 500
-MAX_BATCH_BYTES = 4 * 1024 * 1024
+MAX_BATCH_BYTES = 1024 * 1024
 
 #: The id of the order in every example.
 EXAMPLE_ID = TaskId("my-id-1")
@@ -37,6 +37,12 @@ class Envelope(BaseModel):
     correlation_id: Annotated[CorrelationId | None, Field(alias="correlation_id")] = None
 
 
+class EnvelopeAlone(Envelope):
+    """The same, of an order that may have no other fields than its payload's."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
 class InBatch(Envelope):
     """What an order in a batch carries beside the order itself."""
 
@@ -51,10 +57,9 @@ def submission_model(workflow: Workflow) -> type[BaseModel]:
     return create_model(f"{workflow.payload.__name__}Submission", __base__=(workflow.payload, Envelope))
 
 
-def batch_item_model(workflow: Workflow) -> type[InBatch]:
+def batch_item_model(workflow: Workflow) -> type[BaseModel]:
     """Make the model of one order in a batch."""
-    name = f"{workflow.payload.__name__}InBatch"
-    return cast("type[InBatch]", create_model(name, __base__=(workflow.payload, InBatch)))
+    return create_model(f"{workflow.payload.__name__}InBatch", __base__=(workflow.payload, InBatch))
 
 
 def batch_model(workflow: Workflow) -> type[BaseModel]:

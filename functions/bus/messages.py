@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from functools import cache
@@ -25,6 +26,7 @@ from functions.pattern.ports import Clock
 from functions.pattern.records import Task
 from functions.pattern.rejected import Content
 from functions.pattern.states import AnnouncementKind
+from functions.pattern.submission_groups import SubmissionGroup, groups_of
 from functions.telemetry.spans import TRACEPARENT, current_traceparent
 
 
@@ -43,6 +45,18 @@ class QueuedMessages:
             subject=message.workflow,
             correlation_id=message.correlation_id,
         )
+        await self._sender(SUBMISSIONS_QUEUE).send(outgoing)
+
+    async def submit_all(
+        self, messages: Sequence[SubmissionMessage], traces: Sequence[str | None] = ()
+    ) -> Sequence[BaseException | None]:
+        """Submit orders, several in a message; give what went wrong with each."""
+        groups = list(groups_of(messages, traces))
+        results = await asyncio.gather(*map(self._submit_group, groups), return_exceptions=True)
+        return [result for group, result in zip(groups, results, strict=True) for _ in range(group.orders)]
+
+    async def _submit_group(self, group: SubmissionGroup) -> None:
+        outgoing = Outgoing(message_id=group.message_id, body=group.body, subject=group.subject)
         await self._sender(SUBMISSIONS_QUEUE).send(outgoing)
 
     async def request(self, task: Task, queued: Sequence[StepName]) -> None:

@@ -9,10 +9,8 @@ from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
 
-import azure.functions as func
-
 from functions.messages.blueprint import process
-from functions.messages.reading import content_of
+from functions.messages.reading import QueueMessage, content_of
 from functions.pattern.errors import TransientError
 from functions.pattern.ports import Clock
 from functions.pattern.rejected import Content, Postbox
@@ -42,8 +40,8 @@ class Batches:
 
     async def take(
         self,
-        messages: Sequence[func.ServiceBusMessage],
-        work: Callable[[func.ServiceBusMessage], Awaitable[None]],
+        messages: Sequence[QueueMessage],
+        work: Callable[[QueueMessage], Awaitable[None]],
     ) -> None:
         """Do the work on each message; what fails beside others that did not is put back.
 
@@ -61,12 +59,10 @@ class Batches:
         if failed:
             raise ExceptionGroup("messages that could not be taken are delivered again", [*failed.values()])
 
-    async def _one(
-        self, message: func.ServiceBusMessage, work: Callable[[func.ServiceBusMessage], Awaitable[None]]
-    ) -> None:
+    async def _one(self, message: QueueMessage, work: Callable[[QueueMessage], Awaitable[None]]) -> None:
         await process(self.queue, message, partial(work, message))
 
-    async def _put_back(self, message: func.ServiceBusMessage, error: Exception) -> None:
+    async def _put_back(self, message: QueueMessage, error: Exception) -> None:
         """Send a message again, later each time, under a new id: its own would be taken for a duplicate."""
         content, known_as = content_of(message), message.message_id or ""
         counts = Counts.of(content).once_failed()

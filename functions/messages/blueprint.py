@@ -10,6 +10,7 @@ import azure.functions as func
 
 from functions.messages.patience import again_for
 from functions.messages.queues import patience_of
+from functions.messages.reading import QueueMessage
 from functions.pattern.errors import TransientError
 from functions.pattern.waiting import within
 from functions.telemetry.messages import message_span
@@ -37,7 +38,7 @@ def queue_function(
 
 async def process(
     queue: str,
-    message: func.ServiceBusMessage,
+    message: QueueMessage,
     work: Callable[[], Awaitable[None]],
     *,
     patience: float | None = None,
@@ -62,7 +63,7 @@ async def process(
             last = fault
             raise
 
-    with message_span(queue, message):
+    with message_span(queue, message.application_properties):
         try:
             await within(seconds, again_for(seconds if again else 0, attempt))
         except TransientError as end:

@@ -6,8 +6,8 @@ import logging
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any, Protocol
 
-import azure.functions as func
 from pydantic import BaseModel, ValidationError
 
 from functions.pattern.agent_messages import LEAST_TOKEN
@@ -28,6 +28,33 @@ _MOST_NAME_BYTES = 15
 _MEMBER = re.compile(r"<[^<>]*: ('[^']*')>")
 
 _log = logging.getLogger(__name__)
+
+
+class QueueMessage(Protocol):
+    """What is read of a message, as the host hands it over."""
+
+    @property
+    def message_id(self) -> str | None:
+        """Its id, as its sender has named it."""
+
+    @property
+    def application_properties(self) -> Mapping[str, Any] | None:
+        """What its sender has put beside the body."""
+
+    @property
+    def subject(self) -> str | None:
+        """What it is about."""
+
+    @property
+    def label(self) -> str | None:
+        """The same, by its former name."""
+
+    @property
+    def correlation_id(self) -> str | None:
+        """What it belongs to."""
+
+    def get_body(self) -> bytes:
+        """Give the body."""
 
 
 class NotAMessageError(Exception):
@@ -89,7 +116,7 @@ def shown_id(message_id: str, *tokens: object) -> str:
     return "…" if told else message_id
 
 
-def content_of(message: func.ServiceBusMessage) -> Content:
+def content_of(message: QueueMessage) -> Content:
     """Give what is needed to send a message again."""
     properties = {
         str(name): value

@@ -35,7 +35,10 @@ _MOST_PUT_BACK = 55
 _MOST_DOUBLINGS = 8
 
 TaskIdField = Annotated[TaskId, StringConstraints(pattern=TASK_ID_PATTERN)]
-CorrelationId = Annotated[str, StringConstraints(min_length=1, max_length=128)]
+#: It stands in headers, logs and traces of whoever gets a notice, so that it holds no control characters.
+CorrelationId = Annotated[
+    str, StringConstraints(min_length=1, max_length=128, pattern=r"^[^\x00-\x1f\x7f-\x9f]*$")
+]
 StepField = Annotated[StepName, Field(pattern=rf"^{NAME_PATTERN}$")]
 #: A step of a task, which may be an item of a for-each step.
 TaskStepField = Annotated[StepName, Field(pattern=rf"^{STEP_PATTERN}$")]
@@ -163,7 +166,7 @@ class AnnouncementMessage(Message):
     state: ProcessState
     epoch: EpochField
     at: UtcTime
-    correlation_id: CorrelationId | None = None
+    correlation_id: str | None = None  # of orders of before, too
     reason: str | None = None
     answer: dict[str, Any] | None = None
 

@@ -40,7 +40,15 @@ class Submissions(Protocol):
     """The way of an order from the API to the state store."""
 
     async def submit(self, message: SubmissionMessage) -> None:
-        """Hand the order over; when this returns, it is durable."""
+        """Hand the order over; when this returns, it is durable. Raises `TransientError`."""
+
+    async def submit_all(
+        self, messages: Sequence[SubmissionMessage], traces: Sequence[str | None] = ()
+    ) -> Sequence[BaseException | None]:
+        """Hand over orders of one workflow, in few messages; tell of each why it may not be durable.
+
+        `traces` has the W3C `traceparent` of each, or nothing.
+        """
 
 
 class Announcements(Protocol):

@@ -12,6 +12,7 @@ from itertools import islice
 from math import isfinite
 from typing import Any, NoReturn
 
+from functions.pattern.json_marks import depth_of, marks_of
 from functions.pattern.texts import bounded
 
 #: How deep a message may be nested, and what is written as one field of it.
@@ -29,6 +30,9 @@ _MOST_PLACE_BYTES = 256
 
 #: What tells how deep a text is nested: texts, which may have no end, and brackets.
 _NESTING = re.compile(r'"(?:[^"\\]++|\\.)*+"?|[\[{\]}]', re.DOTALL)
+
+#: Half a character, which is always escaped, or one of two that make one.
+_ESCAPED_HALF = re.compile(rb"\\u[dD][89a-fA-F]")
 
 type Place = tuple[str | int, ...]
 
@@ -68,47 +72,64 @@ class _Flaw:
     text: str
 
 
-def parse_json(body: bytes, most_depth: int = MESSAGE_DEPTH) -> object:
-    """Parse JSON. Raises `NotJsonError`, which names the places and the faults."""
-    flaws: list[_Flaw] = []
+class _Reader:
+    """Reads with Python's parser, and leaves a flaw where a value can't be taken: the first hundred."""
 
-    def flaw(text: str) -> _Flaw:
-        flaws.append(_Flaw(text))
-        return flaws[-1]
+    def __init__(self) -> None:
+        self.flaws: list[_Flaw] = []
 
-    def number[NumberT: (int, float)](kind: Callable[[str], NumberT], digits: str) -> NumberT | _Flaw:
-        # Also digits of an int: others than Python would read them as infinite.
-        return kind(digits) if isfinite(float(digits)) else flaw("a number that is too large")
-
-    def members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        read = dict(pairs)
-        if len(read) < len(pairs):
-            times = Counter(name for name, _ in pairs)
-            read |= {name: flaw("given twice") for name, count in times.items() if count > 1}
-        return read
-
-    def read(text: str) -> object:
+    def read(self, text: str) -> object:
         return json.loads(
             text,
-            parse_constant=lambda _: flaw("not a JSON number"),
-            parse_float=partial(number, float),
-            parse_int=partial(number, int),
-            object_pairs_hook=members,
+            parse_constant=lambda _: self._flaw("not a JSON number"),
+            parse_float=partial(self._number, float),
+            parse_int=partial(self._number, int),
+            object_pairs_hook=self._members,
         )
 
+    def _flaw(self, text: str) -> _Flaw:
+        if len(self.flaws) < _MOST_FAULTS:
+            self.flaws.append(_Flaw(text))
+        return self.flaws[-1]
+
+    def _number[NumberT: (int, float)](self, kind: Callable[[str], NumberT], digits: str) -> NumberT | _Flaw:
+        # Also digits of an int: others than Python would read them as infinite.
+        return kind(digits) if isfinite(float(digits)) else self._flaw("a number that is too large")
+
+    def _members(self, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        read = dict(pairs)
+        if len(read) < len(pairs) and len(self.flaws) < _MOST_FAULTS:
+            times = Counter(name for name, _ in pairs)
+            read |= {name: self._flaw("given twice") for name, count in times.items() if count > 1}
+        return read
+
+
+def parse_json(body: bytes, most_depth: int = MESSAGE_DEPTH) -> object:
+    """Parse JSON. Raises `NotJsonError`, which names the places and the faults."""
+    reader = _Reader()
     try:
         text = body.decode()
-        content = read(text)
+        content = reader.read(text)
     except RecursionError:
-        content = _read_around(read, text, most_depth)
+        content = _read_around(reader.read, text, most_depth)
     except ValueError as error:
         _refuse(error)
-    # Half a character is always escaped, and what opens fewer objects and lists can't be deeper.
-    if flaws or b"\\u" in body or body.count(b"{") + body.count(b"[") > most_depth:
+    if reader.flaws or _ESCAPED_HALF.search(body) or _is_deep(body, most_depth):
         faults = _first_faults(content, most_depth)
         if faults:
             raise NotJsonError(faults, content)
     return content
+
+
+def halves_in(content: object) -> tuple[FaultAt, ...]:
+    """Find the first texts that are none."""
+    return _first_faults(content, MESSAGE_DEPTH)
+
+
+def _is_deep(body: bytes, most_depth: int) -> bool:
+    """Tell whether it is nested deeper; what opens fewer objects and lists is not even looked at."""
+    opened = body.count(b"{") + body.count(b"[")
+    return opened > most_depth and depth_of(marks_of(body, len(body))) > most_depth
 
 
 def _read_around(read: Callable[[str], object], text: str, most_depth: int) -> object:
@@ -178,7 +199,10 @@ def _broken(place: Place) -> FaultAt:
 
 def _is_whole(text: str) -> bool:
     """Tell whether a text can be written as UTF-8: JSON can escape one half of a character."""
-    return text.isascii() or not any("\ud800" <= each <= "\udfff" for each in text)
+    try:
+        return text.isascii() or bool(text.encode())
+    except UnicodeEncodeError:
+        return False
 
 
 def _shown(place: Place, most_name_bytes: int) -> str:

@@ -11,11 +11,13 @@ from fastapi import APIRouter, FastAPI, Path
 
 from functions.pattern.identity import TASK_ID_PATTERN
 from functions.pattern.ports import Clock
+from functions.pattern.requests import MAX_REQUEST_BYTES
 from functions.services.faults import FAULTS_TABLE, Fault, Faults, FaultView
 from functions.services.faulty_calls import FaultyCalls
 from functions.services.resources import Resources
 from functions.services.service import SERVICES_PATH, SampleService
 from functions.web.application import bare_application
+from functions.web.bodies import BodyLimit, BodyLimits, CheckedBodies, ReadRoute
 from functions.web.problems import ProblemError, install_problems
 
 #: A resource's id, or `*` for every resource of the service.
@@ -29,18 +31,19 @@ def services_application(
     app = bare_application("Sample services")
     names = [service.name for service in services]
     faults = Faults(table(FAULTS_TABLE), clock)
+    app.add_middleware(CheckedBodies, limits=BodyLimits(BodyLimit(MAX_REQUEST_BYTES)))
     app.add_middleware(FaultyCalls, services=names, faults=faults)
     install_problems(app)
     app.include_router(_fault_routes(names, faults))
     for service in services:
-        router = APIRouter(prefix=f"{SERVICES_PATH}/{service.name}")
+        router = APIRouter(prefix=f"{SERVICES_PATH}/{service.name}", route_class=ReadRoute)
         service.add_routes(router, Resources(table(service.table), clock))
         app.include_router(router)
     return app
 
 
 def _fault_routes(services: Collection[str], faults: Faults) -> APIRouter:
-    router = APIRouter(prefix=SERVICES_PATH)
+    router = APIRouter(prefix=SERVICES_PATH, route_class=ReadRoute)
 
     def check(service: str) -> None:
         if service not in services:

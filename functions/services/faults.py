@@ -15,6 +15,7 @@ from azure.data.tables import TableEntity, TableTransactionError, UpdateMode
 from azure.data.tables.aio import TableClient
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from functions.pattern.numbers import PLAIN_NUMBER
 from functions.pattern.ports import Clock
 
 #: The table that every process with the sample services reads.
@@ -53,8 +54,8 @@ class Fault(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     kind: CallFault
-    times: Annotated[int, Field(ge=1, le=1_000)] | None = None
-    seconds: Annotated[float, Field(ge=0, le=120)] = 0
+    times: Annotated[int, PLAIN_NUMBER, Field(ge=1, le=1_000)] | None = None
+    seconds: Annotated[float, PLAIN_NUMBER, Field(ge=0, le=120)] = 0
 
     @model_validator(mode="after")
     def _is_felt(self) -> Self:

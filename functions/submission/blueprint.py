@@ -1,4 +1,4 @@
-"""The submission function: takes messages off the queue, many at a time."""
+"""The submission function: takes messages off the queue, many at a time, and each order by itself."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ import azure.functions as func
 
 from functions.messages.batch import Batches
 from functions.messages.blueprint import CONNECTION
-from functions.messages.reading import content_of
+from functions.messages.orders import each_order
+from functions.messages.reading import QueueMessage, content_of
 from functions.pattern.messages import SUBMISSIONS_QUEUE
 from functions.pattern.ports import Schedulers
 from functions.submission.intake import Intake
@@ -40,10 +41,11 @@ def submission_blueprint(
         client: df.DurableOrchestrationClient,
     ) -> None:
         schedulers = schedulers_of(client)
-        await batches.take(messages, partial(_take, intake, schedulers))
+        orders = [order for message in messages for order in each_order(message)]
+        await batches.take(orders, partial(_take, intake, schedulers))
 
     return blueprint
 
 
-async def _take(intake: Intake, schedulers: Schedulers, message: func.ServiceBusMessage) -> None:
+async def _take(intake: Intake, schedulers: Schedulers, message: QueueMessage) -> None:
     await intake.take(message.message_id or "", content_of(message), schedulers)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
-from contextlib import contextmanager, nullcontext
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 from opentelemetry.trace import Span, SpanKind
 
 from functions.telemetry.fields import Field
-from functions.telemetry.messages import one_trace_each
 from functions.telemetry.spans import TRACEPARENT, context_of, current_traceparent, fail, span
 
 if TYPE_CHECKING:
@@ -22,19 +21,17 @@ HOST_TRACE = "azure_functions.trace_context"
 
 
 @contextmanager
-def request_span(scope: Scope, send: Send, *, batches: Collection[str] = ()) -> Iterator[Send]:
+def request_span(scope: Scope, send: Send) -> Iterator[Send]:
     """Follow a request to this application; give what its answer is to be sent by.
 
     It continues the caller's trace, or begins one, and records method, route and status only. Where the host
-    made the server span, as in Azure, this one is a child of it. At the paths in `batches` each order gets a
-    trace of its own, linked to the request.
+    made the server span, as in Azure, this one is a child of it.
     """
     hosts = getattr(scope.get(HOST_TRACE), "trace_parent", None)
     kind = SpanKind.INTERNAL if hosts else SpanKind.SERVER
     method: str = scope["method"]
-    separately = one_trace_each() if scope["path"] in batches else nullcontext()
     parent = context_of(hosts or _header(scope, TRACEPARENT))
-    with span(method, {Field.METHOD: method}, kind=kind, parent=parent) as begun, separately:
+    with span(method, {Field.METHOD: method}, kind=kind, parent=parent) as begun:
 
         async def answer(message: Message) -> None:
             if message["type"] == "http.response.start":

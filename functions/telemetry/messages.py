@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import Any
 
-import azure.functions as func
-from opentelemetry.context import Context, attach, create_key, detach, get_value, set_value
-from opentelemetry.trace import Span, SpanKind
+from opentelemetry.context import Context
+from opentelemetry.trace import Link, Span, SpanKind
 
 from functions.pattern.messages import SubmissionMessage
 from functions.pattern.ports import Submissions
 from functions.telemetry.fields import Field
 from functions.telemetry.spans import TRACEPARENT, context_of, current_traceparent, links_to, span
 
-_SEPARATELY = create_key("separately")
 
-
-def message_span(queue: str, message: func.ServiceBusMessage) -> AbstractContextManager[Span]:
-    """Follow the work on one message of `queue`, in the trace that its sender put on it."""
-    parent = context_of((message.application_properties or {}).get(TRACEPARENT))
+def message_span(queue: str, properties: Mapping[str, Any] | None) -> AbstractContextManager[Span]:
+    """Follow the work on one message of `queue`, in the trace that its sender put into its `properties`."""
+    parent = context_of((properties or {}).get(TRACEPARENT))
     return span(f"process {queue}", {Field.QUEUE: queue}, kind=SpanKind.CONSUMER, parent=parent)
 
 
@@ -30,23 +28,23 @@ class SubmissionSpans:
         self._submissions = submissions
 
     async def submit(self, message: SubmissionMessage) -> None:
-        """Hand the order over within its caller's trace, or, as one of a batch, in a trace of its own."""
-        separately = get_value(_SEPARATELY) is not None
-        with span(
-            "submit",
-            {Field.TASK: message.task_id, Field.WORKFLOW: message.workflow},
-            kind=SpanKind.PRODUCER,
-            parent=Context() if separately else None,
-            links=links_to(current_traceparent()) if separately else (),
-        ):
+        """Hand the order over within its caller's trace."""
+        with _submit_span(message):
             await self._submissions.submit(message)
 
+    async def submit_all(
+        self, messages: Sequence[SubmissionMessage], _traces: Sequence[str | None] = ()
+    ) -> Sequence[BaseException | None]:
+        """Hand the orders over, each in a trace of its own, linked to the request."""
+        traces, request = list[str | None](), links_to(current_traceparent())
+        for message in messages:
+            with _submit_span(message, parent=Context(), links=request):
+                traces.append(current_traceparent())
+        return await self._submissions.submit_all(messages, traces)
 
-@contextmanager
-def one_trace_each() -> Iterator[None]:
-    """Give each order that is submitted meanwhile a trace of its own, linked to the current span."""
-    token = attach(set_value(_SEPARATELY, True))
-    try:
-        yield
-    finally:
-        detach(token)
+
+def _submit_span(
+    message: SubmissionMessage, *, parent: Context | None = None, links: Sequence[Link] = ()
+) -> AbstractContextManager[Span]:
+    facts = {Field.TASK: message.task_id, Field.WORKFLOW: message.workflow}
+    return span("submit", facts, kind=SpanKind.PRODUCER, parent=parent, links=links)

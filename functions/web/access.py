@@ -25,9 +25,6 @@ OWN_HEADER = "X-Requested-With"
 _READING = frozenset({"GET", "HEAD"})
 _HARMLESS = frozenset({"GET", "HEAD", "OPTIONS"})
 
-#: The caller of what is open to all.
-_ANYBODY = Caller("anybody", frozenset())
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Access:
@@ -47,7 +44,8 @@ class Access:
     def admit(self, scope: Scope, headers: Headers, identify: Identify) -> Caller:
         """Give the caller. Raises `ProblemError`: 401 for unknown callers, 403 for those without a role."""
         if scope["path"] in self.open_paths:
-            return _ANYBODY
+            # Nobody else has this name, so that its caps are its own.
+            return Caller(f"anybody at {scope['path']}", frozenset())
         caller = identify(scope, headers)
         if caller.roles and self.by_route is not None and self.by_route.fullmatch(scope["path"]):
             return caller

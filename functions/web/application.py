@@ -30,9 +30,8 @@ _POLICY = (
 )
 
 _HEADERS = {
-    "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
-    # Cached, but revalidated by the tag each time: a new version is seen at once.
+    # A file holds nothing of anybody. Cached, but revalidated each time: a new version is seen at once.
     "Cache-Control": "no-cache",
 }
 
@@ -59,14 +58,16 @@ class StaticFile:
 def bare_application(title: str, *, responses: dict[int | str, dict[str, Any]] | None = None) -> FastAPI:
     """Make an application without FastAPI's own pages, which it loads from elsewhere.
 
-    FastAPI's own telemetry is off too: it exports paths, queries and exceptions' texts. `responses` are
-    what each route may answer, for the OpenAPI document.
+    FastAPI's own telemetry is off too: it exports paths, queries and exceptions' texts. So are redirects to
+    a path with or without a slash: they lead to the host that the caller names. `responses` are what each
+    route may answer, for the OpenAPI document.
     """
     return FastAPI(
         title=title,
         docs_url=None,
         redoc_url=None,
         openapi_url=None,
+        redirect_slashes=False,
         responses=responses,
         telemetry={"tracing": False, "metrics": False, "logs": False},
     )

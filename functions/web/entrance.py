@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from dataclasses import dataclass
 
 from fastapi import FastAPI
@@ -26,13 +25,11 @@ class Guard:
     caps: Caps
     clock: Clock
 
-    def protect(
-        self, app: FastAPI, access: Access, bodies: BodyLimits, *, batches: Collection[str] = ()
-    ) -> None:
-        """Guard `app`, to which routes are added afterwards; `batches` are the paths of batches."""
+    def protect(self, app: FastAPI, access: Access, bodies: BodyLimits) -> None:
+        """Guard `app`, to which routes are added afterwards."""
         app.router.route_class = ReadRoute
         handle_errors(app)
-        app.add_middleware(Entrance, guard=self, access=access, bodies=bodies, batches=frozenset(batches))
+        app.add_middleware(Entrance, guard=self, access=access, bodies=bodies)
 
 
 class Entrance:
@@ -42,22 +39,19 @@ class Entrance:
     short enough, and JSON. The route finds caller, allowance and body in the scope. The whole is one span.
     """
 
-    def __init__(
-        self, app: ASGIApp, *, guard: Guard, access: Access, bodies: BodyLimits, batches: frozenset[str]
-    ) -> None:
+    def __init__(self, app: ASGIApp, *, guard: Guard, access: Access, bodies: BodyLimits) -> None:
         self._app = app
         self._identify = guard.identify
         self._caps = CallerCaps(guard.caps, guard.clock)
         self._access = access
         self._bodies = bodies
-        self._batches = batches
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request, its failure as a problem document without internals."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        with request_span(scope, send, batches=self._batches) as answer:
+        with request_span(scope, send) as answer:
             try:
                 await self._let_in(scope, receive, answer)
             except Exception as error:  # noqa: BLE001 - an unexpected error can be of any type

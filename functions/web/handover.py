@@ -30,6 +30,9 @@ _ENDS_A_HOST = frozenset("/\\?#@")
 
 _PORTS = {"http": 80, "https": 443}
 
+#: On every answer, where the application says nothing else: nobody keeps it, and nobody guesses its type.
+_ON_EVERY_ANSWER = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
+
 
 class Handover:
     """Has one application answer, which is made at the first request."""
@@ -75,6 +78,8 @@ class _Answer:
         response = func.HttpResponse(b"".join(self._body), status_code=self._status)
         for name, value in self._headers:
             response.headers.add(name.decode("latin-1"), value.decode("latin-1"))
+        for known, text in _ON_EVERY_ANSWER.items():
+            response.headers.setdefault(known, text)
         return response
 
 
@@ -113,6 +118,6 @@ def _unclear() -> func.HttpResponse:
     return func.HttpResponse(
         document.model_dump_json(exclude_none=True),
         status_code=document.status,
-        headers={"X-Content-Type-Options": "nosniff"},
+        headers=_ON_EVERY_ANSWER,
         mimetype=PROBLEM_TYPE,
     )

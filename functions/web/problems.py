@@ -159,6 +159,6 @@ def answer_to(error: Exception, scope: Scope) -> JSONResponse:
     return JSONResponse(
         document.model_dump(exclude_none=True),
         document.status,
-        headers={"X-Content-Type-Options": "nosniff", **later, **(further or {})},
+        headers={**later, **(further or {})},
         media_type=PROBLEM_TYPE,
     )

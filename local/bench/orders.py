@@ -40,9 +40,9 @@ class OrdersMeasured:
         return counted / self.count
 
 
-def connect(url: str) -> aiohttp.ClientSession:
+def connect(url: str, connections: int = _CONNECTIONS) -> aiohttp.ClientSession:
     """Return a session with as many connections as a busy caller has."""
-    return aiohttp.ClientSession(url, connector=aiohttp.TCPConnector(limit=_CONNECTIONS))
+    return aiohttp.ClientSession(url, connector=aiohttp.TCPConnector(limit=connections))
 
 
 async def one_at_a_time(session: aiohttp.ClientSession, workload: Workload, phase: Phase) -> OrdersMeasured:

@@ -14,6 +14,7 @@ from pathlib import Path
 import aiohttp
 
 from local.bench.cpu_by_part import HostPart, cpu_shares
+from local.bench.door.measure import DOOR, SPIKE_AT_ONCE, DoorMeasured, measure_door
 from local.bench.engine import engine_rate, host_alone
 from local.bench.flame_graph import flame_graph
 from local.bench.orders import OrdersMeasured, all_at_once, connect, one_at_a_time
@@ -49,22 +50,26 @@ class BenchResult:
     engine_five_activities: float
     #: Of five steps' CPU time in the host; empty without a flame graph.
     host_shares: Mapping[HostPart, float]
+    door: DoorMeasured
 
     @property
     def all_processed(self) -> bool:
-        """Whether every order of the run was processed."""
+        """Whether every order of the run was processed, or is on its queue still."""
         phases = [phase for each in self.workloads for phase in (each.alone, each.at_once)]
-        return all(phase.processed == phase.count for phase in phases)
+        return all(phase.processed == phase.count for phase in phases) and self.door.lost == 0
 
 
 class BenchRun:
-    """Measures so many orders at once; with a `profile`, draws there what the host does with five steps.
+    """Measures so many orders at once, and a `spike` at the door alone.
+
+    With a `profile`, it draws there what the host does with five steps.
 
     The flame graph has a phase of its own, because sampling slows the host down.
     """
 
-    def __init__(self, orders: int, phases: Phases, profile: Path | None = None) -> None:
+    def __init__(self, orders: int, spike: int, phases: Phases, profile: Path | None = None) -> None:
         self._orders = orders
+        self._spike = spike
         self._phases = phases
         self._profile = profile
         self._running: Platform | None = None
@@ -81,7 +86,17 @@ class BenchRun:
             five_steps, shares = await self._five_steps(folder / "five-steps")
             orders, start = await self._sample_orders(folder / "orders")
             one, five = await self._engine_alone(folder / "engine")
-        return BenchResult((orders, five_steps), start, one, five, shares)
+            door = await self._door(folder / "door")
+        return BenchResult((orders, five_steps), start, one, five, shares, door)
+
+    async def _door(self, folder: Path) -> DoorMeasured:
+        async with (
+            self._platform(DOOR.options(folder)) as (platform, _),
+            connect(platform.addresses.host, SPIKE_AT_ONCE) as session,
+        ):
+            return await platform.unless_a_part_fails(
+                measure_door(platform, session, self._spike, self._phases)
+            )
 
     async def _five_steps(self, folder: Path) -> tuple[WorkloadMeasured, Mapping[HostPart, float]]:
         async with self._platform(FIVE_STEPS.options(folder)) as (platform, session):

@@ -117,6 +117,29 @@ async def test_index_has_one_row_for_each_task(platform: Platform) -> None:
     assert all(row["RowKey"].startswith("!done|") for row in index)
 
 
+async def test_bad_order_of_a_message_is_set_aside_alone(caller: Caller, platform: Platform) -> None:
+    """The orders beside it are processed; an operator can send it again, or discard it."""
+    orders = [b"".join(_submission(task, "C-1").body) for task in ("beside-1", "beside-2")]
+    unfit = orders[0].replace(b"beside-1", b"not-paid").replace(b'"orders"', b"7")
+    header = json.dumps({"schema_version": 3, "orders": 3}).encode()
+    await _send(
+        platform, ServiceBusMessage(b"\n".join([header, orders[0], unfit, orders[1]]), message_id="g-1")
+    )
+    for task in ("beside-1", "beside-2"):
+        await caller.until_state(task, "Processed")
+    reason = "workflow: Input should be a valid string"
+    assert await _until_rejected(platform, count=1, having=reason) == [reason]
+    [kept] = [row for row in rows(platform, "Rejected") if row["Reason"] == reason]
+    assert (kept["MessageID"], kept["Task"], kept["Whole"]) == ("g-1.1", "not-paid", True)
+    own = {"X-Requested-With": "test"}
+    path = f"/api/ops/rejected/{kept['RowKey']}"
+    async with caller.session.post(f"{path}/resend", json={"reason": "a test"}, headers=own) as answer:
+        assert answer.status == HTTPStatus.ACCEPTED
+    await _until_rejected(platform, count=2, having=reason)
+    async with caller.session.post(f"{path}/discard", json={"reason": "a test"}, headers=own) as answer:
+        assert answer.status == HTTPStatus.ACCEPTED
+
+
 async def test_message_that_waits_for_its_workflow_carries_how_often(platform: Platform) -> None:
     """Whatever its id is, or without one: of four messages, the one that waited for a day is rejected."""
     waiting = [_submission(f"waits-{number}", "C-1", "journey") for number in range(3)]

@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from functions.pattern.definition import Json, Step, Workflow
 from functions.pattern.identity import StepName
+from functions.pattern.numbers import PLAIN_NUMBER
 from functions.pattern.states import Remedy, Way
 from functions.services.service import booking_service
 from functions.workflows.registration import Registration
@@ -31,7 +32,7 @@ class Item(BaseModel):
 
     sku: _Text
     quantity: Annotated[int, Field(strict=True, ge=1)]
-    unit_price: Decimal
+    unit_price: Annotated[Decimal, PLAIN_NUMBER]
 
 
 class OrderPayload(BaseModel):

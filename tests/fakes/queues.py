@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -26,6 +27,12 @@ class RecordedSubmissions:
         if self.failure is not None and (self.fails_for is None or message.task_id in self.fails_for):
             raise self.failure
         self.messages.append(message)
+
+    async def submit_all(
+        self, messages: Sequence[SubmissionMessage], _traces: Sequence[str | None] = ()
+    ) -> Sequence[BaseException | None]:
+        """Do the same with each."""
+        return await asyncio.gather(*map(self.submit, messages), return_exceptions=True)
 
 
 class RecordedSchedulers:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 
+import azure.functions as func
 import pytest
 
 from functions.agents.endpoints import load_endpoints
 from functions.pattern.errors import TransientError
 from functions.settings import load_settings
+from functions.web.handover import Handover
 from functions.web.named_keys import load_named_keys
 from tests.fakes.asgi import AsgiClient
 from tests.fakes.workflows import TASK
@@ -53,10 +55,25 @@ async def test_no_address_of_durable_is_given() -> None:
             assert b"http" not in answer.body, route
 
 
-async def test_browsers_do_not_guess_the_type_of_a_response() -> None:
+@pytest.mark.parametrize(
+    ("path", "status"), [("orders/%3Cscript%3E", 422), ("health", 200), ("orders/a/", 404), ("%ff", 400)]
+)
+async def test_nobody_keeps_an_answer_or_guesses_its_type(path: str, status: int) -> None:
     """Errors can quote what a caller sent."""
-    answer = await AsgiClient(Api().application).get("/api/orders/<script>")
+    request = func.HttpRequest("GET", f"http://localhost/api/{path}", body=b"")
+    answer = await Handover(lambda: Api().application).answer(request, None)
+    assert answer.status_code == status
     assert answer.headers["x-content-type-options"] == "nosniff"
+    assert answer.headers["cache-control"] == "no-store"
+
+
+@pytest.mark.parametrize("path", ["/api/orders/", "/api/orders/a/", "/api/ops/tasks/", "/api/health/"])
+async def test_nobody_is_sent_to_the_host_that_the_request_names(path: str) -> None:
+    """A slash more is another address, and no reason for a redirect."""
+    app = Desk().application if "/ops/" in path else Api().application
+    answer = await AsgiClient(app, {"Host": "evil.example"}).get(path)
+    problem(answer, 404)
+    assert "location" not in answer.headers
 
 
 def test_secrets_stay_out_of_representations(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 from collections.abc import Mapping
@@ -11,6 +12,7 @@ from typing import Annotated, Any
 import azure.functions as func
 from pydantic import AliasChoices, BaseModel, Field, ValidationError
 
+from functions.messages.orders import each_order
 from functions.messages.queues import dead_letter_queue
 from functions.messages.reading import DEAD_LETTER_DESCRIPTION, DEAD_LETTER_REASON, content_of, shown_id
 from functions.messages.tokens import tokens_in
@@ -48,9 +50,17 @@ class DeadLetters:
     alerts: Alerts
 
     async def take(self, queue: str, message: func.ServiceBusMessage) -> None:
-        """Record that a message of `queue` died, with the reason that Service Bus gives."""
+        """Record that a message of `queue` died, with the reason that Service Bus gives.
+
+        Of one that holds several orders, each is lost by itself. Raises as `lose` does, after all were tried.
+        """
         reason = _reason(message.application_properties or {})
-        await self.lose(queue, message.message_id or "", content_of(message), reason)
+        lost = [
+            self.lose(queue, each.message_id or "", content_of(each), reason) for each in each_order(message)
+        ]
+        results = await asyncio.gather(*lost, return_exceptions=True)
+        for fault in (each for each in results if each is not None):
+            raise fault
 
     async def lose(self, queue: str, message_id: str, content: Content, reason: str) -> None:
         """Record that a message of `queue` is lost: what it was, and on the task that it was about.

@@ -14,6 +14,7 @@ from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 from functions.pattern.definition import NAME_PATTERN
 from functions.pattern.error_class import MAX_CLASS_BYTES
 from functions.pattern.identity import TASK_ID_PATTERN, StepName
+from functions.pattern.numbers import PLAIN_NUMBER
 from functions.pattern.search_keys import MAX_TEXT_CHARACTERS
 from functions.pattern.states import ProcessState
 from functions.web.problems import FieldFault, ProblemError
@@ -21,10 +22,10 @@ from functions.web.problems import FieldFault, ProblemError
 #: Ten years.
 _MOST_SECONDS = 315_360_000
 
-_Age = Annotated[float, Field(ge=0, le=_MOST_SECONDS)]
+_Age = Annotated[float, PLAIN_NUMBER, Field(ge=0, le=_MOST_SECONDS)]
 
 WorkflowName = Annotated[str, Field(pattern=f"^{NAME_PATTERN}$")]
-Version = Annotated[int, Field(ge=1, description="The workflow's")]
+Version = Annotated[int, PLAIN_NUMBER, Field(ge=1, description="The workflow's")]
 
 
 # Together they have room in an address of 8 KiB, whatever they hold.

@@ -11,6 +11,7 @@ from zlib import crc32
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 
 from functions.pattern.definition import Json
+from functions.pattern.numbers import PLAIN_NUMBER
 from functions.services.resources import Resources
 from functions.services.service import SampleService, booking_service
 from functions.workflows.deliveries.models import Location, Package, Text
@@ -35,14 +36,14 @@ class _Request(BaseModel):
 class Transport(_Request):
     """What is to be transported, and how far."""
 
-    weight_kg: Annotated[float, Field(gt=0, le=1_000)]
-    distance_km: Annotated[Decimal, Field(gt=0, le=25_000, decimal_places=1)]
+    weight_kg: Annotated[float, PLAIN_NUMBER, Field(gt=0, le=1_000)]
+    distance_km: Annotated[Decimal, PLAIN_NUMBER, Field(gt=0, le=25_000, decimal_places=1)]
 
 
 class Mission(_Request):
     """What a drone is needed for."""
 
-    weight_kg: Annotated[float, Field(gt=0, le=_MAX_DRONE_KG)]
+    weight_kg: Annotated[float, PLAIN_NUMBER, Field(gt=0, le=_MAX_DRONE_KG)]
     pickup: Location
     pickup_at: AwareDatetime
 

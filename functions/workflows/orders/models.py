@@ -7,8 +7,10 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from functions.pattern.numbers import PLAIN_NUMBER
+
 Text = Annotated[str, Field(min_length=1, max_length=100)]
-Price = Annotated[Decimal, Field(gt=0, le=100_000, max_digits=9, decimal_places=2)]
+Price = Annotated[Decimal, PLAIN_NUMBER, Field(gt=0, le=100_000, max_digits=9, decimal_places=2)]
 
 
 class Item(BaseModel):

@@ -7,6 +7,7 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from functions.pattern.numbers import PLAIN_NUMBER
 from functions.services.service import booking_service
 
 
@@ -16,7 +17,7 @@ class Payment(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     customer: Annotated[str, Field(min_length=1, max_length=100)]
-    amount: Annotated[Decimal, Field(gt=0)]
+    amount: Annotated[Decimal, PLAIN_NUMBER, Field(gt=0)]
     currency: Annotated[str, Field(pattern=r"^[A-Z]{3}$")]
 
 

@@ -26,7 +26,7 @@ def test_a_run_prints_one_table_and_writes_the_flame_graph(tmp_path: Path) -> No
     """Each workload has its costs, and exit code 0 says that every order was processed."""
     graph = tmp_path / "host.svg"
     run = subprocess.run(
-        [*_BENCH, "--orders", "10", "--profile", str(graph)],
+        [*_BENCH, "--orders", "10", "--spike", "1000", "--profile", str(graph)],
         cwd=ROOT,
         env={**os.environ, "TMPDIR": str(tmp_path)},
         capture_output=True,
@@ -38,6 +38,7 @@ def test_a_run_prints_one_table_and_writes_the_flame_graph(tmp_path: Path) -> No
         phases = re.findall(rf"{count} an order +│ +([\d.]+) +│ +([\d.]+) ", run.stdout)
         assert [min(map(float, costs)) > 0 for costs in phases] == [True, True]
     assert re.search(r"of it tables +│ +│ [\d.]+ ms", run.stdout)
+    assert re.search(r"not accepted, lost +│ 0, 0 ", run.stdout)
     assert re.search(r"import of function_app +│ [\d.]+ s", run.stdout)
     assert re.search(r"start until ready +│ [\d.]+ s", run.stdout)
     assert (

@@ -58,6 +58,12 @@ async def test_json_is_known_by_its_type_alone(api: Api, content_type: str) -> N
         ({"reply_to": "x" * 261}, ["reply_to"]),
         ({"correlation_id": "x" * 129}, ["correlation_id"]),
         ({"correlation_id": ""}, ["correlation_id"]),
+        ({"correlation_id": "a\nb"}, ["correlation_id"]),
+        ({"correlation_id": "a\x00"}, ["correlation_id"]),
+        ({"correlation_id": "\x85"}, ["correlation_id"]),
+        ({"items": [ITEM, ITEM | {"unit_price": "1_0"}]}, ["items.1.unit_price"]),
+        ({"items": [ITEM, ITEM | {"unit_price": "\u0661"}]}, ["items.1.unit_price"]),
+        ({"items": [ITEM, ITEM | {"unit_price": " 1"}]}, ["items.1.unit_price"]),
         ({"customer": "\ud800"}, ["customer"]),
     ],
 )

@@ -9,9 +9,8 @@ from typing import Any
 
 import pytest
 
-from functions.api.models import batch_item_model
+from functions.api.models import InBatch
 from functions.web.openapi import api_document
-from tests.fakes.orders import ORDERS
 from tests.fakes.workflows import DIAMOND
 from tests.unit.api.conftest import Api
 
@@ -33,7 +32,7 @@ def test_a_batchs_orders_are_described(document: dict[str, Any]) -> None:
 def test_the_batchs_example_can_be_sent(document: dict[str, Any]) -> None:
     """One of its orders has an id."""
     [example] = document["components"]["schemas"]["OrderPayloadBatch"]["examples"]
-    named, unnamed = (batch_item_model(ORDERS).model_validate(order) for order in example["orders"])
+    named, unnamed = (InBatch.model_validate(order) for order in example["orders"])
     assert (named.id, unnamed.id) == ("my-id-1", None)
 
 

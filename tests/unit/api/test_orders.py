@@ -173,8 +173,9 @@ async def test_answer_shows_nothing_of_the_inside(api: Api) -> None:
 async def test_health_is_the_stores(api: Api) -> None:
     """Healthy, or 503 with a hint when to come back."""
     assert (await api.client.get("/api/health")).json == {"status": "healthy"}
-    api.store.failure = TransientError("Table Storage: ServiceRequestError")
-    answer = await api.client.get("/api/health")
+    failing = Api()
+    failing.store.failure = TransientError("Table Storage: ServiceRequestError")
+    answer = await failing.client.get("/api/health")
     problem(answer, 503)
     assert answer.headers["retry-after"] == "5"
 

@@ -11,6 +11,7 @@ import pytest
 
 from functions.messages import batch
 from functions.messages.batch import Batches
+from functions.messages.reading import QueueMessage
 from functions.pattern.errors import TransientError
 from functions.pattern.rejected import Content, Labels
 from functions.pattern.sent_again import Counts, resent
@@ -32,7 +33,7 @@ class Desk:
         """Record what is given up."""
         self.given_up.append((queue, message_id, content.body, reason))
 
-    async def work(self, message: func.ServiceBusMessage) -> None:
+    async def work(self, message: QueueMessage) -> None:
         """Fail, or do it."""
         body = message.get_body()
         if body in self.errors:

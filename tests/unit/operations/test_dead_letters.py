@@ -13,15 +13,17 @@ from functions.messages.queues import QUEUES
 from functions.operations.alerts.alerts import Alert, Alerts, lost_alert
 from functions.operations.alerts.queues import DeadLetters
 from functions.pattern.errors import TransientError
+from functions.pattern.identity import TaskId
 from functions.pattern.messages import SchedulerRequest
 from functions.pattern.rejected import Labels
+from functions.pattern.submission_groups import groups_of
 from tests.fakes.clock import FakeClock
 from tests.fakes.messages import received
 from tests.fakes.ports import fake_ports
 from tests.fakes.queues import RecordedRejections, Rejection
 from tests.fakes.store import MemoryStateStore
 from tests.fakes.tasks import FIRST, pending
-from tests.fakes.workflows import TASK
+from tests.fakes.workflows import TASK, submission
 
 REQUEST = SchedulerRequest(task_id=TASK, epoch=FIRST).model_dump_json().encode()
 PROPERTIES = {"DeadLetterReason": "MaxDeliveryCountExceeded", "DeadLetterErrorDescription": "10 times"}
@@ -52,6 +54,18 @@ def _logged(caplog: pytest.LogCaptureFixture) -> dict[str, str | None]:
     [record] = [each for each in caplog.records if each.levelno == logging.ERROR]
     facts: dict[str, str | None] = json.loads(record.getMessage().removeprefix("message lost "))
     return facts
+
+
+async def test_orders_of_one_message_are_lost_each_by_itself(bench: Bench) -> None:
+    """So each can be sent again, or discarded."""
+    orders = [submission(task=TaskId(f"o-{number}")) for number in range(2)]
+    [group] = groups_of(orders, [])
+    dead = received(group.body, "group", properties=PROPERTIES, subject="delivery")
+    await bench.reader.take("submissions", dead)
+    assert [(each.message_id, each.body) for each in bench.rejections.all] == [
+        (f"group.{number}", order.written) for number, order in enumerate(orders)
+    ]
+    assert [each.facts["message_id"] for each in bench.alerts] == ["group.0", "group.1"]
 
 
 async def test_loss_is_recorded_logged_and_told(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:

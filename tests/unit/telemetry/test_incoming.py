@@ -32,11 +32,10 @@ def _application(submissions: Submissions) -> ASGIApp:
 
     @app.post("/api/orders/batch")
     async def batch() -> None:
-        for _ in range(2):
-            await submissions.submit(submission())
+        await submissions.submit_all([submission()] * 2)
 
     async def followed(scope: Scope, receive: Receive, send: Send) -> None:
-        with request_span(scope, send, batches=["/api/orders/batch"]) as answer:
+        with request_span(scope, send) as answer:
             await app(scope, receive, answer)
 
     return followed

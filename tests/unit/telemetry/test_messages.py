@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-from types import SimpleNamespace
 from typing import Any, cast
 
-import azure.functions as func
 import pytest
 from azure.servicebus.aio import ServiceBusClient
 
+from functions.bus.messages import QueuedMessages
 from functions.bus.sender import Outgoing, QueueSender
+from functions.messages.orders import each_order
+from functions.pattern.identity import TaskId
 from functions.pattern.request_figures import BusFigures
-from functions.telemetry.messages import message_span
+from functions.telemetry.messages import SubmissionSpans, message_span
 from functions.telemetry.spans import span
+from tests.fakes.clock import FakeClock
+from tests.fakes.messages import received
+from tests.fakes.workflows import submission
 from tests.unit.bus.test_sender import BusClient
 from tests.unit.telemetry.conftest import Spans, parent_of, traceparent_of
-
-
-def _message(properties: dict[str, Any] | None) -> func.ServiceBusMessage:
-    return cast("func.ServiceBusMessage", SimpleNamespace(application_properties=properties))
 
 
 @pytest.fixture
@@ -50,6 +50,20 @@ async def test_each_message_of_a_batch_keeps_its_own_trace(spans: Spans, client:
     assert len(client.batches) < 3
 
 
+async def test_orders_in_one_message_keep_their_own_traces(spans: Spans, client: BusClient) -> None:
+    """Each goes on with the trace in which it was submitted."""
+    submissions = SubmissionSpans(QueuedMessages(lambda _: _sender(client), FakeClock()))
+    orders = [submission(task=TaskId(f"o-{number}")) for number in range(2)]
+    assert await submissions.submit_all(orders) == [None, None]
+    [[sent]] = client.batches
+    carried: Any = sent.application_properties
+    taken = each_order(received(b"".join(sent.body), sent.message_id, properties=carried))
+    submitted = [traceparent_of(span) for span in spans.all() if span.name == "submit"]
+    assert [dict(each.application_properties or {}) for each in taken] == [
+        {"traceparent": each} for each in submitted
+    ]
+
+
 async def test_message_without_a_trace_has_no_properties(client: BusClient) -> None:
     """As when nothing is exported."""
     await _sender(client).send(Outgoing(message_id="m-1", body=b"{}", subject="orders"))
@@ -61,7 +75,7 @@ def test_receiver_goes_on_with_the_senders_trace(spans: Spans) -> None:
     with span("submit", {}):
         pass
     sent = traceparent_of(spans.one("submit"))
-    with message_span("submissions", _message({"traceparent": sent, "other": b"s3cret"})):
+    with message_span("submissions", {"traceparent": sent, "other": b"s3cret"}):
         pass
     received = spans.one("process submissions")
     assert parent_of(received) == sent[36:52]
@@ -71,6 +85,6 @@ def test_receiver_goes_on_with_the_senders_trace(spans: Spans) -> None:
 @pytest.mark.parametrize("properties", [None, {}, {"traceparent": b"00-1"}, {"traceparent": 7}])
 def test_strange_message_begins_a_trace(spans: Spans, properties: dict[str, Any] | None) -> None:
     """Whoever sent it, and whatever it carries."""
-    with message_span("agent-replies", _message(properties)):
+    with message_span("agent-replies", properties):
         pass
     assert spans.one("process agent-replies").parent is None

@@ -63,7 +63,19 @@ async def test_request_and_answer_pass_as_with_the_sdk(asked: func.HttpRequest) 
     theirs: Any = await func.AsgiMiddleware(echo).handle_async(asked, CONTEXT)  # type: ignore[no-untyped-call]
     assert json.loads(ours.get_body()) == json.loads(theirs.get_body())
     assert ours.status_code == theirs.status_code == 207
-    assert list(ours.headers.items()) == list(theirs.headers.items())
+    added = [("Cache-Control", "no-store"), ("X-Content-Type-Options", "nosniff")]
+    assert list(ours.headers.items()) == [*theirs.headers.items(), *added]
+
+
+async def test_what_the_application_says_of_keeping_an_answer_stands() -> None:
+    """Files of pages may be kept, and asked for again."""
+
+    async def answer(_scope: Scope, _receive: Receive, send: Send) -> None:
+        headers = [(b"cache-control", b"no-cache")]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+
+    answered = await Handover(lambda: answer).answer(request(), CONTEXT)
+    assert answered.headers.getlist("cache-control") == ["no-cache"]
 
 
 async def test_application_is_made_once_when_it_is_first_asked() -> None:

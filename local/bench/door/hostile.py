@@ -1,0 +1,34 @@
+"""Batches of the most bytes that are designed to be slow to refuse."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from functions.api.models import MAX_BATCH_BYTES
+from functions.web.bodies import MOST_MARKS
+
+_BEGIN, _END = b'{"orders":[', b"]}"
+
+
+def _filled(unit: bytes) -> bytes:
+    count = (MAX_BATCH_BYTES - len(_BEGIN) - len(_END)) // (len(unit) + 1)
+    return _listed([unit] * count)
+
+
+def _listed(units: list[bytes]) -> bytes:
+    return _BEGIN + b",".join(units) + _END
+
+
+def _keys(count: int, end: bytes = b"}]}") -> bytes:
+    pairs = b",".join(b'"%x":1' % number for number in range(count))
+    return (_BEGIN + b"{" + pairs)[: MAX_BATCH_BYTES - len(end)] + end
+
+
+#: What they hold, by their names. The last ones have as many brackets and commas as are parsed at all.
+HOSTILE: Mapping[str, bytes] = {
+    "lists 17 deep": _filled(b"[" * 15 + b"]" * 15),
+    "400,000 keys": _keys(400_000),
+    "empty lists": _filled(b"[]"),
+    "as many keys as are parsed": _keys(MOST_MARKS - 10),
+    "as many names given twice": _listed([b'{"a":1,"a":1}'] * (MOST_MARKS // 4 - 4)),
+}

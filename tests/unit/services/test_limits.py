@@ -1,0 +1,52 @@
+"""Sample services check bodies as the callers' application does, before anything is looked up."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import cast
+
+import pytest
+from azure.data.tables.aio import TableClient
+from pydantic import BaseModel
+
+from functions.services.application import services_application
+from functions.services.service import booking_service
+from tests.fakes.asgi import AsgiClient
+from tests.fakes.clock import FakeClock
+from tests.unit.api.samples import problem
+
+
+class _Empty:
+    """A table without rows."""
+
+    async def query_entities(self, *_: object, **__: object) -> AsyncIterator[object]:
+        """Find nothing."""
+        for each in tuple[object, ...]():
+            yield each
+
+
+_NO_FAULTS = cast("TableClient", _Empty())
+
+
+@pytest.mark.parametrize("path", ["/api/services/parcels/task-1", "/api/services/parcels/faults/task-1"])
+@pytest.mark.parametrize(
+    ("body", "content_type", "status"),
+    [
+        (b" " * (64 * 1024 + 1), "application/json", 413),
+        (b"[" * 17 + b"]" * 17, "application/json", 400),
+        (b"[" + b"[]," * 15_000 + b"[]]", "application/json", 413),
+        (b'{"kind": "fail", "kind": "fail"}', "application/json", 400),
+        (b'{"kind": "slow", "seconds": "1_0"}', "application/json", 422),
+        (b"{}", "text/plain", 415),
+    ],
+    ids=["long", "deep", "many", "twice", "number", "text"],
+)
+async def test_bodies_have_limits(path: str, body: bytes, content_type: str, status: int) -> None:
+    """With a problem document."""
+
+    class Parcel(BaseModel):
+        kind: int
+
+    services = (booking_service("parcels", Parcel),)
+    client = AsgiClient(services_application(services, lambda _: _NO_FAULTS, FakeClock()))
+    problem(await client.send("PUT", path, body, content_type=content_type), status)
