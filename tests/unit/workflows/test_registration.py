@@ -103,6 +103,18 @@ def test_agent_may_be_shared_but_not_made_in_two_ways() -> None:
         agent_makers([one, other])
 
 
+def test_agent_of_no_step_is_named() -> None:
+    """A misspelt one would leave its step to the REST Agent. What only an older version names is known."""
+    older = replace(LINE, name="diamond", resource="diamonds")
+    newest = replace(DIAMOND, name="diamond", resource="diamonds", version=2)
+    assert agent_makers([Registration(newest, {"pick": RestAgent}, older=(older,))]) == {"pick": RestAgent}
+    with pytest.raises(DefinitionError) as refusal:
+        agent_makers([Registration(LINE, {"pikc": RestAgent})])
+    assert str(refusal.value) == (
+        "workflow 'line': agents names 'pikc', which is the agent of no step; the agents are pick, send"
+    )
+
+
 def test_sample_service_may_be_shared_but_not_its_name() -> None:
     """Its name is that of its path and its table."""
     parcels, others = (SampleService("parcels", lambda *_: None) for _ in range(2))
