@@ -12,7 +12,7 @@ from functions.pattern.records import TaskRecord
 from functions.pattern.states import Direction, EpochEnd, ProcessState, Remedy
 from functions.web.openapi import api_document
 from tests.fakes.asgi import AsgiClient
-from tests.fakes.interventions import done
+from tests.fakes.interventions import done, park_request
 from tests.fakes.tasks import after, claimed, failed, pending, started, told
 from tests.fakes.workflows import TASK, step, workflow
 from tests.unit.api.conftest import Api
@@ -58,8 +58,9 @@ async def test_cancelled_task_is_being_undone(api: Api, client: AsgiClient, reco
     [
         (PROCESSED, -61, "It was processed, and can't be cancelled any more."),
         (HELD, 0, "It is in Error: an operator decides what becomes of it."),
+        (told(RUNNING, park_request()), 0, "An operator has parked it: ask the operator."),
     ],
-    ids=["too late", "Error"],
+    ids=["too late", "Error", "parked"],
 )
 async def test_refusal_says_why(
     api: Api, client: AsgiClient, record: TaskRecord, at: int, reason: str
