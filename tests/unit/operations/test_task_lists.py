@@ -84,6 +84,8 @@ async def test_each_state_has_its_own_list(desk: Desk) -> None:
     desk.holds(in_error("e-1"), running, pending(LINE, TaskId("p-1")), processed("d-1"))
     assert await _listed(desk, "?state=Pending") == ["p-1"]
     assert await _listed(desk, "?state=Processing") == ["r-1"]
+    assert sorted(await _listed(desk, "?under_way=true")) == ["p-1", "r-1"]
+    assert await _listed(desk, "?under_way=true&prefix=d") == []
     assert await _listed(desk, "?state=Processed") == ["d-1"]
     assert await _listed(desk, "?state=Compensated") == []
     assert await _listed(desk, "?state=Error") == ["e-1"]
@@ -174,6 +176,16 @@ async def test_tasks_under_way_are_listed_by_their_submission(desk: Desk, order:
     assert [len(page) for page in pages] == [50, 10]
     listed = [name for page in pages for name in page]
     assert listed == (names if order == "oldest" else names[::-1])
+
+
+async def test_pages_of_all_under_way_follow_each_other(desk: Desk) -> None:
+    """Each once, without what is parked."""
+    desk.holds(*(pending(LINE, TaskId(f"p-{number:03}")) for number in range(120)))
+    assert (await desk.post("/tasks/p-007/park", {"reason": "not now"})).status == 202
+    pages = await _all_pages(desk, "under_way=true")
+    assert sorted(task for page in pages for task in page) == [
+        f"p-{number:03}" for number in range(120) if number != 7
+    ]
 
 
 async def test_more_under_way_than_a_request_reads_is_told_of(desk: Desk) -> None:
