@@ -36,7 +36,8 @@ function byCause({ workflow, version }) {
 
 // All that the filter selects, and not only this page.
 function onAll({ cursor, order, ...filter }, look) {
-  return el("p", { class: "buttons" }, bulkButton(filter, "Act on all of these…", look));
+  const named = Object.keys(filter).length ? filter : { state: "Error" };
+  return el("p", { class: "buttons" }, bulkButton(named, "Act on all of these…", look));
 }
 
 function results(page, asked) {
