@@ -55,7 +55,8 @@ export function filters(asked) {
 // A parked task is `Pending` to the interface, which lists those apart.
 const APART = { Parked: { parked: true }, "Under way": { under_way: true } };
 
-function stateOf(asked) {
+// Gives what is chosen as the state: the empty text for any.
+export function stateOf(asked) {
   if (asked.parked) return "Parked";
   if (asked.under_way) return "Under way";
   return asked.state ?? (isSought(asked) ? "" : "Error");
