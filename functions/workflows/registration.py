@@ -51,7 +51,11 @@ def load_registration(folder: str, package: str = _PACKAGE) -> Registration:
         raise DefinitionError(
             f"the registry names '{folder}', but there is no {place}/: add it, or remove the line"
         )
-    registration = getattr(import_module(name), "REGISTRATION", None)
+    try:
+        module = import_module(name)
+    except ImportError as error:
+        raise DefinitionError(f"{place} cannot be imported: {error}") from None
+    registration = getattr(module, "REGISTRATION", None)
     if not isinstance(registration, Registration):
         raise DefinitionError(
             f"{place}/__init__.py has no REGISTRATION: add `REGISTRATION = Registration(WORKFLOW)`"

@@ -78,6 +78,16 @@ def test_folder_without_a_registration_is_named_with_the_fix(folders: Path, code
     assert str(refusal.value) == f"{_PACKAGE}/lines/__init__.py has no REGISTRATION: {fix}"
 
 
+def test_import_that_fails_in_a_folder_is_told_with_the_folder(folders: Path) -> None:
+    """In one line, as any other fault of a definition."""
+    _write(folders, "lines", "from functions.pattern.definition import Expire\n")
+    with pytest.raises(DefinitionError) as refusal:
+        load_registration("lines", _PACKAGE)
+    told = f"{_PACKAGE}/lines cannot be imported: cannot import name 'Expire' from 'functions.pattern"
+    assert str(refusal.value).startswith(told)
+    assert refusal.value.__suppress_context__
+
+
 @pytest.mark.parametrize("parts", [{"older": LINE}, {"services": SampleService("parcels", lambda *_: None)}])
 def test_one_part_without_its_comma_is_named_with_the_fix(parts: Any) -> None:
     """Brackets alone make no tuple."""
