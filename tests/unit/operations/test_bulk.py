@@ -254,15 +254,6 @@ async def test_count_is_bounded(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> 
     assert len(_ids(await _all(desk, {**RESUBMIT, "before": counted["at"]}))) == 40
 
 
-async def test_empty_filter_is_refused(desk: Desk) -> None:
-    """It was forgotten; whoever means all in `Error` says so."""
-    desk.holds(in_error("e-1"))
-    for empty in ({}, {"parked": False}):
-        refused = await desk.post("/tasks/actions", {**RESUBMIT, "filter": empty, "before": _now(desk)})
-        assert wrong_fields(refused) == ["filter"]
-    assert desk.store.record(TaskId("e-1")).task.process_state is ProcessState.ERROR
-
-
 @pytest.mark.parametrize("cursor", ["abc", "eyJzaGFyZCI6OTl9", "eyJzb3VyY2UiOjl9", "eyJhZnRlciI6Im5vIn0"])
 async def test_what_is_no_cursor_is_refused(desk: Desk, cursor: str) -> None:
     """Of a shard or a source that there is not, as well."""
@@ -280,8 +271,8 @@ async def test_what_is_no_cursor_is_refused(desk: Desk, cursor: str) -> None:
         ({"action": "delete"}, ["action"]),
         ({"reason": " "}, ["reason"]),
         ({"before": "yesterday"}, ["before"]),
-        ({"filter": {"cursor": "x"}}, ["filter.cursor"]),
-        ({"filter": {"state": "Lost"}}, ["filter.state"]),
+        ({"filter": {"cursor": "x", "state": "Lost"}}, ["filter.state", "filter.cursor"]),
+        ({"filter": {}}, ["filter"]),
     ],
 )
 async def test_action_that_is_not_whole_is_refused(

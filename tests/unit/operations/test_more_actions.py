@@ -47,6 +47,7 @@ async def test_task_is_parked_and_goes_on_when_it_is_unparked(desk: Desk) -> Non
         "the site is closed",
     )
     assert [line["id"] for line in (await desk.get("/tasks?parked=true")).json["tasks"]] == [TASK]
+    assert (await desk.get("/tasks?under_way=true")).json["tasks"] == []
     again = problem(await desk.act("park"), 409)
     assert again["detail"] == "The task is parked already."
     assert (await desk.act("unpark")).json["epoch"] == 3
