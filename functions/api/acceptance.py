@@ -26,6 +26,7 @@ ID_IS_TAKEN = "Something else is known under this id."
 #: Why a task can't be cancelled, as its caller is told.
 _NOT_CANCELLED = {
     RefusalReason.FINISHED: "It is in Error: an operator decides what becomes of it.",
+    RefusalReason.PARKED_BY_OPERATOR: "An operator has parked it: ask the operator.",
     RefusalReason.NOT_CANCELLABLE: "It was processed, and can't be cancelled any more.",
     RefusalReason.CHILD: "It is a step of another: cancel that instead.",
 }

@@ -206,21 +206,19 @@ class Workflow:
 class Registry:
     """Finds workflows by name and version. `step_seconds` overrides limits of steps, named `workflow.step`.
 
-    Raises `DefinitionError` when it names an unknown step, or when two workflows are not told apart.
+    Raises `DefinitionError` when it names a timer or an unknown step, or two workflows are not told apart.
     """
 
     def __init__(self, workflows: tuple[Workflow, ...], step_seconds: Mapping[str, float]) -> None:
         for one, other in combinations(workflows, 2):
             _check_apart(one, other)
+        _check_limits(workflows, step_seconds)
         limited = [_limited(each, step_seconds) for each in workflows]
         self._versions = {(each.name, each.version): each for each in limited}
         self._newest = {each.name: each for each in sorted(limited, key=lambda each: each.version)}
         steps = [step for each in limited for step in each.shape.steps]
         self._ways = {(step.agent, step.via, undo) for step in steps for undo in {step.undo, False}}
-        known = {f"{each.name}.{step.name}" for each in workflows for step in each.steps}
         check_depth(self._versions.values(), self._newest)
-        for unknown in sorted(step_seconds.keys() - known):
-            raise DefinitionError(f"STEP_SECONDS names '{unknown}'; the steps are {', '.join(sorted(known))}")
 
     def __iter__(self) -> Iterator[Workflow]:
         """Give every version of every workflow."""
@@ -260,6 +258,14 @@ def _check_apart(one: Workflow, other: Workflow) -> None:
     else:
         return
     raise DefinitionError(f"{shared}: rename one of them")
+
+
+def _check_limits(workflows: Iterable[Workflow], step_seconds: Mapping[str, float]) -> None:
+    steps = ((each.name, step) for each in workflows for step in each.steps)
+    known = {f"{name}.{step.name}" for name, step in steps if step.via is not Way.TIMER}
+    for unknown in sorted(step_seconds.keys() - known):
+        its = f"STEP_SECONDS names '{unknown}', which is no step with a complete_within"
+        raise DefinitionError(f"{its}; those are {', '.join(sorted(known))}")
 
 
 def _limited(workflow: Workflow, step_seconds: Mapping[str, float]) -> Workflow:

@@ -32,6 +32,9 @@ HAND_BACK_AFTER = timedelta(seconds=60)
 #: What is noted of a step that must not be repeated, of unknown outcome, when its task is undone without it.
 UNKNOWN_AND_STAYS = "its outcome is unknown, and it has no undo: if it was done, it stands"
 
+#: Ways in which nothing is done to anything.
+_WITHOUT_EFFECT = frozenset({Way.EVENT, Way.TIMER})
+
 #: The state of a step that is under way, in each direction.
 UNDER_WAY = {Direction.DO: StepState.RUNNING, Direction.UNDO: StepState.UNDOING}
 
@@ -184,16 +187,19 @@ def _past(step: StepRecord) -> PastStep:
 def undoing(record: TaskRecord, now: datetime) -> TaskRecord:
     """Change a task's direction to undo; where nothing is to be undone, it is `Compensated` at once.
 
-    What no undo covers, and may stand nevertheless, is noted.
+    What no undo covers, and may stand nevertheless, is noted; what only waits is not needed any more.
     """
-    steps = tuple(
-        replace(step, noted=UNKNOWN_AND_STAYS) if step.in_doubt and not step.shape.undo else step
-        for step in record.steps
-    )
+    steps = tuple(_turned_back(step, now) for step in record.steps)
     changed = replace(record, task=replace(record.task, direction=Direction.UNDO), steps=steps)
     if any(step.needs_undo for step in changed.steps):
         return changed
     return finished(changed, ProcessState.COMPENSATED, now, error=changed.task.last_error)
+
+
+def _turned_back(step: StepRecord, now: datetime) -> StepRecord:
+    if step.shape.via in _WITHOUT_EFFECT and step.state is StepState.RUNNING:
+        return replace(step, state=StepState.SKIPPED, finished_at=now)
+    return replace(step, noted=UNKNOWN_AND_STAYS) if step.in_doubt and not step.shape.undo else step
 
 
 def message_lost(record: TaskRecord, event: MessageLost, now: datetime) -> TaskRecord:

@@ -151,7 +151,7 @@ def _not_for_its_caller(record: TaskRecord, now: datetime) -> RefusalReason | No
     if task.process_state is ProcessState.ERROR:
         return RefusalReason.FINISHED
     if task.finished_at is None:
-        return None
+        return RefusalReason.PARKED_BY_OPERATOR if task.is_parked_by_operator else None
     in_time = within is not None and now <= task.finished_at + timedelta(seconds=within)
     return None if in_time else RefusalReason.NOT_CANCELLABLE
 

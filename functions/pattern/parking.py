@@ -101,7 +101,7 @@ def _parked_by_operator(record: TaskRecord, event: ParkRequested, now: datetime)
     if task.process_state in FINAL:
         return Refused(RefusalReason.NOT_UNDER_WAY)
     if task.is_parked_by_operator:
-        return Refused(RefusalReason.PARKED_BEFORE)
+        return Refused(RefusalReason.PARKED_BY_OPERATOR)
     if task.decision is not None or any(step.never_twice for step in record.steps):
         return Refused(RefusalReason.OUTCOME_AWAITED)
     opened = _opened(record, event, now, EpochEnd.PARKED)

@@ -53,8 +53,8 @@ class RefusalReason(StrEnum):
     NO_SUCH_STEP = "no such step"
     #: Only a parked task can be released, and only one that an operator parked can be unparked.
     NOT_PARKED = "not parked"
-    #: An operator has parked it before.
-    PARKED_BEFORE = "parked before"
+    #: An operator has parked it: no other parks it again, and its caller can't cancel it.
+    PARKED_BY_OPERATOR = "parked by an operator"
     #: Only a task under way can be parked.
     NOT_UNDER_WAY = "not under way"
     #: The step has not failed, so that nobody can give its result in its place.

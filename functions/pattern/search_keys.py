@@ -35,11 +35,16 @@ def search_keys(workflow: Workflow, payload: BaseModel, steps: int) -> tuple[str
     if workflow.find_by is None:
         return ()
     try:
-        texts = [text for text in islice(workflow.find_by(payload), MOST_STEPS) if text is not None]
+        given = workflow.find_by(payload)
+        if isinstance(given, str):
+            raise TypeError("find_by gives a list of texts, not a text")  # noqa: TRY301 - told as any defect of it
+        texts = [text for text in islice(given, MOST_STEPS) if text is not None]
         keys = tuple(dict.fromkeys(search_key(text) for text in texts if text.strip()))
     except Exception as fault:
         raise UnfitOrderError("The texts by which it is found can't be told.") from fault
-    room = min(MAX_KEYS, MOST_STEPS - steps)
-    if len(keys) > room:
-        raise UnfitOrderError(f"It is found by {len(keys)} texts; there is room for {room}.")
+    if len(keys) > MAX_KEYS:
+        raise UnfitOrderError(f"It is found by {len(keys)} texts; at most {MAX_KEYS} are possible.")
+    if steps + len(keys) > MOST_STEPS:
+        both = f"Its {steps} steps and items and the {len(keys)} texts by which it is found"
+        raise UnfitOrderError(f"{both} are more than {MOST_STEPS} together.")
     return keys

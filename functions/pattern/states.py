@@ -31,7 +31,7 @@ class StepState(StrEnum):
     COMPLETED = "Completed"
     #: Refused by the remote service for good.
     FAILED = "Failed"
-    #: Not needed for this task, as its `when` says; never dispatched.
+    #: Not needed for this task, as its `when` says; or it waited when the task was turned back.
     SKIPPED = "Skipped"
     #: Done, but its result can't be recorded: an operator gives it, or has the task undone.
     UNRECORDED = "Unrecorded"

@@ -51,7 +51,11 @@ def load_registration(folder: str, package: str = _PACKAGE) -> Registration:
         raise DefinitionError(
             f"the registry names '{folder}', but there is no {place}/: add it, or remove the line"
         )
-    registration = getattr(import_module(name), "REGISTRATION", None)
+    try:
+        module = import_module(name)
+    except ImportError as error:
+        raise DefinitionError(f"{place} cannot be imported: {error}") from None
+    registration = getattr(module, "REGISTRATION", None)
     if not isinstance(registration, Registration):
         raise DefinitionError(
             f"{place}/__init__.py has no REGISTRATION: add `REGISTRATION = Registration(WORKFLOW)`"
@@ -60,14 +64,31 @@ def load_registration(folder: str, package: str = _PACKAGE) -> Registration:
 
 
 def agent_makers(registrations: Iterable[Registration]) -> dict[str, AgentMaker]:
-    """Give the makers of all workflows' own Agents. Raises `DefinitionError` when two differ for one name."""
-    return _merged("the Agent", (each.agents for each in registrations))
+    """Give the makers of all workflows' own Agents.
+
+    Raises `DefinitionError` when two differ for one name, and when no step has that Agent.
+    """
+    every = tuple(registrations)
+    known = set().union(*map(_agents_of, every))
+    for each in every:
+        for name in each.agents:
+            if name not in known:
+                raise DefinitionError(
+                    f"workflow '{each.workflow.name}': agents names '{name}', which is the agent of no step;"
+                    f" the agents are {', '.join(sorted(_agents_of(each)))}"
+                )
+    return _merged("the Agent", (each.agents for each in every))
 
 
 def sample_services(registrations: Iterable[Registration]) -> tuple[SampleService, ...]:
     """Give the sample services of all workflows. Raises `DefinitionError` when two share a name."""
     by_name = ({service.name: service for service in each.services} for each in registrations)
     return tuple(_merged("the sample service", by_name).values())
+
+
+def _agents_of(registration: Registration) -> set[str]:
+    steps = (step for version in registration.versions for step in version.steps)
+    return {step.agent for step in steps if not step.via.waits}
 
 
 def _merged[Part](kind: str, parts_of_workflows: Iterable[Mapping[str, Part]]) -> dict[str, Part]:

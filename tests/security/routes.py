@@ -13,6 +13,9 @@ from tests.fakes.asgi import AsgiClient, HttpAnswer
 from tests.fakes.workflows import TASK
 from tests.unit.api.samples import ORDER
 
+#: The id of a rejected message, as far as its form goes.
+REJECTED = "0" * 64
+
 _BODIES: Mapping[str, Any] = {
     "order": ORDER,
     "batch": {"orders": [ORDER]},
@@ -21,7 +24,7 @@ _BODIES: Mapping[str, Any] = {
     "events": {"reason": "a test", "body": {}},
     "actions": {
         "reason": "a test",
-        "filter": {},
+        "filter": {"state": "Error"},
         "action": "resubmit",
         "before": "2026-11-21T12:00:00Z",
     },
@@ -63,6 +66,7 @@ def routes_of(app: FastAPI) -> Iterator[Route]:
         for method in context.methods or ():
             path = (
                 (context.path or "")
+                .replace("/rejected/{id}", f"/rejected/{REJECTED}")
                 .replace("{id}", TASK)
                 .replace("{task_id}", TASK)
                 .replace("{step}", "payment")

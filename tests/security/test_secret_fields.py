@@ -26,7 +26,7 @@ from tests.fakes.purchases import (
 )
 from tests.fakes.tasks import after, claimed, completed, failed, started, told
 from tests.fakes.workflows import TASK
-from tests.security.routes import routes_of
+from tests.security.routes import REJECTED, routes_of
 from tests.unit.api.conftest import Api
 from tests.unit.operations.conftest import Desk
 
@@ -51,7 +51,7 @@ async def test_secrets_are_in_no_answer_to_operators(caplog: pytest.LogCaptureFi
     await desk.rejected.reject("submissions", "m-1", json.dumps(order).encode(), "why")
     rejected = (await desk.get("/rejected")).json["messages"][0]["id"]
     named = (
-        replace(route, path=route.path.replace("payment", step).replace("{message_id}", rejected))
+        replace(route, path=route.path.replace("payment", step).replace(REJECTED, rejected))
         for route in routes_of(desk.application)
         for step in ("pay", "confirm", "ship")
     )

@@ -4,6 +4,7 @@ import * as api from "./api.js";
 import { Run } from "./bulk_run.js";
 import { ask, say } from "./dialog.js";
 import { el, focusAgain } from "./elements.js";
+import { stateOf } from "./filters.js";
 import { count } from "./format.js";
 import { jsonInput } from "./json_input.js";
 
@@ -19,11 +20,23 @@ const ACTIONS = {
   "not-done": { verb: "“It was not done” for", step: true, follows: "A step of unknown outcome runs once more." },
   event: { verb: "Tell a step of", step: true, content: "body", follows: "The same event is told to a step of all." },
 };
+// What tasks of a state can take; those of any state may take all of them.
+const TAKEN = {
+  Error: ["resubmit", "undo", "skip", "done", "not-done", "event"],
+  Parked: ["unpark", "park", "cancel", "event"],
+  Pending: ["park", "unpark", "cancel", "event"],
+  Processing: ["park", "cancel", "event"],
+  "Under way": ["park", "cancel", "event"],
+  Processed: ["cancel"],
+  Compensated: [],
+};
+const USUAL = { "": "resubmit", Error: "resubmit", Parked: "unpark" };
 const CONTENTS = { result: "Result of the step (JSON)", body: "Event of the step (JSON)" };
 const STEP = "[a-z][a-z0-9\\-]{0,31}([.][0-9]{1,2})?";
 
-// `acted()` is called when tasks may have changed.
+// Gives null where nothing can be done. `acted()` is called when tasks may have changed.
 export function bulkButton(filter, text, acted, name = text) {
+  if (TAKEN[stateOf(filter)]?.length === 0) return null;
   const button = el("button", { "aria-label": name, click: () => open(filter, button, acted) }, text);
   return button;
 }
@@ -75,9 +88,12 @@ function many({ count: number, more, exact }) {
   return exact ? tasks : `up to ${tasks}`;
 }
 
-function usual({ state, parked }) {
-  if (parked) return "unpark";
-  return state === undefined || state === "" || state === "Error" ? "resubmit" : "cancel";
+// Where none is usual, nothing is chosen until somebody has chosen.
+function options(filter, counted) {
+  const state = stateOf(filter);
+  const names = TAKEN[state] ?? Object.keys(ACTIONS);
+  const none = USUAL[state] ? [] : [el("option", { value: "", selected: true }, "Choose…")];
+  return [...none, ...names.map((name) => el("option", { value: name, selected: name === USUAL[state] }, `${ACTIONS[name].verb} ${many(counted)}`))];
 }
 
 // The fields that the chosen action needs come and go with it.
@@ -85,18 +101,17 @@ function choice(filter, counted) {
   const title = el("span", {});
   const verb = el("span", {});
   const more = el("div", { class: "prospect" });
-  const options = Object.entries(ACTIONS).map(([name, { verb: told }]) => el("option", { value: name, selected: name === usual(filter) }, `${told} ${many(counted)}`));
   let read;
   const show = () => {
-    const action = ACTIONS[field.value];
+    const action = ACTIONS[field.value] ?? { verb: "Act on", follows: null };
     title.textContent = `${action.verb} ${many(counted)}?`;
     verb.textContent = `${action.verb} ${many(counted)}`;
     const step = action.step ? el("input", { id: "step", value: filter.step ?? "", required: true, pattern: STEP, autocomplete: "off" }) : null;
     const json = action.content ? jsonInput(CONTENTS[action.content]) : null;
-    more.replaceChildren(...[el("p", {}, action.follows), step && el("label", { for: "step" }, "Step"), step, ...(json?.content ?? [])].filter(Boolean));
+    more.replaceChildren(...[action.follows && el("p", {}, action.follows), step && el("label", { for: "step" }, "Step"), step, ...(json?.content ?? [])].filter(Boolean));
     read = () => ({ action: field.value, ...(step && { step: step.value }), ...(json && { [action.content]: json.read() }) });
   };
-  const field = el("select", { id: "action", change: show }, options);
+  const field = el("select", { id: "action", required: true, change: show }, options(filter, counted));
   show();
   return { title, verb, content: [el("label", { for: "action" }, "Action"), field, more], field, read: () => read() };
 }

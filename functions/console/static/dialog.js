@@ -43,7 +43,7 @@ export function ask({ title, verb, content, input = null, act, done, acted }) {
       el("h2", { id: "dialog-title" }, title),
       el("div", { class: "prospect" }, content),
       input === null ? null : input.content,
-      el("label", { for: "reason" }, "Reason, which is kept"),
+      el("label", { for: "reason" }, "Reason, which is kept as it is: no secrets"),
       reason,
       answer,
       el("p", { class: "buttons" }, go, close),

@@ -3,7 +3,7 @@
 import { addressOfList } from "./addresses.js";
 import { el } from "./elements.js";
 
-const STATES = ["Error", "Parked", "Pending", "Processing", "Processed", "Compensated"];
+const STATES = ["Error", "Under way", "Parked", "Pending", "Processing", "Processed", "Compensated"];
 const AGES = [
   ["", "any age"],
   ["max_age=3600", "up to 1 hour"],
@@ -53,8 +53,12 @@ export function filters(asked) {
 }
 
 // A parked task is `Pending` to the interface, which lists those apart.
-function stateOf(asked) {
+const APART = { Parked: { parked: true }, "Under way": { under_way: true } };
+
+// Gives what is chosen as the state: the empty text for any.
+export function stateOf(asked) {
   if (asked.parked) return "Parked";
+  if (asked.under_way) return "Under way";
   return asked.state ?? (isSought(asked) ? "" : "Error");
 }
 
@@ -98,6 +102,6 @@ function go(form, before) {
 
 // A state that nobody chose is the list's own choice, which depends on what else is asked for.
 function stateAsked(state, before) {
-  if (state === "Parked") return { parked: true };
+  if (APART[state]) return APART[state];
   return state === stateOf(before) ? { state: before.state } : { state };
 }

@@ -11,8 +11,8 @@ import { badge } from "./states.js";
 import { unreadable } from "./unreadable.js";
 
 const PAUSE = 5_000;
-// A task under way is in one of two states, and the overview counts both.
-const ALSO_UNDER_WAY = { Pending: "Processing", Processing: "Pending" };
+// A task under way is in one of two states.
+const OF_THOSE_UNDER_WAY = ["Pending", "Processing"];
 
 export function listView(query) {
   const asked = Object.fromEntries(query);
@@ -36,7 +36,8 @@ function byCause({ workflow, version }) {
 
 // All that the filter selects, and not only this page.
 function onAll({ cursor, order, ...filter }, look) {
-  return el("p", { class: "buttons" }, bulkButton(filter, "Act on all of these…", look));
+  const named = Object.keys(filter).length ? filter : { state: "Error" };
+  return el("p", { class: "buttons" }, bulkButton(named, "Act on all of these…", look));
 }
 
 function results(page, asked) {
@@ -52,15 +53,15 @@ function nothing(page, asked) {
   if (page.cursor) return "None so far; the list goes on.";
   if (page.more) return `None among those looked at; ${closer(asked)} finds others.`;
   const { cursor, state, ...others } = asked;
-  const other = ALSO_UNDER_WAY[state];
-  if (!other) return "No such task.";
-  return ["No such task. Others under way may be ", el("a", { href: addressOfList({ ...others, state: other }) }, other), "."];
+  if (!OF_THOSE_UNDER_WAY.includes(state)) return "No such task.";
+  return ["No such task. See ", el("a", { href: addressOfList({ ...others, under_way: true }) }, "all under way"), "."];
 }
 
 function closer(asked) {
   if (asked.prefix) return "a longer beginning of the id";
   // What ended is read from its newest on: the oldest of very many are beyond that.
-  return asked.order === "oldest" && !asked.parked && !ALSO_UNDER_WAY[asked.state] ? "a greater age" : "the beginning of an id";
+  const isRead = asked.parked || asked.under_way || OF_THOSE_UNDER_WAY.includes(asked.state);
+  return asked.order === "oldest" && !isRead ? "a greater age" : "the beginning of an id";
 }
 
 // What no index tells is looked for in some tasks at a time.

@@ -45,13 +45,13 @@ function strip(data) {
     figure("In Error", tally(data.in_error), { state: data.in_error.count ? "Error" : null, href: "#/tasks" }),
     figure("Overdue now", tally(data.overdue), {
       tone: data.overdue.count ? "late" : null,
-      href: addressOfList({ state: "Processing", order: "oldest" }),
+      href: addressOfList({ under_way: true, order: "oldest" }),
     }),
     figure("Parked", tally(data.parked), {
       tone: data.parked.count ? "late" : null,
       href: addressOfList({ parked: true }),
     }),
-    figure("Under way", tally(data.under_way), { href: addressOfList({ state: "Processing" }) }),
+    figure("Under way", tally(data.under_way), { href: addressOfList({ under_way: true }) }),
     figure("Processed", finished(data, "processed"), { href: addressOfList({ state: "Processed" }), note: span(data) }),
     figure("Compensated", finished(data, "compensated"), {
       href: addressOfList({ state: "Compensated" }),

@@ -50,9 +50,12 @@ _LIST = {"messages": [_MESSAGE], "count": 1, "cursor": None, "more": False}
 _DETAILS = _MESSAGE | {"body": '{"id": "order-1", "amount": "4.90"}', "more": False, "why": None}
 _COUNT = {"discarded": 100, "left": True}
 
+_ONE = "/rejected/{id}"
+
 _MessagePath = Annotated[
     str,
     Path(
+        alias="id",
         pattern=r"^([A-Za-z0-9_-]{1,64}\.)?[0-9a-f]{64}$",
         description="From the list of rejected messages",
         examples=["9f86" * 16],
@@ -85,22 +88,20 @@ def add_rejected(router: APIRouter, rejected: Rejected) -> None:
         """List messages that were rejected or dead-lettered, or those that were `discarded`."""
         return await rejected.listed(queue, cursor, discarded=discarded)
 
-    @router.get(
-        "/rejected/{message_id}", responses=documented_answer(_DETAILS) | documented_problems(404, 422, 503)
-    )
-    async def show_rejected(message_id: _MessagePath) -> RejectedDetails:
+    @router.get(_ONE, responses=documented_answer(_DETAILS) | documented_problems(404, 422, 503))
+    async def show_rejected(rejected_id: _MessagePath) -> RejectedDetails:
         """Show a rejected message with its body, without tokens and secret fields."""
-        return await rejected.show(message_id)
+        return await rejected.show(rejected_id)
 
-    @router.post("/rejected/{message_id}/resend", **action(_MESSAGE))
-    async def resend(message_id: _MessagePath, body: Reason, request: Request) -> RejectedLine:
+    @router.post(f"{_ONE}/resend", **action(_MESSAGE))
+    async def resend(rejected_id: _MessagePath, body: Reason, request: Request) -> RejectedLine:
         """Send a rejected message to its queue again."""
-        return await rejected.resend(message_id, who=caller_of(request).name, why=body.reason)
+        return await rejected.resend(rejected_id, who=caller_of(request).name, why=body.reason)
 
-    @router.post("/rejected/{message_id}/discard", **action(_DISCARDED))
-    async def discard(message_id: _MessagePath, body: Reason, request: Request) -> RejectedLine:
+    @router.post(f"{_ONE}/discard", **action(_DISCARDED))
+    async def discard(rejected_id: _MessagePath, body: Reason, request: Request) -> RejectedLine:
         """Delete a rejected message; what it was, who did it, and why are kept."""
-        return await rejected.discard(message_id, who=caller_of(request).name, why=body.reason)
+        return await rejected.discard(rejected_id, who=caller_of(request).name, why=body.reason)
 
     @router.post("/rejected/discard", **action(_COUNT))
     async def discard_all(body: ReasonForAll, request: Request) -> DiscardedCount:

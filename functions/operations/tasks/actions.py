@@ -78,7 +78,7 @@ _REFUSED = {
     RefusalReason.NOT_IN_QUESTION: "Whether this step was done is not in question.",
     RefusalReason.FINISHED: "The task is Compensated already: nothing is left to cancel.",
     RefusalReason.NOT_UNDER_WAY: "The task has ended, or is in Error: nothing of it runs.",
-    RefusalReason.PARKED_BEFORE: "An operator has parked the task before.",
+    RefusalReason.PARKED_BY_OPERATOR: "The task is parked already.",
     RefusalReason.NOT_PARKED: "No operator has parked the task.",
     RefusalReason.NOT_FAILED: "This step has not failed: nobody can give its result in its place.",
 }

@@ -90,7 +90,10 @@ class BulkAction(BaseModel):
     body: dict[str, Any] | None = None
 
     def wish(self) -> Wish:
-        """Say what is asked for. Raises `ProblemError` 422 for what is missing, or not for this action."""
+        """Say what is asked for. Raises `ProblemError` 422 for what is missing, or not for this action.
+
+        A filter that asks for nothing was forgotten: nobody means all tasks in `Error` of all workflows so.
+        """
         needed = {self.action.content} | ({"step"} if self.action.needs_step else set())
         given = {name: getattr(self, name) for name in ("step", "result", "body")}
         faults = [
@@ -100,6 +103,8 @@ class BulkAction(BaseModel):
             for name, value in given.items()
             if (name in needed) is not (value is not None)
         ]
+        if self.filter == Filter():
+            faults.append(FieldFault(field="filter", reason="it is empty: name at least the state"))
         if faults:
             raise ProblemError(HTTPStatus.UNPROCESSABLE_ENTITY, "Some fields are wrong.", errors=faults)
         return Wish(self.action, self.step, self.result if self.body is None else self.body)

@@ -70,7 +70,7 @@ class Cursor(BaseModel):
 
 
 class Filter(BaseModel):
-    """Tasks of one state, `Error` unless another is named, or those that are `parked`.
+    """Tasks of one state, `Error` unless another is named, or those that are `parked`, or `under_way`.
 
     Those that are sought by id, text, submitter or correlation id may be in any state unless one is named.
     Ages are in seconds: since the task ended or, under way, since it was submitted.
@@ -80,6 +80,7 @@ class Filter(BaseModel):
 
     state: ProcessState | None = None
     parked: bool = False
+    under_way: Annotated[bool, Field(description="`Pending` or `Processing`, and not parked")] = False
     workflow: WorkflowName | None = None
     version: Version | None = None
     step: Annotated[
@@ -106,7 +107,7 @@ class Filter(BaseModel):
         """Give the state whose tasks are listed; None for any."""
         if self.parked:
             return ProcessState.PENDING
-        return self.state or (None if self._is_sought else ProcessState.ERROR)
+        return self.state or (None if self._is_sought or self.under_way else ProcessState.ERROR)
 
     @property
     def looks_into_tasks(self) -> bool:

@@ -9,6 +9,7 @@ from http import HTTPStatus
 
 from pydantic import ValidationError
 
+from functions.pattern.completion import complete
 from functions.pattern.definition import Json, Registry
 from functions.pattern.errors import PermanentError
 from functions.pattern.events import FoundDone
@@ -52,6 +53,9 @@ class GivenResults:
         after = apply(record, event, now)
         if isinstance(after, Refused):
             return
+        if after.task.process_state is ProcessState.PROCESSED:
+            self._check_answer(after)
+            return
         claimed = replace(after, task=replace(after.task, process_state=ProcessState.PROCESSING))
         here = Definitions(self._registry, claimed)
         lack = here.lack_of_answer()
@@ -63,6 +67,14 @@ class GivenResults:
                 lack = lack or look
         if lack is not None:
             raise _elsewhere(lack.reason)
+
+    def _check_answer(self, record: TaskRecord) -> None:
+        """Refuse a result of which the answer to the caller can't be made: it is not made again."""
+        task = complete(self._registry, record).task
+        if task.is_parked:
+            raise _elsewhere(task.last_error or "")
+        if task.last_error is not None:
+            raise _unusable(f"what follows can't be made of it: {task.last_error}")
 
     def _check_event(self, record: TaskRecord, step: StepName, written: bytes) -> None:
         try:

@@ -45,6 +45,8 @@ class Wanted:
         state = self.query.listed_state
         if self.query.parked:
             return (Index.PARKED,)
+        if self.query.under_way:
+            return (Index.DUE,)
         return tuple(Index) if state is None else (_INDEX[state],)
 
     def bounds(self) -> tuple[datetime | None, datetime]:
@@ -108,6 +110,7 @@ def accepts(query: Filter, record: TaskRecord, now: datetime) -> bool:
     return (
         query.listed_state in {None, task.process_state}
         and (task.is_parked or not query.parked)
+        and (not query.under_way or (task.finished_at is None and not task.is_parked))
         and query.workflow in {None, order.workflow}
         and query.version in {None, order.workflow_version}
         and query.submitter in {None, order.submitter}

@@ -50,6 +50,15 @@ async def test_all_of_a_list_are_resubmitted(bench: Bench, console: Console) -> 
     await expect(run).to_have_count(0)
     await page.get_by_role("button", name="Act on all of these…").click()
     await expect(page.get_by_role("dialog", name="There is no such task.")).to_be_visible()
+    await page.get_by_role("button", name="Close").click()
+    await page.get_by_label("State").select_option("Processed")
+    await page.get_by_role("button", name="Act on all of these…").click()
+    dialog = page.get_by_role("dialog", name="Act on 3 tasks?")
+    await expect(dialog.get_by_label("Action")).to_have_value("")
+    await expect(dialog.get_by_role("option")).to_have_text(["Choose…", "Cancel 3 tasks"])
+    await dialog.get_by_label("Reason").fill("no action is chosen")
+    await dialog.get_by_role("button", name="Act on 3 tasks").click()
+    await expect(dialog).to_be_visible()
 
 
 async def test_refusals_are_grouped_by_their_reason(bench: Bench, console: Console) -> None:
@@ -104,7 +113,7 @@ async def test_many_are_parked_and_unparked_by_keyboard(bench: Bench, tab: Conso
         await bench.until_state(task, "Pending")
     await tab.open(f"#/tasks?prefix={prefix}&state=Pending")
     button = page.get_by_role("button", name="Act on all of these…")
-    for state, option in (("Pending", "Park"), ("Parked", "Unpark")):
+    for state, option in (("Under way", "Park"), ("Parked", "Unpark")):
         await page.get_by_label("State").select_option(state)
         await tab.tab_to(button)
         await keyboard.press("Enter")

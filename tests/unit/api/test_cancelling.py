@@ -13,7 +13,7 @@ from functions.pattern.records import TaskRecord
 from functions.pattern.states import Direction, EpochEnd, ProcessState, Remedy
 from functions.web.openapi import api_document
 from tests.fakes.asgi import AsgiClient
-from tests.fakes.interventions import done
+from tests.fakes.interventions import done, park_request
 from tests.fakes.tasks import after, claimed, failed, pending, started, told
 from tests.fakes.workflows import BIRTH, TASK, step, workflow
 from tests.unit.api.conftest import Api
@@ -64,8 +64,9 @@ async def test_cancelled_task_is_being_undone(api: Api, client: AsgiClient, reco
         (PROCESSED, -61, "It was processed, and can't be cancelled any more."),
         (CHILD, 0, "It is a step of another: cancel that instead."),
         (HELD, 0, "It is in Error: an operator decides what becomes of it."),
+        (told(RUNNING, park_request()), 0, "An operator has parked it: ask the operator."),
     ],
-    ids=["too late", "child", "Error"],
+    ids=["too late", "child", "Error", "parked"],
 )
 async def test_refusal_says_why(
     api: Api, client: AsgiClient, record: TaskRecord, at: int, reason: str

@@ -66,7 +66,7 @@ async def test_order_that_is_found_by_too_much_is_refused(api: Api) -> None:
     """Each text by which an order is found is a row; the answer says how many there can be."""
     findable = replace(ORDERS, find_by=lambda order: [f"{order.customer} {each}" for each in range(9)])
     answer = problem(await api.serving(findable).post("/api/orders", ORDER), 422)
-    assert answer["detail"] == "It is found by 9 texts; there is room for 8."
+    assert answer["detail"] == "It is found by 9 texts; at most 8 are possible."
     assert api.submissions.messages == []
 
 

@@ -190,3 +190,19 @@ async def test_last_result_is_taken_only_where_its_version_is() -> None:
         begun = told(pending(once), claimed(), started("pay", complete_by=5))
         desk.holds(told(begun, giving_up(hold=True), now=desk.clock.now()))
         assert (await desk.act("steps/pay/done", body=DONE)).status == status
+
+
+async def test_last_result_must_do_for_the_answer() -> None:
+    """The task ends with it, and its answer is not made again."""
+    paying = replace(workflow(step("pay", idempotent=False), name="paying"), answer=_mail)
+    desk = Desk(registry=Registry((paying,), {}))
+    desk.clock.advance(60)
+    begun = told(pending(paying), claimed(), started("pay", complete_by=5))
+    desk.holds(told(begun, giving_up(hold=True), now=desk.clock.now()))
+    refused = await desk.act("steps/pay/done", body=DONE | {"result": {"other": 1}})
+    assert wrong_fields(refused) == ["result"]
+    assert refused.json["errors"][0]["reason"] == (
+        "what follows can't be made of it: its answer can't be given: KeyError: 'receipt'"
+    )
+    assert desk.store.record(TASK).task.process_state is ProcessState.ERROR
+    assert (await desk.act("steps/pay/done", body=DONE)).json["state"] == "Processed"

@@ -310,8 +310,8 @@ async def test_what_is_no_cursor_is_refused(desk: Desk, cursor: str) -> None:
         ({"action": "delete"}, ["action"]),
         ({"reason": " "}, ["reason"]),
         ({"before": "yesterday"}, ["before"]),
-        ({"filter": {"cursor": "x"}}, ["filter.cursor"]),
-        ({"filter": {"state": "Lost"}}, ["filter.state"]),
+        ({"filter": {"cursor": "x", "state": "Lost"}}, ["filter.state", "filter.cursor"]),
+        ({"filter": {}}, ["filter"]),
     ],
 )
 async def test_action_that_is_not_whole_is_refused(

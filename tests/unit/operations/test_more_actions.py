@@ -47,8 +47,9 @@ async def test_task_is_parked_and_goes_on_when_it_is_unparked(desk: Desk) -> Non
         "the site is closed",
     )
     assert [line["id"] for line in (await desk.get("/tasks?parked=true")).json["tasks"]] == [TASK]
+    assert (await desk.get("/tasks?under_way=true")).json["tasks"] == []
     again = problem(await desk.act("park"), 409)
-    assert again["detail"] == "An operator has parked the task before."
+    assert again["detail"] == "The task is parked already."
     assert (await desk.act("unpark")).json["epoch"] == 3
     assert problem(await desk.act("unpark"), 409)["detail"] == "No operator has parked the task."
     ends = [closed.ended_by for closed in desk.store.record(TASK).history]

@@ -59,7 +59,7 @@ def test_it_is_held_by_nobody_and_who_parked_it_and_why_is_on_record() -> None:
         (recovery(SECOND), RefusalReason.PARKED),
         (completed("pick"), RefusalReason.STALE_EPOCH),
         (undo_request(SECOND), RefusalReason.NOT_IN_ERROR),
-        (park_request(SECOND), RefusalReason.PARKED_BEFORE),
+        (park_request(SECOND), RefusalReason.PARKED_BY_OPERATOR),
         (park_request(), RefusalReason.STALE_EPOCH),
     ],
     ids=lambda value: type(value).__name__,

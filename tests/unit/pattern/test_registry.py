@@ -11,7 +11,7 @@ from functions.pattern.definition import Registry, Workflow
 from functions.pattern.errors import DefinitionError
 from functions.pattern.identity import StepName
 from functions.pattern.states import Way
-from tests.fakes.workflows import DIAMOND, LINE, step, workflow
+from tests.fakes.workflows import DIAMOND, LINE, step, timer, workflow
 
 
 def test_workflows_are_found_by_name() -> None:
@@ -56,10 +56,19 @@ def test_limit_of_one_step_can_be_set() -> None:
 
 def test_limit_of_an_unknown_step_is_refused() -> None:
     """A misspelt setting would change nothing, unseen."""
-    with pytest.raises(
-        DefinitionError, match=r"STEP_SECONDS names 'line.sent'; the steps are line.pick, line"
-    ):
+    with pytest.raises(DefinitionError) as refusal:
         Registry((LINE,), {"line.sent": 1})
+    assert str(refusal.value) == (
+        "STEP_SECONDS names 'line.sent', which is no step with a complete_within;"
+        " those are line.pick, line.send"
+    )
+
+
+def test_timer_has_no_limit_to_set() -> None:
+    """The setting is named, and no other timer."""
+    napping = workflow(step("pick"), timer("nap"), timer("rest"), name="nap")
+    with pytest.raises(DefinitionError, match=r"^STEP_SECONDS names 'nap.rest', .* those are nap.pick$"):
+        Registry((napping,), {"nap.rest": 1})
 
 
 @pytest.mark.parametrize(

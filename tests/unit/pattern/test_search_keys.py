@@ -42,10 +42,10 @@ def test_same_text_twice_is_one_key_and_none_is_none() -> None:
 def test_too_many_texts_are_refused() -> None:
     """Each is a row; steps and keys share a transaction's room."""
     assert len(_keys(lambda _: map(str, range(MAX_KEYS)))) == MAX_KEYS
-    with pytest.raises(UnfitOrderError, match="found by 9 texts; there is room for 8"):
+    with pytest.raises(UnfitOrderError, match="found by 9 texts; at most 8 are possible"):
         _keys(lambda _: map(str, range(MAX_KEYS + 1)))
     assert len(_keys(lambda _: ["a", "b"], steps=88)) == 2
-    with pytest.raises(UnfitOrderError, match="room for 1"):
+    with pytest.raises(UnfitOrderError, match=r"^Its 89 steps and items and the 2 texts .* than 90 together"):
         _keys(lambda _: ["a", "b"], steps=89)
 
 
@@ -53,7 +53,7 @@ def test_items_and_texts_share_a_transactions_room() -> None:
     """Each item is a step, and has a row."""
     found = workflow(each("call"), find_by=lambda _: ["a", "b"])
     assert len(order(found, weight=88).search_keys) == 2
-    with pytest.raises(UnfitOrderError, match="found by 2 texts; there is room for 1"):
+    with pytest.raises(UnfitOrderError, match="Its 89 steps and items and the 2 texts"):
         order(found, weight=89)
 
 
@@ -68,6 +68,13 @@ def test_order_whose_texts_can_t_be_told_is_refused(texts: Callable[[Any], Itera
     """Without what the function said, which is the developer's to see."""
     with pytest.raises(UnfitOrderError, match=r"^The texts by which it is found can't be told\.$"):
         _keys(texts)
+
+
+def test_one_text_in_the_place_of_a_list_is_refused() -> None:
+    """Each of its letters would be a text; the developer is told in the log."""
+    with pytest.raises(UnfitOrderError) as refusal:
+        _keys(lambda _: "Ada")
+    assert str(refusal.value.__cause__) == "find_by gives a list of texts, not a text"
 
 
 def test_texts_without_an_end_are_refused() -> None:

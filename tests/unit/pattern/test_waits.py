@@ -207,6 +207,8 @@ def test_task_that_waits_can_be_cancelled() -> None:
         False,
     )
     assert ready_steps(told(record, claimed(SECOND))) == ("pay",)
+    given_up = record.step(APPROVE)
+    assert (given_up.state, given_up.finished_at) == (StepState.SKIPPED, record.task.updated_at)
     only_waits = told(pending(workflow(timer("nap"))), claimed(), started("nap", complete_by=DAYS))
     assert told(only_waits, cancellation()).task.process_state is ProcessState.COMPENSATED
 

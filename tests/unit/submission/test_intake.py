@@ -210,7 +210,7 @@ async def test_order_that_is_found_by_too_much_is_rejected() -> None:
     bench = Bench(workflow(step("pick"), name="diamond", find_by=lambda _: map(str, range(9))))
     await bench.take(_body())
     [kept] = bench.rejections.all
-    assert kept.reason == "It is found by 9 texts; there is room for 8."
+    assert kept.reason == "It is found by 9 texts; at most 8 are possible."
     assert len(bench.store) == 0
 
 

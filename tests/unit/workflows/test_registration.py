@@ -78,6 +78,16 @@ def test_folder_without_a_registration_is_named_with_the_fix(folders: Path, code
     assert str(refusal.value) == f"{_PACKAGE}/lines/__init__.py has no REGISTRATION: {fix}"
 
 
+def test_import_that_fails_in_a_folder_is_told_with_the_folder(folders: Path) -> None:
+    """In one line, as any other fault of a definition."""
+    _write(folders, "lines", "from functions.pattern.definition import Expire\n")
+    with pytest.raises(DefinitionError) as refusal:
+        load_registration("lines", _PACKAGE)
+    told = f"{_PACKAGE}/lines cannot be imported: cannot import name 'Expire' from 'functions.pattern"
+    assert str(refusal.value).startswith(told)
+    assert refusal.value.__suppress_context__
+
+
 @pytest.mark.parametrize("parts", [{"older": LINE}, {"services": SampleService("parcels", lambda *_: None)}])
 def test_one_part_without_its_comma_is_named_with_the_fix(parts: Any) -> None:
     """Brackets alone make no tuple."""
@@ -101,6 +111,18 @@ def test_agent_may_be_shared_but_not_made_in_two_ways() -> None:
     assert agent_makers([one, same]) == {"open": RestAgent}
     with pytest.raises(DefinitionError, match=r"^two workflows define the Agent 'open'"):
         agent_makers([one, other])
+
+
+def test_agent_of_no_step_is_named() -> None:
+    """A misspelt one would leave its step to the REST Agent. What only an older version names is known."""
+    older = replace(LINE, name="diamond", resource="diamonds")
+    newest = replace(DIAMOND, name="diamond", resource="diamonds", version=2)
+    assert agent_makers([Registration(newest, {"pick": RestAgent}, older=(older,))]) == {"pick": RestAgent}
+    with pytest.raises(DefinitionError) as refusal:
+        agent_makers([Registration(LINE, {"pikc": RestAgent})])
+    assert str(refusal.value) == (
+        "workflow 'line': agents names 'pikc', which is the agent of no step; the agents are pick, send"
+    )
 
 
 def test_sample_service_may_be_shared_but_not_its_name() -> None:
