@@ -100,11 +100,7 @@ class Workflow:
             raise self._error(
                 f"resource '{self.resource}' must be renamed: the application itself has {taken}"
             )
-        fields = self.payload.model_fields
-        sent_as = {
-            each.validation_alias for each in fields.values() if isinstance(each.validation_alias, str)
-        }
-        for taken in sorted(ENVELOPE_FIELDS & (fields.keys() | sent_as)):
+        for taken in sorted(ENVELOPE_FIELDS & written.sent_names(self.payload)):
             raise self._error(f"payload field '{taken}' is taken by the submission itself; rename it")
 
     def step(self, name: StepName) -> Step:
