@@ -17,11 +17,12 @@ from pydantic import BaseModel, ValidationError
 
 from functions.pattern.definition import Json, Registry, Results, Step, Workflow
 from functions.pattern.errors import PermanentError
+from functions.pattern.event_bodies import read_body
 from functions.pattern.identity import Epoch, StepName, item_of, step_of
-from functions.pattern.inputs import all_results, results_of, undo_results_of
+from functions.pattern.inputs import all_results, result_of, results_of, undo_results_of
 from functions.pattern.planning import CannotStart
 from functions.pattern.ready import ready_steps
-from functions.pattern.records import TaskRecord
+from functions.pattern.records import StepRecord, TaskRecord
 from functions.pattern.requests import request_bytes
 from functions.pattern.states import Direction, ProcessState, Way
 from functions.pattern.texts import MAX_ERROR_BYTES, bounded, cause_of
@@ -77,12 +78,12 @@ class Definitions:
         if self.record.task.direction is Direction.UNDO or self.record.step(step).started_at is not None:
             return True
         when = self._step(step).when
-        return when is None or when(*self._inputs(step, results_of(self.record, step)))
+        return when is None or when(*self._inputs(step, results_of(self.record, step, self._result)))
 
     def until(self, step: StepName) -> datetime:
         """Tell until when a timer's step waits (UTC). Raises as `request` does."""
         until = self._step(step).until
-        time = None if until is None else until(self._payload(), results_of(self.record, step))
+        time = None if until is None else until(self._payload(), results_of(self.record, step, self._result))
         if not isinstance(time, datetime) or time.tzinfo is None:
             raise PermanentError(f"its until gave {time!r}, which is no time with its time zone")
         return time.astimezone(UTC)
@@ -103,16 +104,18 @@ class Definitions:
         """
         defined = self._step(step)
         if self.record.task.direction is Direction.UNDO and defined.undo_request is not None:
-            made = defined.undo_request(*self._inputs(step, undo_results_of(self.record, step)))
+            made = defined.undo_request(*self._inputs(step, undo_results_of(self.record, step, self._result)))
         else:
-            made = defined.request(*self._inputs(step, results_of(self.record, step)))
+            made = defined.request(*self._inputs(step, results_of(self.record, step, self._result)))
         request_bytes(made)
         return made
 
     def answer(self) -> Callable[[], Json] | None:
         """Give what makes the answer to the caller, if the version has one. Raises `NotDeployedError`."""
         make = self._workflow().answer
-        return None if make is None else partial(make, self._payload(), all_results(self.record))
+        return (
+            None if make is None else partial(make, self._payload(), all_results(self.record, self._result))
+        )
 
     def lack_of_answer(self) -> CannotStart | None:
         """Say why a task that is done can't be given its answer here; None if it can."""
@@ -156,10 +159,22 @@ class Definitions:
         return workflow
 
     def _payload(self) -> BaseModel:
-        model = self._workflow().payload
-        unfit = f"the payload does not fit {self._version} as it is deployed here"
+        model, payload = self._workflow().payload, self.record.order.payload
+        return self._fitting("the payload", lambda: _validated(model, payload))
+
+    def _result(self, step: StepRecord) -> Any:
+        """Give a step's result; that of an event is what its model makes of the body."""
+        body = step.result
+        if step.shape.via is not Way.EVENT or body is None:
+            return result_of(step)
+        model = self.event_model(step.name)
+        return self._fitting(f"the event of step '{step.name}'", lambda: read_body(model, body))
+
+    def _fitting[ReadT](self, what: str, read: Callable[[], ReadT]) -> ReadT:
+        """Read what is recorded through its model. Raises `NotDeployedError`."""
+        unfit = f"{what} does not fit {self._version} as it is deployed here"
         try:
-            return _validated(model, self.record.order.payload)
+            return read()
         except ValidationError as error:
             fault = error.errors(include_url=False, include_input=False, include_context=False)[0]
             field = ".".join(map(str, fault["loc"])) or "payload"
