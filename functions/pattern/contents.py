@@ -61,7 +61,7 @@ class Contents:
 
     def result(self, step: StepName) -> Any:
         """Give a step's result, None without any. Raises `NotShownError`."""
-        result = self.record.step(step).result
+        result = self.record.step(step).known_result
         if result is None:
             return None
         content = json.loads(result)

@@ -27,7 +27,7 @@ class _Results(dict[StepName, Any]):
 
 def result_of(step: StepRecord) -> Any:
     """Give a step's result as it is recorded."""
-    return None if step.result is None else json.loads(step.result)
+    return None if step.known_result is None else json.loads(step.known_result)
 
 
 def results_of(record: TaskRecord, step: StepName, read: Read = result_of) -> dict[StepName, Any]:

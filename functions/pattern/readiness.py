@@ -164,7 +164,7 @@ class Definitions:
 
     def _result(self, step: StepRecord) -> Any:
         """Give a step's result; that of an event is what its model makes of the body."""
-        body = step.result
+        body = step.known_result
         if step.shape.via is not Way.EVENT or body is None:
             return result_of(step)
         model = self.event_model(step.name)

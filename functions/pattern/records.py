@@ -156,7 +156,7 @@ class Task:
 class StepRecord:
     """The state of one step, or of one item of a for-each step.
 
-    `result` is JSON bytes; `epoch` is the one that dispatched it last.
+    `result` is JSON bytes (read it as `known_result`); `epoch` is the one that dispatched it last.
     `activity` is the number of the `run_steps` that dispatched it, and `start_id` is that one start's own.
     What was `received` is its event, as JSON bytes; who told it, and why, is `told_by` and `told_why`.
     While it runs, `attempts` calls of it have failed, the last of them with `error`. What an operator has to
@@ -184,6 +184,12 @@ class StepRecord:
     def name(self) -> StepName:
         """Name the step."""
         return self.shape.name
+
+    @property
+    def known_result(self) -> bytes | None:
+        """Give its result, as JSON bytes; the event that completed it is kept once, as what was received."""
+        told = self.received if self.state is StepState.COMPLETED else None
+        return told if self.result is None else self.result
 
     @property
     def may_fail(self) -> bool:

@@ -44,7 +44,7 @@ def waits_end(record: TaskRecord) -> datetime | None:
 def begun(step: StepRecord, now: datetime) -> StepRecord:
     """Give a wait that has just begun; its event may have come before, and its time may have passed."""
     if step.received is not None:
-        return _completed(step, step.received, now)
+        return _completed(step, None, now)
     is_past = step.shape.via is Way.TIMER and step.complete_by is not None and step.complete_by <= now
     return _completed(step, _NO_RESULT, now) if is_past else step
 
@@ -86,7 +86,7 @@ def event_received(record: TaskRecord, event: EventReceived, now: datetime) -> T
     received = replace(step, received=event.body, told_by=event.who, told_why=why)
     if step.state is StepState.NOT_STARTED:
         return record.with_step(received)
-    record = record.with_step(_completed(received, event.body, now))
+    record = record.with_step(_completed(received, None, now))
     if record.task.is_handed_back:
         return _gone_on(record, now, event.start_by, is_held=False)
     is_held = record.task.process_state is ProcessState.PROCESSING
@@ -131,5 +131,6 @@ def failed(step: StepRecord, error: str, now: datetime) -> StepRecord:
     return replace(step, state=StepState.FAILED, finished_at=now, error=bounded(error, MAX_ERROR_BYTES))
 
 
-def _completed(step: StepRecord, result: bytes, now: datetime) -> StepRecord:
+def _completed(step: StepRecord, result: bytes | None, now: datetime) -> StepRecord:
+    """End a step with its result; None where that is what was received."""
     return replace(step, state=StepState.COMPLETED, finished_at=now, error=None, result=result)
