@@ -20,11 +20,13 @@ from functions.pattern.errors import PermanentError
 from functions.pattern.event_bodies import read_body
 from functions.pattern.identity import Epoch, StepName, item_of, step_of
 from functions.pattern.inputs import all_results, result_of, results_of, undo_results_of
+from functions.pattern.items import items_digest, recorded_digest
 from functions.pattern.planning import CannotStart
 from functions.pattern.ready import ready_steps
 from functions.pattern.records import StepRecord, TaskRecord
 from functions.pattern.requests import request_bytes
 from functions.pattern.states import Direction, ProcessState, Way
+from functions.pattern.step_definition import Items
 from functions.pattern.texts import MAX_ERROR_BYTES, bounded, cause_of
 
 #: Payloads that were read and are kept: each step of a task looks at the same one.
@@ -131,12 +133,13 @@ class Definitions:
         return (payload, results) if number is None else (payload, results, self._item(step, number))
 
     def _item(self, name: StepName, number: int) -> Any:
-        for_each, recorded = self._step(name).for_each, len(self.record.steps_of(step_of(name)))
-        items = () if for_each is None else tuple(islice(for_each(self._payload()), recorded + 1))
-        if len(items) != recorded:
-            raise NotDeployedError(
-                f"step '{step_of(name)}' of {self._version} has other items as it is deployed here"
-            )
+        for_each, step, order = self._step(name).for_each, step_of(name), self.record.order
+        digest = recorded_digest(order.shape, order.item_digests, step)
+        self._payload()  # says what does not fit
+        of = (self._workflow().payload, order.payload, len(self.record.steps_of(step)), digest)
+        items = None if for_each is None else _items(for_each, *of)
+        if items is None:
+            raise NotDeployedError(f"step '{step}' of {self._version} has other items as it is deployed here")
         return items[number]
 
     def _step(self, name: StepName) -> Step:
@@ -196,6 +199,16 @@ def lack_of(lack: NotDeployedError) -> CannotStart:
 @lru_cache(maxsize=_MOST_KEPT)
 def _validated(model: type[BaseModel], payload: bytes) -> BaseModel:
     return model.model_validate_json(payload)
+
+
+@lru_cache(maxsize=_MOST_KEPT)
+def _items(
+    for_each: Items, model: type[BaseModel], payload: bytes, count: int, digest: str | None
+) -> tuple[Any, ...] | None:
+    """Give the items of an order; None when they are not those that were recorded."""
+    items = tuple(islice(for_each(_validated(model, payload)), count + 1))
+    are_recorded = len(items) == count and (digest is None or items_digest(items) == digest)
+    return items if are_recorded else None
 
 
 def what_is_missing(registry: Registry, record: TaskRecord) -> CannotStart | None:

@@ -46,8 +46,9 @@ class Order:
     """What the caller asked for, and what the task is made of; it never changes.
 
     `payload` is JSON bytes, `traceparent` W3C's. The `shape` is the definition's at submission: nothing but
-    it is asked what the steps are, and `items` how many items its for-each steps have. `birth` tells the task
-    from others of its id. Operators find it by its `search_keys`, each of which has a row.
+    it is asked what the steps are, and `items` how many items its for-each steps have; `item_digests` tell
+    which (none in orders of before). `birth` tells the task from others of its id. Operators find it by its
+    `search_keys`, each of which has a row.
     """
 
     task: TaskId
@@ -63,6 +64,7 @@ class Order:
     correlation_id: str | None = None
     traceparent: str | None = None
     items: tuple[int, ...] = ()
+    item_digests: tuple[str, ...] = ()
     search_keys: tuple[str, ...] = ()
 
     @property

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
@@ -41,8 +41,8 @@ RequestMaker = Callable[..., Json]
 #: Tells whether the order needs the step, or the item, by the same.
 Condition = Callable[..., bool]
 
-#: Gives the items of an order, by its payload.
-Items = Callable[[Any], Iterable[Any]]
+#: Gives the items of an order, by its payload; their order is their numbers', in every process.
+Items = Callable[[Any], list[Any] | tuple[Any, ...]]
 
 #: Tells, by the payload and the results, at which time a timer's step is done (with its time zone).
 Time = Callable[[Any, Results], datetime]
