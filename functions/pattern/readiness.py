@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from functools import lru_cache, partial
+from functools import lru_cache
 from itertools import islice
 from typing import Any
 
@@ -23,8 +23,8 @@ from functions.pattern.inputs import all_results, result_of, results_of, undo_re
 from functions.pattern.items import items_digest, recorded_digest
 from functions.pattern.planning import CannotStart
 from functions.pattern.ready import ready_steps
-from functions.pattern.records import StepRecord, TaskRecord
-from functions.pattern.requests import request_bytes
+from functions.pattern.records import MAX_ANSWER_BYTES, StepRecord, TaskRecord
+from functions.pattern.requests import json_bytes, request_bytes
 from functions.pattern.states import Direction, ProcessState, Way
 from functions.pattern.step_definition import Items
 from functions.pattern.texts import MAX_ERROR_BYTES, bounded, cause_of
@@ -52,11 +52,7 @@ class Definitions:
     record: TaskRecord
 
     def look_at(self, step: StepName) -> bool | datetime | CannotStart:
-        """Tell whether the order needs a step that is ready, and that its request, or its time, can be made.
-
-        What a definition raises is a defect of its own only if its shape is the recorded one, but for limits.
-        If it is not, somebody changed it under the task, which waits until it is changed back.
-        """
+        """Tell whether the order needs a step that is ready, and that its request, or time, can be made."""
         try:
             if not self.is_needed(step):
                 return False
@@ -65,15 +61,23 @@ class Definitions:
                 return self.until(step)
             if via is not Way.EVENT:
                 self.request(step)
-        except NotDeployedError as lack:
-            return lack_of(lack)
         except Exception as fault:  # noqa: BLE001 - whatever a definition's function raises
-            reason = f"step '{step}': {cause_of(fault)}"
-            if self._workflow().shape.without_limits == self.record.order.shape.without_limits:
-                return CannotStart(reason, parks=False, fault=fault)
-            in_place = f"{self._version} as it is deployed here is not the recorded one"
-            return CannotStart(f"{in_place}; {reason}", parks=True, fault=fault)
+            return self.why(f"step '{step}'", fault)
         return True
+
+    def why(self, what: str, fault: Exception) -> CannotStart:
+        """Say why a definition gives nothing of what is asked for, and whether the right deployment mends it.
+
+        What it raises is a defect of its own only if its shape is the recorded one, but for limits. If it is
+        not, somebody changed it under the task, which waits until it is changed back.
+        """
+        if isinstance(fault, NotDeployedError):
+            return lack_of(fault)
+        reason = f"{what}: {cause_of(fault)}"
+        if self._workflow().shape.without_limits == self.record.order.shape.without_limits:
+            return CannotStart(reason, parks=False, fault=fault)
+        in_place = f"{self._version} as it is deployed here is not the recorded one"
+        return CannotStart(f"{in_place}; {reason}", parks=True, fault=fault)
 
     def is_needed(self, step: StepName) -> bool:
         """Tell whether the order needs a step; one that was dispatched once is not judged again."""
@@ -112,19 +116,24 @@ class Definitions:
         request_bytes(made)
         return made
 
-    def answer(self) -> Callable[[], Json] | None:
-        """Give what makes the answer to the caller, if the version has one. Raises `NotDeployedError`."""
+    def answer(self) -> bytes | None:
+        """Make the answer to the caller, if the version has one. Raises as `request` does."""
         make = self._workflow().answer
-        return (
-            None if make is None else partial(make, self._payload(), all_results(self.record, self._result))
-        )
+        if make is None:
+            return None
+        made = make(self._payload(), all_results(self.record, self._result))
+        return json_bytes("answer", made, MAX_ANSWER_BYTES)
 
     def lack_of_answer(self) -> CannotStart | None:
-        """Say why a task that is done can't be given its answer here; None if it can."""
+        """Say why a task that is done can't be given its answer here; None if it can, or never could."""
         try:
-            self.answer()
-        except NotDeployedError as lack:
-            return lack_of(lack)
+            if all(step.settled for step in self.record.steps):
+                self.answer()
+            else:
+                self._payload()
+        except Exception as fault:  # noqa: BLE001 - whatever a definition's function raises
+            lack = self.why("its answer", fault)
+            return lack if lack.parks else None
         return None
 
     def _inputs(self, step: StepName, results: Results) -> tuple[Any, ...]:
