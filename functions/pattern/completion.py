@@ -9,9 +9,8 @@ from functions.pattern.contents import clean
 from functions.pattern.definition import Registry
 from functions.pattern.folding import Rules
 from functions.pattern.parking import as_parked
-from functions.pattern.readiness import Definitions, NotDeployedError, lack_of
-from functions.pattern.records import MAX_ANSWER_BYTES, TaskRecord
-from functions.pattern.requests import json_bytes
+from functions.pattern.readiness import Definitions
+from functions.pattern.records import TaskRecord
 from functions.pattern.texts import MAX_ERROR_BYTES, bounded, cause_of
 
 
@@ -23,19 +22,15 @@ def rules_of(registry: Registry) -> Rules:
 def complete(registry: Registry, record: TaskRecord) -> TaskRecord:
     """Give a processed task its answer; where that fails, its `last_error` says why.
 
-    Where its version is not deployed, nobody can tell what its answer is: it is parked, done as it is.
+    Where its version is not deployed, or was changed, nobody can tell what its answer is: it is parked, done
+    as it is.
     """
+    here = Definitions(registry, record)
     try:
-        answer, error = _answer(Definitions(registry, record)), None
-    except NotDeployedError as lack:
-        return as_parked(record, str(lack), record.task.updated_at, lack_of(lack).lasting)
-    except Exception as defect:  # noqa: BLE001 - whatever a definition's function raises
-        answer, error = None, cause_of(defect)
-    if error is not None:
-        error = bounded(f"its answer can't be given: {error}", MAX_ERROR_BYTES)
+        answer, error = here.answer(), None
+    except Exception as fault:  # noqa: BLE001 - whatever a definition's function raises
+        lack = here.why("its answer", fault)
+        if lack.parks:
+            return as_parked(record, lack.reason, record.task.updated_at, lack.lasting)
+        answer, error = None, bounded(f"its answer can't be given: {cause_of(fault)}", MAX_ERROR_BYTES)
     return replace(record, task=replace(record.task, answer=answer, last_error=error))
-
-
-def _answer(definitions: Definitions) -> bytes | None:
-    make = definitions.answer()
-    return None if make is None else json_bytes("answer", make(), MAX_ANSWER_BYTES)

@@ -58,9 +58,9 @@ class Contents:
     def result(self, step: StepName) -> Any:
         """Give a step's result, None without any. Raises `NotShownError`."""
         recorded = self.record.step(step)
-        if recorded.result is None:
+        if recorded.known_result is None:
             return None
-        content = json.loads(recorded.result)
+        content = json.loads(recorded.known_result)
         if recorded.shape.via is Way.WORKFLOW:
             made = self._request(step, Direction.DO)
             content = self._of_child(step, made).secrets.without(content)

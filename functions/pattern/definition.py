@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from graphlib import CycleError, TopologicalSorter
-from itertools import combinations, islice
+from itertools import combinations
 from typing import Any
 
 from pydantic import BaseModel
@@ -15,7 +15,7 @@ from functions.pattern import written
 from functions.pattern.depth import check_depth
 from functions.pattern.errors import DefinitionError, UnfitOrderError
 from functions.pattern.identity import StepName
-from functions.pattern.items import MOST_STEPS
+from functions.pattern.items import MOST_STEPS, items_digest, read_items
 from functions.pattern.shape import MAX_SHAPE_BYTES, Shape, StepShape
 from functions.pattern.states import Remedy, Way
 from functions.pattern.step_definition import (
@@ -101,33 +101,34 @@ class Workflow:
             raise self._error(
                 f"resource '{self.resource}' must be renamed: the application itself has {taken}"
             )
-        fields = self.payload.model_fields
-        sent_as = {
-            each.validation_alias for each in fields.values() if isinstance(each.validation_alias, str)
-        }
-        for taken in sorted(ENVELOPE_FIELDS & (fields.keys() | sent_as)):
+        for taken in sorted(ENVELOPE_FIELDS & written.sent_names(self.payload)):
             raise self._error(f"payload field '{taken}' is taken by the submission itself; rename it")
 
     def step(self, name: StepName) -> Step:
         """Find a step by its name. Raises `KeyError` when there is none."""
         return {step.name: step for step in self.steps}[name]
 
-    def count_items(self, payload: Any) -> tuple[int, ...]:
-        """Count the items of an order, for each for-each step. Raises `UnfitOrderError`."""
-        counts = tuple(self._count(step, step.for_each, payload) for step in self.steps if step.for_each)
+    def count_items(self, payload: Any) -> tuple[tuple[int, ...], tuple[str, ...]]:
+        """Count the items of an order, and tell which they are, for each for-each step.
+
+        Raises `UnfitOrderError`.
+        """
+        counted = [self._count(step, step.for_each, payload) for step in self.steps if step.for_each]
+        counts = tuple(count for count, _ in counted)
         if self.count_steps(counts) > MOST_STEPS:
             raise UnfitOrderError(
                 f"It has too many items: with a step for each, more than {MOST_STEPS} steps."
             )
-        return counts
+        return counts, tuple(digest for _, digest in counted)
 
     def count_steps(self, items: tuple[int, ...]) -> int:
         """Count the steps of a task whose for-each steps have so many items."""
         return len(self.steps) - len(items) + sum(items)
 
-    def _count(self, step: Step, for_each: Items, payload: Any) -> int:
+    def _count(self, step: Step, for_each: Items, payload: Any) -> tuple[int, str]:
         try:
-            return len(tuple(islice(for_each(payload), MOST_STEPS + 1)))
+            items = read_items(for_each(payload))
+            return len(items), items_digest(items)
         except Exception as fault:
             raise UnfitOrderError(f"The items of its step '{step.name}' can't be told.") from fault
 

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Callable, Collection
 from typing import Any
 
 from functions.pattern.identity import StepName, step_of
 from functions.pattern.records import StepRecord, TaskRecord
+
+#: Reads a step's result; None where there is none, or none that is known.
+Read = Callable[[StepRecord], Any]
 
 
 class _Results(dict[StepName, Any]):
@@ -22,33 +25,39 @@ class _Results(dict[StepName, Any]):
         raise KeyError(f"step '{self._step}' gets no result of '{name}': add it to its needs")
 
 
-def results_of(record: TaskRecord, step: StepName) -> dict[StepName, Any]:
+def result_of(step: StepRecord) -> Any:
+    """Give a step's result as it is recorded."""
+    return None if step.known_result is None else json.loads(step.known_result)
+
+
+def results_of(record: TaskRecord, step: StepName, read: Read = result_of) -> dict[StepName, Any]:
     """Give the results of exactly the steps that `step` needs, and that these need; None for a skipped one.
 
     So the result of a step that may or may not have ended by then is never there by chance.
     """
-    return _Results(_results(record, _needed(record, step)), step)
+    return _Results(_results(record, _needed(record, step), read), step)
 
 
-def undo_results_of(record: TaskRecord, step: StepName) -> dict[StepName, Any]:
+def undo_results_of(record: TaskRecord, step: StepName, read: Read = result_of) -> dict[StepName, Any]:
     """Give what `undo_request` gets: the results as above, and the step's own; None where it is unknown.
 
     Of a for-each step, that is the one item's.
     """
-    own = {step_of(step): result_of(record.step(step))}
-    return _Results({**results_of(record, step), **own}, step)
+    own = {step_of(step): read(record.step(step))}
+    return _Results({**results_of(record, step, read), **own}, step)
 
 
-def all_results(record: TaskRecord) -> dict[StepName, Any]:
+def all_results(record: TaskRecord, read: Read = result_of) -> dict[StepName, Any]:
     """Give the results of all steps; None for a skipped one."""
-    return _results(record, [step.name for step in record.order.shape.steps])
+    return _results(record, [step.name for step in record.order.shape.steps], read)
 
 
-def _results(record: TaskRecord, names: Iterable[StepName]) -> dict[StepName, Any]:
+def _results(record: TaskRecord, names: Collection[StepName], read: Read) -> dict[StepName, Any]:
     """Give the results of the steps of these names: of a for-each step, the list of its items'."""
     found = defaultdict[StepName, list[Any]](list)
     for step in record.steps:
-        found[step.shape.step].append(result_of(step))
+        if step.shape.step in names:
+            found[step.shape.step].append(read(step))
     lists = {step.name for step in record.order.shape.steps if step.at_once is not None}
     return {name: found[name] if name in lists else found[name][0] for name in names}
 
@@ -62,8 +71,3 @@ def _needed(record: TaskRecord, step: StepName) -> tuple[StepName, ...]:
         found |= waiting
         waiting = {further for name in waiting for further in needs[name]} - found
     return tuple(name for name in needs if name in found)
-
-
-def result_of(step: StepRecord) -> Any:
-    """Give a step's result; None where there is none, or none that is known."""
-    return None if step.result is None else json.loads(step.result)

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterable
 from dataclasses import replace
 from functools import cache
+from typing import Any
 
 from functions.pattern.identity import StepName, item_name
+from functions.pattern.plain_json import plain_json
 from functions.pattern.shape import Shape, StepShape
+from functions.pattern.texts import mark_of
 
 #: Of steps, and of rows by which a task is found. An entity group transaction takes 100 operations. One
 #: change writes at most eight more: the task, two of the index, two closed epochs, a notice and two alerts.
@@ -49,3 +54,24 @@ def _names(shape: Shape, items: tuple[int, ...]) -> dict[StepName, tuple[StepNam
         else (step.name,)
         for step in shape.steps
     }
+
+
+def read_items(given: object) -> tuple[Any, ...]:
+    """Read an order's items as its `for_each` gives them, one more than fit at most. Raises `TypeError`."""
+    if not isinstance(given, list | tuple):
+        raise TypeError(f"for_each must give a list or a tuple, in one order, not {type(given).__name__}")
+    return tuple(given[: MOST_STEPS + 1])
+
+
+def recorded_digest(shape: Shape, digests: tuple[str, ...], step: StepName) -> str | None:
+    """Find the digest of a for-each step's items; None where it was not recorded."""
+    names = [each.name for each in shape.steps if each.at_once is not None]
+    return dict(zip(names, digests, strict=False)).get(step)
+
+
+def items_digest(items: Iterable[Any]) -> str:
+    """Tell an order's items from others, and from the same in another order, by what their models were given.
+
+    Raises `ValueError` for what JSON does not have.
+    """
+    return mark_of(json.dumps(plain_json(list(items), only_set=True), sort_keys=True))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cached_property
 from typing import Annotated, Any, Literal
@@ -99,21 +100,30 @@ def put_back_for(put_back: int) -> timedelta | None:
     return min(_FIRST_PUT_BACK * (1 << min(put_back, _MOST_DOUBLINGS)), _LONGEST_PUT_BACK)
 
 
-def check_payload(message: SubmissionMessage, workflow: Workflow) -> tuple[tuple[int, ...], tuple[str, ...]]:
-    """Check what is to be recorded: how many items its for-each steps have, and by which keys it is found.
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """What is recorded beside a payload: how many items its for-each steps have, and which; search keys."""
+
+    items: tuple[int, ...]
+    item_digests: tuple[str, ...]
+    search_keys: tuple[str, ...]
+
+
+def check_payload(message: SubmissionMessage, workflow: Workflow) -> Checked:
+    """Check what is to be recorded.
 
     Raises `pydantic.ValidationError`, `PayloadTooLargeError` and `UnfitOrderError`.
     """
     if len(message.content) > MAX_PAYLOAD_BYTES:
         raise PayloadTooLargeError(f"payload: more than {MAX_PAYLOAD_BYTES} bytes")
     payload = workflow.payload.model_validate_json(message.content)
-    items = workflow.count_items(payload)
-    return items, search_keys(workflow, payload, workflow.count_steps(items))
+    items, digests = workflow.count_items(payload)
+    return Checked(items, digests, search_keys(workflow, payload, workflow.count_steps(items)))
 
 
 def order_of(message: SubmissionMessage, workflow: Workflow, birth: Birth) -> Order:
     """Check the payload and make the order. Raises as `check_payload` does."""
-    items, keys = check_payload(message, workflow)
+    checked = check_payload(message, workflow)
     return Order(
         task=message.task_id,
         birth=birth,
@@ -126,8 +136,9 @@ def order_of(message: SubmissionMessage, workflow: Workflow, birth: Birth) -> Or
         submitted_at=message.submitted_at,
         reply_to=message.reply_to,
         correlation_id=message.correlation_id,
-        items=items,
-        search_keys=keys,
+        items=checked.items,
+        item_digests=checked.item_digests,
+        search_keys=checked.search_keys,
     )
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from functools import lru_cache, partial
+from functools import lru_cache
 from itertools import islice
 from typing import Any, assert_never
 
@@ -18,14 +18,17 @@ from pydantic import BaseModel, ValidationError
 from functions.pattern.children import children_to_reach, parent_of
 from functions.pattern.definition import Json, Registry, Results, Step, Workflow
 from functions.pattern.errors import PayloadTooLargeError, PermanentError, UnfitOrderError
+from functions.pattern.event_bodies import read_body
 from functions.pattern.identity import Birth, Epoch, StepName, item_of, step_of
-from functions.pattern.inputs import all_results, results_of, undo_results_of
+from functions.pattern.inputs import all_results, result_of, results_of, undo_results_of
+from functions.pattern.items import items_digest, recorded_digest
 from functions.pattern.messages import SubmissionMessage, order_of
 from functions.pattern.planning import CannotStart
 from functions.pattern.ready import ready_steps
-from functions.pattern.records import Order, TaskRecord
-from functions.pattern.requests import request_bytes
+from functions.pattern.records import MAX_ANSWER_BYTES, Order, StepRecord, TaskRecord
+from functions.pattern.requests import json_bytes, request_bytes
 from functions.pattern.states import Direction, ProcessState, Way
+from functions.pattern.step_definition import Items
 from functions.pattern.texts import MAX_ERROR_BYTES, bounded, cause_of
 
 #: Payloads that were read and are kept: each step of a task looks at the same one.
@@ -51,11 +54,7 @@ class Definitions:
     record: TaskRecord
 
     def look_at(self, step: StepName) -> bool | datetime | CannotStart:
-        """Tell whether the order needs a step that is ready, and that its request, or its time, can be made.
-
-        What a definition raises is a defect of its own only if its shape is the recorded one, but for limits.
-        If it is not, somebody changed it under the task, which waits until it is changed back.
-        """
+        """Tell whether the order needs a step that is ready, and that its request, or time, can be made."""
         try:
             if not self.is_needed(step):
                 return False
@@ -70,27 +69,35 @@ class Definitions:
                     pass
                 case _:
                     assert_never(via)
-        except NotDeployedError as lack:
-            return lack_of(lack)
         except Exception as fault:  # noqa: BLE001 - whatever a definition's function raises
-            reason = f"step '{step}': {cause_of(fault)}"
-            if self._workflow().shape.without_limits == self.record.order.shape.without_limits:
-                return CannotStart(reason, parks=False, fault=fault)
-            in_place = f"{self._version} as it is deployed here is not the recorded one"
-            return CannotStart(f"{in_place}; {reason}", parks=True, fault=fault)
+            return self.why(f"step '{step}'", fault)
         return True
+
+    def why(self, what: str, fault: Exception) -> CannotStart:
+        """Say why a definition gives nothing of what is asked for, and whether the right deployment mends it.
+
+        What it raises is a defect of its own only if its shape is the recorded one, but for limits. If it is
+        not, somebody changed it under the task, which waits until it is changed back.
+        """
+        if isinstance(fault, NotDeployedError):
+            return lack_of(fault)
+        reason = f"{what}: {cause_of(fault)}"
+        if self._workflow().shape.without_limits == self.record.order.shape.without_limits:
+            return CannotStart(reason, parks=False, fault=fault)
+        in_place = f"{self._version} as it is deployed here is not the recorded one"
+        return CannotStart(f"{in_place}; {reason}", parks=True, fault=fault)
 
     def is_needed(self, step: StepName) -> bool:
         """Tell whether the order needs a step; one that was dispatched once is not judged again."""
         if self.record.task.direction is Direction.UNDO or self.record.step(step).started_at is not None:
             return True
         when = self._step(step).when
-        return when is None or when(*self._inputs(step, results_of(self.record, step)))
+        return when is None or when(*self._inputs(step, results_of(self.record, step, self._result)))
 
     def until(self, step: StepName) -> datetime:
         """Tell until when a timer's step waits (UTC). Raises as `request` does."""
         until = self._step(step).until
-        time = None if until is None else until(self._payload(), results_of(self.record, step))
+        time = None if until is None else until(self._payload(), results_of(self.record, step, self._result))
         if not isinstance(time, datetime) or time.tzinfo is None:
             raise PermanentError(f"its until gave {time!r}, which is no time with its time zone")
         return time.astimezone(UTC)
@@ -111,9 +118,9 @@ class Definitions:
         """
         defined = self._step(step)
         if self.record.task.direction is Direction.UNDO and defined.undo_request is not None:
-            made = defined.undo_request(*self._inputs(step, undo_results_of(self.record, step)))
+            made = defined.undo_request(*self._inputs(step, undo_results_of(self.record, step, self._result)))
         else:
-            made = defined.request(*self._inputs(step, results_of(self.record, step)))
+            made = defined.request(*self._inputs(step, results_of(self.record, step, self._result)))
         request_bytes(made)
         return made
 
@@ -150,17 +157,24 @@ class Definitions:
             raise PermanentError(f"'{workflow.name}' does not take its request: {error}") from None
         return replace(made, parent=parent_of(self.record, step))
 
-    def answer(self) -> Callable[[], Json] | None:
-        """Give what makes the answer to the caller, if the version has one. Raises `NotDeployedError`."""
+    def answer(self) -> bytes | None:
+        """Make the answer to the caller, if the version has one. Raises as `request` does."""
         make = self._workflow().answer
-        return None if make is None else partial(make, self._payload(), all_results(self.record))
+        if make is None:
+            return None
+        made = make(self._payload(), all_results(self.record, self._result))
+        return json_bytes("answer", made, MAX_ANSWER_BYTES)
 
     def lack_of_answer(self) -> CannotStart | None:
-        """Say why a task that is done can't be given its answer here; None if it can."""
+        """Say why a task that is done can't be given its answer here; None if it can, or never could."""
         try:
-            self.answer()
-        except NotDeployedError as lack:
-            return lack_of(lack)
+            if all(step.settled for step in self.record.steps):
+                self.answer()
+            else:
+                self._payload()
+        except Exception as fault:  # noqa: BLE001 - whatever a definition's function raises
+            lack = self.why("its answer", fault)
+            return lack if lack.parks else None
         return None
 
     def _look_at_child(self, step: StepName) -> None:
@@ -174,12 +188,13 @@ class Definitions:
         return (payload, results) if number is None else (payload, results, self._item(step, number))
 
     def _item(self, name: StepName, number: int) -> Any:
-        for_each, recorded = self._step(name).for_each, len(self.record.steps_of(step_of(name)))
-        items = () if for_each is None else tuple(islice(for_each(self._payload()), recorded + 1))
-        if len(items) != recorded:
-            raise NotDeployedError(
-                f"step '{step_of(name)}' of {self._version} has other items as it is deployed here"
-            )
+        for_each, step, order = self._step(name).for_each, step_of(name), self.record.order
+        digest = recorded_digest(order.shape, order.item_digests, step)
+        self._payload()  # says what does not fit
+        of = (self._workflow().payload, order.payload, len(self.record.steps_of(step)), digest)
+        items = None if for_each is None else _items(for_each, *of)
+        if items is None:
+            raise NotDeployedError(f"step '{step}' of {self._version} has other items as it is deployed here")
         return items[number]
 
     def _step(self, name: StepName) -> Step:
@@ -204,10 +219,22 @@ class Definitions:
         return workflow
 
     def _payload(self) -> BaseModel:
-        model = self._workflow().payload
-        unfit = f"the payload does not fit {self._version} as it is deployed here"
+        model, payload = self._workflow().payload, self.record.order.payload
+        return self._fitting("the payload", lambda: _validated(model, payload))
+
+    def _result(self, step: StepRecord) -> Any:
+        """Give a step's result; that of an event is what its model makes of the body."""
+        body = step.known_result
+        if step.shape.via is not Way.EVENT or body is None:
+            return result_of(step)
+        model = self.event_model(step.name)
+        return self._fitting(f"the event of step '{step.name}'", lambda: read_body(model, body))
+
+    def _fitting[ReadT](self, what: str, read: Callable[[], ReadT]) -> ReadT:
+        """Read what is recorded through its model. Raises `NotDeployedError`."""
+        unfit = f"{what} does not fit {self._version} as it is deployed here"
         try:
-            return _validated(model, self.record.order.payload)
+            return read()
         except ValidationError as error:
             field, said = _first(error)
             raise NotDeployedError(f"{unfit}: {field}: {said}", ValueError(said)) from None
@@ -233,6 +260,16 @@ def lack_of(lack: NotDeployedError) -> CannotStart:
 @lru_cache(maxsize=_MOST_KEPT)
 def _validated(model: type[BaseModel], payload: bytes) -> BaseModel:
     return model.model_validate_json(payload)
+
+
+@lru_cache(maxsize=_MOST_KEPT)
+def _items(
+    for_each: Items, model: type[BaseModel], payload: bytes, count: int, digest: str | None
+) -> tuple[Any, ...] | None:
+    """Give the items of an order; None when they are not those that were recorded."""
+    items = tuple(islice(for_each(_validated(model, payload)), count + 1))
+    are_recorded = len(items) == count and (digest is None or items_digest(items) == digest)
+    return items if are_recorded else None
 
 
 def what_is_missing(registry: Registry, record: TaskRecord) -> CannotStart | None:

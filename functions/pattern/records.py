@@ -47,8 +47,9 @@ class Order:
     """What the caller asked for, and what the task is made of; it never changes.
 
     `payload` is JSON bytes, `traceparent` W3C's. The `shape` is the definition's at submission: nothing but
-    it is asked what the steps are, and `items` how many items its for-each steps have. `birth` tells the task
-    from others of its id. Operators find it by its `search_keys`, each of which has a row.
+    it is asked what the steps are, and `items` how many items its for-each steps have; `item_digests` tell
+    which (none in orders of before). `birth` tells the task from others of its id. Operators find it by its
+    `search_keys`, each of which has a row.
     """
 
     task: TaskId
@@ -64,6 +65,7 @@ class Order:
     correlation_id: str | None = None
     traceparent: str | None = None
     items: tuple[int, ...] = ()
+    item_digests: tuple[str, ...] = ()
     search_keys: tuple[str, ...] = ()
     parent: Parent | None = None
 
@@ -158,7 +160,7 @@ class Task:
 class StepRecord:
     """The state of one step, or of one item of a for-each step.
 
-    `result` is JSON bytes; `epoch` is the one that dispatched it last.
+    `result` is JSON bytes (read it as `known_result`); `epoch` is the one that dispatched it last.
     `activity` is the number of the `run_steps` that dispatched it, and `start_id` is that one start's own.
     What was `received` is its event, as JSON bytes; who told it, and why, is `told_by` and `told_why`.
     While it runs, `attempts` calls of it have failed, the last of them with `error`. What an operator has to
@@ -192,6 +194,12 @@ class StepRecord:
     def is_waiting(self) -> bool:
         """Tell whether it waits for its event, its time, or its task, whatever epoch began that."""
         return self.shape.via.waits and self.state in {StepState.RUNNING, StepState.UNDOING}
+
+    @property
+    def known_result(self) -> bytes | None:
+        """Give its result, as JSON bytes; the event that completed it is kept once, as what was received."""
+        told = self.received if self.state is StepState.COMPLETED else None
+        return told if self.result is None else self.result
 
     @property
     def may_fail(self) -> bool:

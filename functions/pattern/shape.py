@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property, lru_cache
 from typing import Any
 
@@ -24,7 +24,7 @@ class StepShape:
     """One step: who does it, which way, after which others, and within how many seconds.
 
     One with `at_once` is for each item of the order, at most so many of them at the same time.
-    Of an event, the `role` is that of those who may tell it, and `default` the result (JSON) when it did not
+    Of an event, the `role` is that of those who may tell it, and `default` the body (JSON) when it did not
     come in time. One that is a task is of that `workflow`. What is None is what the task, or the settings,
     say. What has a default is written only when it differs, so that shapes and their digests stay as they
     were.
@@ -41,7 +41,7 @@ class StepShape:
     retry: Retry | None = None
     role: str | None = None
     on_expiry: Expiry = Expiry.REFUSE
-    default: str | None = None
+    default: str | None = field(default=None, repr=False)
     at_once: int | None = None
     workflow: str | None = None
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
@@ -12,8 +13,10 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 
 from functions.pattern import written
+from functions.pattern.event_bodies import check_body
 from functions.pattern.identity import StepName
 from functions.pattern.items import MOST_STEPS
+from functions.pattern.plain_json import plain_json
 from functions.pattern.retry import Retry
 from functions.pattern.shape import StepShape
 from functions.pattern.states import Expiry, Remedy, Way
@@ -38,8 +41,8 @@ RequestMaker = Callable[..., Json]
 #: Tells whether the order needs the step, or the item, by the same.
 Condition = Callable[..., bool]
 
-#: Gives the items of an order, by its payload.
-Items = Callable[[Any], Iterable[Any]]
+#: Gives the items of an order, by its payload; their order is their numbers', in every process.
+Items = Callable[[Any], list[Any] | tuple[Any, ...]]
 
 #: Tells, by the payload and the results, at which time a timer's step is done (with its time zone).
 Time = Callable[[Any, Results], datetime]
@@ -65,7 +68,7 @@ def no_request(_payload: Any, _results: Results) -> Json:
 
 @dataclass(frozen=True, slots=True)
 class Default:
-    """The result of an event's step for which no event came in time; it fits the step's `payload`."""
+    """What counts as the event where none came in time: a body that fits the step's `payload`."""
 
     result: Json
 
@@ -199,15 +202,19 @@ def _check_role(role: object) -> None:
 
 
 def _default_of(step: Step) -> str | None:
-    """Write the default as the step's model does."""
+    """Write the default as the body of an event with it."""
     if step.payload is None or not isinstance(step.on_expiry, Default):
         return None
     try:
-        return step.payload.model_validate(step.on_expiry.result).model_dump_json()
+        body = json.dumps(plain_json(step.on_expiry.result), ensure_ascii=False, separators=(",", ":"))
+        check_body(step.payload, body.encode())
     except ValidationError as error:
         fault = error.errors(include_url=False, include_input=False)[0]
         field = ".".join(map(str, fault["loc"]))
         raise ValueError(f"the default of its on_expiry does not fit ({field}: {fault['msg']})") from None
+    except ValueError as error:
+        raise ValueError(f"the default of its on_expiry is no JSON ({error})") from None
+    return body
 
 
 def shape_of(step: Step) -> StepShape:

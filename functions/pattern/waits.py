@@ -43,7 +43,7 @@ def waits_end(record: TaskRecord) -> datetime | None:
 def begun(step: StepRecord, now: datetime) -> StepRecord:
     """Give a wait that has just begun; its event may have come before, and its time may have passed."""
     if step.received is not None:
-        return completed(step, step.received, now)
+        return completed(step, None, now)
     is_past = step.shape.via is Way.TIMER and step.complete_by is not None and step.complete_by <= now
     return completed(step, _NO_RESULT, now) if is_past else step
 
@@ -87,7 +87,7 @@ def event_received(record: TaskRecord, event: EventReceived, now: datetime) -> T
     received = replace(step, received=event.body, told_by=event.who, told_why=why)
     if step.state is StepState.NOT_STARTED:
         return record.with_step(received)
-    return gone_on(record.with_step(completed(received, event.body, now)), now, event.start_by)
+    return gone_on(record.with_step(completed(received, None, now)), now, event.start_by)
 
 
 def _counts_for_nothing(record: TaskRecord, step: StepRecord) -> RefusalReason | None:
@@ -151,6 +151,6 @@ def failed(step: StepRecord, error: str, now: datetime) -> StepRecord:
     return replace(step, state=StepState.FAILED, finished_at=now, error=bounded(error, MAX_ERROR_BYTES))
 
 
-def completed(step: StepRecord, result: bytes, now: datetime) -> StepRecord:
-    """End a step with its result."""
+def completed(step: StepRecord, result: bytes | None, now: datetime) -> StepRecord:
+    """End a step with its result; None where that is what was received."""
     return replace(step, state=StepState.COMPLETED, finished_at=now, error=None, result=result)

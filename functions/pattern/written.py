@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Set as AbstractSet
 from enum import StrEnum
 
-from pydantic import BaseModel
+from pydantic import AliasChoices, AliasPath, BaseModel
 
 #: What a definition's functions are called with.
 PAYLOAD = ("the payload",)
@@ -82,6 +82,14 @@ def model(field: str, value: object) -> None:
     """Check the form of a payload."""
     if not isinstance(value, type) or not issubclass(value, BaseModel):
         raise ValueError(f"{field} must be a pydantic model class, not {value!r}")  # noqa: TRY004 - as above
+
+
+def sent_names(payload: type[BaseModel]) -> frozenset[str]:
+    """Name the fields that an order may be sent with: by their names, and by each of their aliases."""
+    aliases = [each.validation_alias for each in payload.model_fields.values()]
+    aliases += [one for each in aliases if isinstance(each, AliasChoices) for one in each.choices]
+    first = [each.path[0] if isinstance(each, AliasPath) else each for each in aliases]
+    return frozenset({*payload.model_fields, *(each for each in first if isinstance(each, str))})
 
 
 def seconds(field: str, value: object) -> float:

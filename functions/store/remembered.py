@@ -47,7 +47,8 @@ class RememberedTasks:
 def _bytes_of(stored: Stored) -> int:
     """Count what can be large; the rest is bounded with the number of records."""
     record = stored.record
-    return len(record.order.payload) + sum(len(step.result) for step in record.steps if step.result)
+    kept = (each for step in record.steps for each in (step.result, step.received) if each is not None)
+    return len(record.order.payload) + sum(map(len, kept))
 
 
 def newest(remembered: Stored | None, read: Stored | None) -> Stored | None:

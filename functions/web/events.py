@@ -10,6 +10,7 @@ from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, ValidationError
 
 from functions.pattern.definition import Json, Registry, Workflow
+from functions.pattern.event_bodies import check_body
 from functions.pattern.identity import StepName, TaskId
 from functions.pattern.plain_reasons import plain_reason
 from functions.pattern.ports import Ports
@@ -93,7 +94,7 @@ class Events:
 
     def _check(self, record: TaskRecord, step: StepName, body: bytes) -> None:
         try:
-            Definitions(self._registry, record).event_model(step).model_validate_json(body)
+            check_body(Definitions(self._registry, record).event_model(step), body)
         except ValidationError as error:
             raise RequestValidationError(faults_in("body", error)) from None
         except NotDeployedError as lack:

@@ -67,7 +67,7 @@ def each(
     return replace(
         step(name, *needs, undo=undo, idempotent=idempotent, via=via, on_failure=on_failure, when=when),
         request=lambda _parcel, results, item: {"item": item, "after": sorted(results)},
-        for_each=lambda parcel: range(1, parcel.weight + 1),
+        for_each=lambda parcel: list(range(1, parcel.weight + 1)),
         at_once=at_once,
     )
 

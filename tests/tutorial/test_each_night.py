@@ -19,7 +19,7 @@ from functions.pattern.transitions import admit
 from tests.fakes.clock import START
 from tests.tutorial.project import WORKFLOW, shown
 
-_IMPORTS = "from collections.abc import Sequence\nfrom datetime import date, timedelta\n"
+_IMPORTS = "from datetime import date, timedelta\n"
 
 
 def _module(name: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Any:

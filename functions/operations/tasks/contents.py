@@ -85,7 +85,7 @@ def _step(contents: Contents, step: StepRecord) -> StepContents:
     return StepContents(
         request=request,
         undo_request=None if undo == request else undo,
-        result=None if step.result is None else _shown(lambda: contents.result(name)),
+        result=None if step.known_result is None else _shown(lambda: contents.result(name)),
     )
 
 

@@ -12,6 +12,7 @@ from pydantic import ValidationError
 from functions.pattern.completion import complete
 from functions.pattern.definition import Json, Registry
 from functions.pattern.errors import PermanentError
+from functions.pattern.event_bodies import check_body
 from functions.pattern.events import FoundDone
 from functions.pattern.identity import StepName
 from functions.pattern.operator_events import ResultGiven
@@ -78,7 +79,7 @@ class GivenResults:
 
     def _check_event(self, record: TaskRecord, step: StepName, written: bytes) -> None:
         try:
-            Definitions(self._registry, record).event_model(step).model_validate_json(written)
+            check_body(Definitions(self._registry, record).event_model(step), written)
         except ValidationError as error:
             fault = error.errors(include_url=False, include_input=False, include_context=False)[0]
             raise _unusable(": ".join([*map(str, fault["loc"]), fault["msg"]])) from None

@@ -153,7 +153,7 @@ def _second_version(app: Path) -> dict[Path, str]:
     [second] = [block.text for block in code_blocks(RECIPES[0]) if block.text.startswith("BOOKINGS_2")]
     [registration] = [line for line in text.splitlines() if line.startswith("REGISTRATION")]
     for old, new in {
-        "import Sequence\n": "import Sequence\nfrom dataclasses import replace\n",
+        "from datetime import": "from dataclasses import replace\nfrom datetime import",
         "\n\nclass Booking(": 'INSURANCE = StepName("insurance")\n\n\nclass Booking(',
         registration: second,
     }.items():

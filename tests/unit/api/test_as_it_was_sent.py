@@ -6,10 +6,8 @@ from typing import Annotated, Any
 
 import pytest
 from pydantic import (
-    AliasChoices,
     BaseModel,
     ConfigDict,
-    Field,
     SecretStr,
     StringConstraints,
     create_model,
@@ -100,15 +98,10 @@ class List(BaseModel):
         return {"first": given[0]} if isinstance(given, list) else given
 
 
-Choosing = create_model("Choosing", number=(str, Field(validation_alias=AliasChoices("number", "id"))))
-
-
-@pytest.mark.parametrize(
-    ("payload", "body"), [(List, ["a"]), (Choosing, {"id": "one"}), (List, {"first": "a", "\ud800": 1})]
-)
-async def test_what_could_not_be_read_again_is_refused(api: Api, payload: type[BaseModel], body: Any) -> None:
-    """The payload stands alone from here on, without what a submission carries beside it."""
-    client = api.serving(_of(payload))
+@pytest.mark.parametrize("body", [["a"], {"first": "a", "\ud800": 1}])
+async def test_what_could_not_be_read_again_is_refused(api: Api, body: Any) -> None:
+    """The payload stands alone from here on."""
+    client = api.serving(_of(List))
     problem(await client.put("/api/forms/one", body), 422)
     answer = await client.post("/api/forms/batch", {"forms": [body]})
     assert answer.json["results"][0]["status"] == 422

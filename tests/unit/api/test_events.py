@@ -50,7 +50,7 @@ async def test_event_completes_its_step_and_the_same_again_is_answered_alike(
     """200 both times; it is recorded once."""
     answer = await client.post(PATH, YES)
     assert (answer.status, answer.json) == (200, {"id": TASK, "step": "approve", "state": "Completed"})
-    assert api.store.record(TASK).steps[1].result == b'{"approved":true}'
+    assert api.store.record(TASK).steps[1].known_result == b'{"approved":true}'
     writes = api.store.writes
     assert await client.post(PATH, YES) == answer
     assert api.store.writes == writes
@@ -104,8 +104,10 @@ async def test_event_that_comes_too_late_is_told_why(
     assert api.store.record(TASK) == record
 
 
-async def test_body_is_checked_by_the_model(api: Api, client: AsgiClient) -> None:
-    """422 names the fields; what is no object is none."""
+async def test_body_is_checked_strictly_by_the_model(api: Api, client: AsgiClient) -> None:
+    """422 names the fields; what is no object is none, and "no" is no bool: it would count as true."""
+    for text in ("no", "false", "0", 0):
+        assert wrong_fields(await client.post(PATH, {"approved": text})) == ["approved"]
     assert wrong_fields(await client.post(PATH, {"approved": True, "by": "me"})) == ["by"]
     assert wrong_fields(await client.post(PATH, {})) == ["approved"]
     problem(await client.post(PATH, []), 422)

@@ -27,7 +27,7 @@ async def test_order_with_too_many_items_is_422(api: Api) -> None:
 
 async def test_order_with_too_many_items_is_refused_alone_in_a_batch(api: Api) -> None:
     """The others are taken."""
-    sent = {"parcels": [{"weight": 1}, {"weight": 10**9}, {"weight": 2}]}
+    sent = {"parcels": [{"weight": 1}, {"weight": 10**5}, {"weight": 2}]}
     results = (await api.serving(FLOW).post("/api/parcels/batch", sent)).json["results"]
     assert [each["status"] for each in results] == [202, 422, 202]
     assert results[1]["problem"]["detail"] == TOO_MANY
@@ -43,6 +43,26 @@ async def test_function_that_fails_for_an_order_refuses_it(
     assert "can't be told" in refused["detail"]
     assert "nothing" not in str(refused)
     assert "no attribute 'nothing'" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("items", "fault"),
+    [
+        ({1, 2}, "must give a list or a tuple, in one order, not set"),
+        ({1: 2}, "not dict"),
+        ((each for each in "ab"), "not generator"),
+        ("ab", "not str"),
+        ([object()], "Unable to serialize unknown type: <class 'object'>"),
+    ],
+)
+async def test_items_without_an_order_or_a_json_are_refused(
+    api: Api, caplog: pytest.LogCaptureFixture, items: Any, fault: str
+) -> None:
+    """Another process could number them in another way; the log tells the developer."""
+    flow = workflow(replace(each("send"), for_each=lambda _parcel: items))
+    refused = problem(await api.serving(flow).put("/api/parcels/a", {"weight": 1}), 422)
+    assert refused["detail"] == "The items of its step 'send' can't be told."
+    assert fault in caplog.text
 
 
 async def test_each_item_is_shown_with_its_number(api: Api) -> None:

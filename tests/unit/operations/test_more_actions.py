@@ -89,7 +89,7 @@ async def test_result_of_an_events_step_is_as_its_event(booked: Desk) -> None:
         task=replace(held.task, process_state=ProcessState.ERROR, locked_by=None, finished_at=after(0)),
     )
     booked.holds(held)
-    wrong = {"result": {"approved": "perhaps"}, "reason": "late"}
+    wrong = {"result": {"approved": "no"}, "reason": "late"}
     assert wrong_fields(await booked.act("steps/approve/skip", body=wrong)) == ["result"]
     elsewhere = Desk()
     elsewhere.holds(held)

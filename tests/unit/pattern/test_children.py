@@ -256,7 +256,7 @@ def test_items_in_other_epochs_take_their_room() -> None:
     each = replace(
         nested("car"),
         request=lambda *_: {"weight": 1},
-        for_each=lambda parcel: range(parcel.weight),
+        for_each=lambda parcel: list(range(parcel.weight)),
         at_once=1,
     )
     of = workflow(each, step("other"), remedy=Remedy.COMPENSATE)

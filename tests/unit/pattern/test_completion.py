@@ -126,8 +126,15 @@ class _Stricter(Parcel):
             Registry((replace(LINE, answer=_sum_up, payload=_Stricter),), {}),
             "the payload does not fit version 1 of 'line' as it is deployed here: colour: Field required",
         ),
+        (
+            Registry((replace(LINE, steps=(LINE.steps[0],), answer=_raise),), {}),
+            (
+                "version 1 of 'line' as it is deployed here is not the recorded one; its answer:"
+                " ValueError: secret result"
+            ),
+        ),
     ],
-    ids=["version", "payload"],
+    ids=["version", "payload", "shape"],
 )
 def test_task_that_is_done_waits_parked_for_its_answer(deployed: Registry, reason: str) -> None:
     """Where nobody can tell what its answer is, its last outcome counts; another host gives the answer."""

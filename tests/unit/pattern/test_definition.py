@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any, cast
 
 import pytest
-from pydantic import BaseModel, Field, create_model
+from pydantic import AliasChoices, AliasPath, BaseModel, Field, create_model
 
 from functions.pattern.definition import Step, Workflow
 from functions.pattern.errors import DefinitionError
@@ -228,8 +228,11 @@ def test_payload_may_not_use_the_envelopes_fields(field: str) -> None:
         Workflow(name="trips", resource="trips", payload=payload, steps=(step("fly"),))
 
 
-def test_payload_may_not_be_called_by_the_envelopes_fields() -> None:
-    """Callers know a field by its alias."""
-    payload = create_model("Called", number=(str, Field(alias="id")))
+@pytest.mark.parametrize(
+    "alias", ["id", AliasPath("id", "text"), AliasChoices("number", "id"), AliasChoices(AliasPath("id", 0))]
+)
+def test_payload_may_not_be_called_by_the_envelopes_fields(alias: str | AliasPath | AliasChoices) -> None:
+    """Callers know a field by its aliases."""
+    payload = create_model("Called", number=(str, Field(validation_alias=alias)))
     with pytest.raises(DefinitionError, match="workflow 'trips': payload field 'id' is taken"):
         Workflow(name="trips", resource="trips", payload=payload, steps=(step("fly"),))

@@ -40,7 +40,7 @@ def test_event_ends_the_wait_and_asks_for_the_next_run() -> None:
     before = handed_back(waiting())
     record = told(before, event_of())
     approve = record.step(APPROVE)
-    assert (approve.state, approve.result, approve.received) == (StepState.COMPLETED, YES, YES)
+    assert (approve.state, approve.known_result, approve.received) == (StepState.COMPLETED, YES, YES)
     assert approve.told_by == "anna"
     assert (record.task.run, record.task.epoch, record.task.failure_count) == (1, FIRST, 0)
     assert starts_scheduler(before, record)
@@ -83,8 +83,16 @@ def test_event_may_come_before_its_step_has_begun() -> None:
     record = told(pending(flow_of()), event_of())
     assert (record.step(APPROVE).state, record.task) == (StepState.NOT_STARTED, pending(flow_of()).task)
     begun = told(record, claimed(), *done("pay"), started("approve", complete_by=DAYS))
-    assert begun.step(APPROVE).result == YES
+    assert begun.step(APPROVE).known_result == YES
     assert ready_steps(begun) == ("send",)
+
+
+@pytest.mark.parametrize("received", [YES, None])
+def test_result_that_is_recorded_beside_the_event_counts(received: bytes | None) -> None:
+    """As records of before have it, and what an operator gives of a step that did not take its event."""
+    record = told(waiting(), event_of())
+    as_before = replace(record.step(APPROVE), result=NO, received=received)
+    assert as_before.known_result == NO
 
 
 def test_same_event_again_changes_nothing_and_another_is_refused() -> None:
@@ -97,7 +105,7 @@ def test_same_event_again_changes_nothing_and_another_is_refused() -> None:
 
 def test_record_decides_whether_an_event_came_in_time() -> None:
     """Not the clock: as long as the expiry is not recorded, it counts."""
-    assert told(handed_back(waiting()), event_of(), now=after(2 * DAYS)).step(APPROVE).result == YES
+    assert told(handed_back(waiting()), event_of(), now=after(2 * DAYS)).step(APPROVE).known_result == YES
     expired = after_the_end(handed_back(waiting()))
     assert refusal_of(expired, event_of()) is RefusalReason.STEP_ENDED
 
@@ -121,7 +129,7 @@ def test_event_counts_while_the_task_is_in_error() -> None:
     """It changes the step only; the task goes on when an operator says so."""
     held = told(waiting(flow_of(step("other"))), *refused("other"))
     record = told(held, event_of())
-    assert (record.task, record.step(APPROVE).result) == (held.task, YES)
+    assert (record.task, record.step(APPROVE).known_result) == (held.task, YES)
     assert ready_steps(told(record, resubmission(), claimed(SECOND))) == ("send", "other")
 
 
@@ -130,6 +138,6 @@ def test_event_of_a_parked_task_is_kept() -> None:
     idle = handed_back(waiting())
     parked = replace(idle, task=replace(idle.task, not_before=None, parked_for="parcels|1"))
     record = told(parked, event_of())
-    assert (record.task, record.step(APPROVE).result) == (parked.task, YES)
+    assert (record.task, record.step(APPROVE).known_result) == (parked.task, YES)
     released = told(record, Released(epoch=FIRST, start_by=after(60)), claimed(SECOND))
     assert ready_steps(released) == ("send",)

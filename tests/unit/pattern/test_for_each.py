@@ -127,7 +127,7 @@ def test_order_with_too_many_items_is_refused() -> None:
     with pytest.raises(UnfitOrderError, match="more than 90 steps"):
         order(FLOW, weight=89)
     with pytest.raises(UnfitOrderError, match="more than 90 steps"):
-        order(FLOW, weight=10**15)
+        order(FLOW, weight=10**4)
 
 
 def test_order_whose_items_can_t_be_told_is_refused() -> None:

@@ -7,10 +7,12 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from pydantic import BaseModel, SecretStr
 
 from functions.pattern.definition import Registry, Step, Workflow
 from functions.pattern.errors import DefinitionError
 from functions.pattern.identity import StepName
+from functions.pattern.items import items_digest
 from functions.pattern.planning import CannotStart
 from functions.pattern.readiness import Definitions
 from functions.pattern.records import TaskRecord
@@ -62,7 +64,7 @@ def test_function_whose_arguments_nobody_knows_is_taken() -> None:
 def test_wait_is_for_the_whole_order() -> None:
     """An event or a time for each item is no step."""
     with pytest.raises(DefinitionError, match="a step by way timer has no for_each: leave it out"):
-        workflow(replace(timer("nap"), for_each=lambda parcel: range(parcel.weight)))
+        workflow(replace(timer("nap"), for_each=lambda parcel: [parcel.weight]))
 
 
 def test_sixteen_items_run_at_once_unless_it_says_otherwise() -> None:
@@ -97,13 +99,45 @@ def test_functions_get_the_item() -> None:
     assert _here(undone, flow).request(THIRD) == {"item": 3, "of": 7}
 
 
-@pytest.mark.parametrize("items", [[1, 2], [1, 2, 3, 4], range(10**15)])
+@pytest.mark.parametrize("items", [[1, 2], [1, 2, 3, 4], range(10**15), [3, 2, 1]])
 def test_task_with_other_items_than_the_definition_gives_waits(items: Iterable[int]) -> None:
-    """Nobody can tell which is which, until the right deployment is there."""
+    """Or in another order: nobody can tell which is which, until the right deployment is there."""
     look = _here(pending(FLOW), _fewer(lambda _parcel: items)).look_at(THIRD)
     assert isinstance(look, CannotStart)
     assert look.parks
     assert look.reason == "step 'send' of version 1 of 'parcels' has other items as it is deployed here"
+
+
+def test_items_that_were_recorded_without_telling_which_are_taken() -> None:
+    """As in orders of before, whatever gives them."""
+    record = pending(FLOW)
+    before = replace(record, order=replace(record.order, item_digests=()))
+    turned = _here(before, _fewer(lambda parcel: range(parcel.weight, 0, -1)))
+    assert turned.request(THIRD) == {"item": 1, "after": []}
+
+
+class Night(BaseModel):
+    """An item."""
+
+    room: str
+    tags: frozenset[str] = frozenset()
+
+
+class NightToday(Night):
+    """The item after a deployment: with an optional field more, which needs no version."""
+
+    breakfast: bool = False
+
+
+def test_items_are_told_apart_by_what_they_were_given() -> None:
+    """In every process: neither the order in a set nor a default that is new counts."""
+    one, two = {"room": "1", "tags": ["a", "b"]}, {"room": "2", "tags": ["b"]}
+    digests = {
+        items_digest([model.model_validate(each) for each in (one, two)]) for model in (Night, NightToday)
+    }
+    assert digests == {items_digest([one, two])}
+    assert items_digest([two, one]) not in digests
+    assert items_digest([SecretStr("a")]) != items_digest([SecretStr("b")])
 
 
 @pytest.mark.parametrize("deployed", [step("send", undo=True), each("other")])

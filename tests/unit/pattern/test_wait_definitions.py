@@ -34,6 +34,11 @@ def _defined(**fields: Any) -> str:
         ({"role": "OPERATOR"}, "role must be written Operator, not 'OPERATOR'"),
         ({"on_expiry": "wait"}, "on_expiry must be Expiry.REFUSE or Expiry.HOLD, not 'wait'"),
         ({"on_expiry": Default({"approved": 7})}, "the default of its on_expiry does not fit (approved: "),
+        ({"on_expiry": Default({"approved": "no"})}, "does not fit (approved: Input should be a valid bool"),
+        (
+            {"on_expiry": Default({"approved": object()})},
+            "its on_expiry is no JSON (Unable to serialize",
+        ),
         ({"on_expiry": Default({})}, "the default of its on_expiry does not fit (approved: Field required)"),
         ({"on_expiry": Expiry.HOLD, "on_failure": Remedy.CONTINUE}, "only a refused step has an on_failure"),
         ({"complete_within": 0}, "complete_within must be more than 0"),

@@ -83,7 +83,7 @@ def test_held_without_an_event_and_resubmitted() -> None:
 def test_goes_on_without_an_event_with_the_default() -> None:
     """As the model writes it."""
     record = after_the_end(handed_back(waiting(flow_of(on_expiry=Default({"approved": False})))))
-    assert record.step(APPROVE).result == NO
+    assert record.step(APPROVE).known_result == NO
     assert record.task.run == 1
     assert refusal_of(record, event_of(NO)) is RefusalReason.STEP_ENDED
 
@@ -101,7 +101,7 @@ def test_expiry_runs_through_all_epochs() -> None:
     again = told(recovered(record), claimed(SECOND))
     assert ready_steps(again) == ("other",)
     assert again.step(APPROVE).complete_by == after(DAYS)
-    assert told(again, event_of()).step(APPROVE).result == YES
+    assert told(again, event_of()).step(APPROVE).known_result == YES
 
 
 def test_wait_of_a_task_that_nobody_has_claimed_ends_all_the_same() -> None:

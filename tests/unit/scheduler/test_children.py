@@ -141,7 +141,7 @@ async def test_child_of_many_items_is_refused_as_an_order_would_be() -> None:
     """With the same words."""
     of = workflow(nested("car", of="rental"), remedy=Remedy.HOLD)
     many = workflow(
-        replace(step("rent"), request=lambda *_: {}, for_each=lambda _: range(100)),
+        replace(step("rent"), request=lambda *_: {}, for_each=lambda _: list(range(100))),
         name="rental",
         resource="rentals",
     )
@@ -192,7 +192,7 @@ async def test_each_item_has_a_child_of_its_own() -> None:
     each = replace(
         nested("car", of="rental"),
         request=lambda _parcel, _results, item: {"weight": item},
-        for_each=lambda parcel: range(1, parcel.weight + 1),
+        for_each=lambda parcel: list(range(1, parcel.weight + 1)),
         at_once=2,
     )
     family = Family(workflow(each, step("pay", "car"), remedy=Remedy.COMPENSATE), rental())

@@ -43,8 +43,8 @@ _IDS = st.from_regex(r"[A-Za-z0-9_-]{1,64}", fullmatch=True)
 
 #: The columns of each kind beside its keys: rows that are stored have these names.
 _COLUMNS = {
-    Order: "Birth CorrelationID Digest Items Parent Payload ReplyTo SearchKeys Shape SubmittedAt Submitter"
-    " TraceParent Workflow WorkflowVersion",
+    Order: "Birth CorrelationID Digest ItemDigests Items Parent Payload ReplyTo SearchKeys Shape SubmittedAt"
+    " Submitter TraceParent Workflow WorkflowVersion",
     Task: "Answer CompleteBy Decision Direction DueAt Epoch FailureCount FinishedAt LastError LockedBy"
     " NotBefore OrderID ParkedFor ParkedReasons ProcessState Run Sent UpdatedAt",
     StepRecord: "Activity Attempts CompleteBy Epoch Error FinishedAt HandedOver Name Noted Received Result"
@@ -130,11 +130,11 @@ def _full(kind: Any) -> st.SearchStrategy[Any]:
         if type(None) in get_args(hint)
         else hint
         for name, hint in get_type_hints(kind).items()
-        if name not in {"steps", "sent", "parked_reasons", "items", "search_keys"}
+        if name not in {"steps", "sent", "parked_reasons", "items", "item_digests", "search_keys"}
     }
     of_tuples: dict[Any, dict[str, st.SearchStrategy[Any]]] = {
         EpochRecord: {"steps": _STEP_OF_EPOCH},
-        Order: {"items": st.integers(0, 90), "search_keys": st.text(min_size=1)},
+        Order: {"items": st.integers(0, 90), "item_digests": st.text(), "search_keys": st.text(min_size=1)},
         Task: {"sent": _records(SentAnnouncement), "parked_reasons": st.text(min_size=1)},
     }
     tuples = {name: st.tuples(each) for name, each in of_tuples.get(kind, {}).items()}

@@ -12,18 +12,19 @@ from functions.pattern.definition import Workflow
 from functions.pattern.epochs import UNKNOWN_AND_STAYS
 from functions.pattern.events import DecisionDue, Event, GivenUp, StepCompleted, StepUnrecorded
 from functions.pattern.folding import Change, Told, fold
-from functions.pattern.identity import Epoch, StartId
+from functions.pattern.identity import Epoch, StartId, StepName
 from functions.pattern.records import MAX_RESULT_BYTES, StepRecord, TaskRecord
 from functions.pattern.states import AlertCause, Direction, ProcessState, StepState, Way
 from functions.pattern.store_ports import Stored
 from functions.pattern.supervision import SupervisionPolicy, judge
 from functions.pattern.texts import MAX_ERROR_BYTES, bounded
+from functions.pattern.wait_events import EventReceived
 from functions.store.group_format import group_body
 from functions.store.task_rows import admission, update
 from functions.store.transactions import Transaction
 from tests.fakes.interventions import cancellation, found_not_done, resubmission
 from tests.fakes.tasks import FIRST, after, claimed, completed, failed, pending, started, told, unrecorded
-from tests.fakes.workflows import each, step, workflow
+from tests.fakes.workflows import awaiting, each, step, workflow
 
 #: What Table Storage takes: of one property, one row, one transaction.
 _PROPERTY, _ROW, _TRANSACTION, _OPERATIONS = 64 * 1024, 1024 * 1024, 4 * 1024 * 1024, 100
@@ -224,3 +225,19 @@ def test_results_of_all_steps_fit_with_the_record() -> None:
     largest = b"x" * MAX_RESULT_BYTES
     steps = tuple(replace(each, state=StepState.COMPLETED, result=largest) for each in written.record.steps)
     written._write([Change(written.record, replace(written.record, steps=steps), claimed())])
+
+
+@each_text
+def test_waits_whose_events_came_before_can_all_begin_at_once(character: str) -> None:
+    """Each event is the largest that is taken, with the longest reason; a change is never taken apart."""
+    written = Written(pending(workflow(*map(awaiting, _NAMES), name="w" * 32)))
+    body = b'{"approved":true}'.ljust(MAX_RESULT_BYTES)
+    for name in _NAMES:
+        event = EventReceived(
+            step=StepName(name), body=body, who=_WHO, start_by=after(400), reason=character * 500
+        )
+        written.tell(event, 0)
+    starts = [started(name, complete_by=3600) for name in _NAMES]
+    folded = fold(written.record, [Told(claimed(), lambda _record, _now: starts)], after(1))
+    written._write(folded.changes)
+    assert written.record.task.process_state is ProcessState.PROCESSED

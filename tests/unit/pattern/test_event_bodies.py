@@ -1,0 +1,142 @@
+"""What functions get of an event: what its model makes of the body, whoever told it, or the default."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import date
+from typing import Annotated, Any
+
+import pytest
+from pydantic import BaseModel, ConfigDict, Field, RootModel, SecretStr, model_serializer
+
+from functions.pattern.definition import Default, Registry, Workflow
+from functions.pattern.event_bodies import read_body
+from functions.pattern.identity import StepName
+from functions.pattern.plain_json import plain_json
+from functions.pattern.planning import CannotStart
+from functions.pattern.readiness import Definitions
+from functions.pattern.records import TaskRecord
+from tests.fakes.tasks import told
+from tests.fakes.workflows import awaiting, step, workflow
+from tests.unit.pattern.waiting_tasks import after_the_end, event_of, waiting
+
+SEND = StepName("send")
+
+
+class Signed(BaseModel):
+    """Sent by an alias; has a default, and a secret."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    is_ok: Annotated[bool, Field(alias="isOk")]
+    note: str = "none"
+    code: SecretStr = SecretStr("")
+
+
+def _flow(model: type[BaseModel] = Signed, **more: Any) -> Workflow:
+    """Pay, wait for the event, and send what it said."""
+    send = replace(step("send", "approve"), request=lambda _, results: {"said": results["approve"]})
+    approve = replace(awaiting("approve", "pay"), payload=model, **more)
+    return workflow(step("pay", undo=True), approve, send)
+
+
+def _said(record: TaskRecord, deployed: Workflow) -> Any:
+    return Definitions(Registry((deployed,), {}), record).request(SEND)["said"]
+
+
+def _told(body: bytes) -> TaskRecord:
+    return told(waiting(_flow()), event_of(body))
+
+
+BODY = b'{"code":"1234","isOk":false}'
+
+
+def test_event_is_read_through_its_model() -> None:
+    """Defaults are there, names are as they are sent, and a secret is what it is."""
+    assert _said(_told(BODY), _flow()) == {"isOk": False, "note": "none", "code": "1234"}
+
+
+@pytest.mark.parametrize("code", ["1234", SecretStr("1234")])
+def test_default_gives_exactly_what_an_event_with_it_would_give(code: Any) -> None:
+    """Its secret, too, which no representation of the shape shows."""
+    flow = _flow(on_expiry=Default({"isOk": False, "code": code}))
+    expired = after_the_end(waiting(flow))
+    assert _said(expired, flow) == _said(_told(BODY), _flow())
+    assert "1234" not in repr(flow.shape)
+
+
+def test_text_that_was_recorded_for_a_bool_counts_as_its_model_reads_it() -> None:
+    """Before bodies were checked strictly, "no" was taken."""
+    assert _said(_told(b'{"isOk":"no"}'), _flow())["isOk"] is False
+
+
+class _Stricter(Signed):
+    """The model after a deployment: it has by now a field which no recorded event has."""
+
+    by: str
+
+
+class _Broken(Signed):
+    """A model with a defect."""
+
+    def model_post_init(self, _: object) -> None:
+        """Fail."""
+        raise KeyError("by")
+
+
+@pytest.mark.parametrize(
+    ("model", "fault"),
+    [(_Stricter, "by: Field required"), (_Broken, "KeyError: 'by'")],
+    ids=["field", "defect"],
+)
+def test_task_whose_event_fits_no_more_is_parked(model: type[BaseModel], fault: str) -> None:
+    """Until the right definition is there: what was told can't be told again."""
+    look = Definitions(Registry((_flow(model),), {}), _told(BODY)).look_at(SEND)
+    assert isinstance(look, CannotStart)
+    unfit = "the event of step 'approve' does not fit version 1 of 'parcels' as it is deployed here"
+    assert (look.reason, look.parks) == (f"{unfit}: {fault}", True)
+
+
+class _Codes(RootModel[list[SecretStr]]):
+    """A model that is a list."""
+
+
+@dataclass(frozen=True)
+class _Key:
+    code: SecretStr
+
+
+class _Safe(BaseModel):
+    codes: _Codes
+    keys: tuple[_Key, ...]
+    by_day: dict[date, SecretStr]
+    tags: frozenset[str]
+    either: set[SecretStr]
+
+
+def test_json_of_a_model_has_its_secrets_and_is_the_same_in_every_process() -> None:
+    """Wherever they are; what a set holds is in order."""
+    body = (
+        b'{"codes":["a"],"keys":[{"code":"b"}],"by_day":{"2026-11-21":"c"},"tags":["y","z","x"],'
+        b'"either":["f","e"]}'
+    )
+    assert read_body(_Safe, body) == {
+        "codes": ["a"],
+        "keys": [{"code": "b"}],
+        "by_day": {"2026-11-21": "c"},
+        "tags": ["x", "y", "z"],
+        "either": ["e", "f"],
+    }
+
+
+def test_json_of_what_a_model_writes_in_its_own_way_stays_as_that() -> None:
+    """Nothing is taken apart that is not as it is held."""
+
+    class Own(BaseModel):
+        parts: Annotated[list[str], Field(min_length=1)]
+
+        @model_serializer
+        def written(self) -> dict[str, Any]:
+            return {"parts": {"first": self.parts[0]}, "more": []}
+
+    assert plain_json(Own(parts=["a"])) == {"parts": {"first": "a"}, "more": []}
