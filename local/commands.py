@@ -127,6 +127,5 @@ async def lock_workflows() -> int:
     from local import version_locks  # noqa: PLC0415 - see above
 
     faults = version_locks.lock()
-    for fault in faults:
-        print(fault)
+    print("\n".join(faults) or "all versions of all workflows are locked, as they are")
     return _REFUSED if faults else _DONE

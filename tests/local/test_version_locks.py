@@ -96,7 +96,7 @@ def test_functions_of_steps_may_change(folders: Path) -> None:
 def test_command_locks(capsys: pytest.CaptureFixture[str]) -> None:
     """Here everything is locked already, so nothing is written anew."""
     assert main(["workflows", "lock"]) == 0
-    assert capsys.readouterr().out == ""
+    assert capsys.readouterr().out == "all versions of all workflows are locked, as they are\n"
 
 
 def test_definition_that_cannot_work_is_told_in_one_line(

@@ -3,7 +3,7 @@
 import { questions } from "./answers.js";
 import * as api from "./api.js";
 import { ask } from "./dialog.js";
-import { el } from "./elements.js";
+import { el, replace } from "./elements.js";
 import { announce } from "./freshness.js";
 import { jsonInput } from "./json_input.js";
 import { told, toldOfEvent, toldOfSkip } from "./prospects.js";
@@ -57,18 +57,24 @@ function openSkip(task, { step, follows }, acted) {
     title: `Skip ${step}?`,
     verb: `Skip ${step}`,
     content: toldOfSkip(task, step, follows),
-    input: jsonInput(`Result of ${step}, as its service would have given it (JSON)`),
+    input: jsonInput(`Result of ${step}, ${givenBy(task, step)} (JSON)`),
     act: (reason, result) => api.skip(task, step, reason, result),
     done: taken(task, "Skip"),
     acted,
   });
 }
 
+function givenBy({ steps }, name) {
+  const { via } = steps.find((step) => step.name === name);
+  if (via === "timer") return "which gives none by itself: {}";
+  return via === "event" ? "as its caller would have told it" : "as its service would have given it";
+}
+
 function openEvent(task, step, acted) {
   ask({
     title: `Tell ${step}`,
     verb: `Tell ${step}`,
-    content: toldOfEvent(task, step),
+    content: [toldOfEvent(task, step), fieldsOf(task, step)],
     input: jsonInput(`Event of ${step}, as its caller would tell it (JSON)`),
     act: (reason, body) => api.tell(task, step, reason, body),
     done(given) {
@@ -77,6 +83,14 @@ function openEvent(task, step, acted) {
     },
     acted,
   });
+}
+
+// What can be told, as the step's model says; the dialog does not wait for it.
+function fieldsOf(task, step) {
+  const place = el("div", {});
+  const show = ({ event: { text, why } }) => replace(place, el("p", {}, text ? "What can be told, as JSON Schema:" : `What can be told is not known here: ${why}`), text && el("pre", { class: "body", tabindex: 0, "aria-label": "JSON Schema" }, text));
+  api.stepContents(task.id, step).then(show, () => replace(place, el("p", {}, "What can be told can’t be read now.")));
+  return place;
 }
 
 // Says that an action was accepted, and what comes of it.

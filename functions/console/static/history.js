@@ -70,7 +70,7 @@ function named({ name, queue }, child) {
 
 // While a step runs, its error is the last fault of the calls that have failed so far.
 function told({ attempts, error, noted, told_by: who, told_why: why }) {
-  const tries = attempts ? `${count(attempts)} failed calls` : null;
+  const tries = attempts ? `${count(attempts)} failed ${attempts === 1 ? "call" : "calls"}` : null;
   const event = who ? [`event by ${who}`, why].filter(Boolean).join(": ") : null;
   const texts = [[tries, error].filter(Boolean).join(", the last: "), noted, event].filter(Boolean);
   return texts.length ? texts.map(inCell) : NOTHING;

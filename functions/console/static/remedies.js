@@ -44,7 +44,7 @@ export function discardAll(list, queue, acted) {
     title: `Discard ${tally(list)} messages?`,
     verb: "Discard all",
     content: [
-      el("p", {}, `All of ${queue ?? "all queues"} that were rejected until now: their bodies are deleted, and they can’t be sent again. What they were, who discarded them and why are kept.`),
+      el("p", {}, `All ${queue ? `of ${queue} ` : ""}that were rejected until now${queue ? "" : ", of all queues"}: their bodies are deleted, and they can’t be sent again. What they were, who discarded them and why are kept.`),
       progress,
     ],
     act: (reason) => inTurn(queue, until, reason, (gone) => (progress.textContent = `${count(gone)} discarded so far.`)),

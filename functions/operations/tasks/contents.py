@@ -12,16 +12,19 @@ from pydantic import BaseModel
 from functions.operations.shown import ShownText, json_of, nothing_of
 from functions.operations.tasks.finding import Tasks
 from functions.operations.tasks.paths import StepPath, TaskIdPath
-from functions.pattern.contents import Contents, NotShownError
+from functions.pattern.contents import Contents, NotShownError, fields_of
 from functions.pattern.definition import Registry
 from functions.pattern.identity import StepName, TaskId
+from functions.pattern.readiness import Definitions, NotDeployedError
 from functions.pattern.records import StepRecord
-from functions.pattern.states import Direction, StepState
+from functions.pattern.states import Direction, StepState, Way
 from functions.web.openapi import documented_answer
 from functions.web.problems import ProblemError, documented_problems
 
 _REQUEST = {"text": '{\n  "amount": "4.90",\n  "card": "(hidden)"\n}', "more": False, "why": None}
 _RESULT = {"text": '{\n  "receipt": "p-1"\n}', "more": False, "why": None}
+
+_STEP = {"request": _REQUEST, "undo_request": None, "result": _RESULT, "event": None}
 
 
 class TaskContents(BaseModel):
@@ -34,12 +37,13 @@ class StepContents(BaseModel):
     """What a step's Agent is asked, and what it gave: null where there is none, as of a step that waits.
 
     Requests are made anew, by the definition that is deployed here. `undo_request` is there when the step
-    was undone, by a request of its own.
+    was undone, by a request of its own. Of an event's step, `event` is the JSON Schema of what is told to it.
     """
 
     request: ShownText | None
     undo_request: ShownText | None
     result: ShownText | None
+    event: ShownText | None
 
 
 def add_contents(router: APIRouter, tasks: Tasks, registry: Registry) -> None:
@@ -59,7 +63,9 @@ def add_contents(router: APIRouter, tasks: Tasks, registry: Registry) -> None:
 
     @router.get(
         "/tasks/{task_id}/steps/{step}/contents",
-        responses=documented_answer({"request": _REQUEST, "undo_request": None, "result": _RESULT})
+        responses=documented_answer(
+            {"request": _REQUEST, "undo_request": None, "result": _RESULT, "event": None}
+        )
         | documented_problems(404, 422, 503),
     )
     async def show_step(task_id: TaskIdPath, step: StepPath) -> StepContents:
@@ -86,7 +92,17 @@ def _step(contents: Contents, step: StepRecord) -> StepContents:
         request=request,
         undo_request=None if undo == request else undo,
         result=None if step.known_result is None else _shown(lambda: contents.result(name)),
+        event=_shown(lambda: _event(contents, name)) if step.shape.via is Way.EVENT else None,
     )
+
+
+def _event(contents: Contents, step: StepName) -> Any:
+    try:
+        model = Definitions(contents.registry, contents.record).event_model(step)
+    except NotDeployedError as lack:
+        raise NotShownError(str(lack)) from None
+    fields_of(model)  # raises where there is no schema
+    return model.model_json_schema()
 
 
 def _shown(content: Callable[[], Any]) -> ShownText:

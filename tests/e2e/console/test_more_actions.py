@@ -86,6 +86,7 @@ async def test_event_is_told_with_each_fault_of_its_model_shown(bench: Bench, co
     await page.get_by_role("button", name="Tell approve…").click()
     dialog = page.get_by_role("dialog", name="Tell approve")
     await expect(dialog).to_contain_text("It takes the role Operator")
+    await expect(dialog.get_by_label("JSON Schema")).to_contain_text('"approved"')
     await dialog.get_by_label("Event of approve").fill('{"by": "me"}')
     await dialog.get_by_label("Reason").fill("by telephone")
     await dialog.get_by_role("button", name="Tell approve").click()

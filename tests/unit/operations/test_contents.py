@@ -43,7 +43,10 @@ async def test_steps_show_what_there_is(purchases: Desk) -> None:
     paid = await _step(purchases, "pay")
     assert json.loads(paid["request"] or "")["auth"] == "Card (hidden)"
     assert (json.loads(paid["result"] or ""), paid["undo_request"]) == ({"receipt": "R-1"}, None)
-    assert await _step(purchases, "confirm") == {"request": None, "undo_request": None, "result": None}
+    awaited = await _step(purchases, "confirm")
+    assert (awaited["request"], awaited["undo_request"], awaited["result"]) == (None, None, None)
+    assert "properties" in json.loads(awaited["event"])
+    assert paid["event"] is None
     assert (await _step(purchases, "ship"))["request"] == "It is made when the step begins."
 
 
