@@ -19,11 +19,12 @@ from functions.pattern.events import (
     StepUnknown,
     StepUnrecorded,
 )
+from functions.pattern.hiding import HIDDEN, Secrets
 from functions.pattern.identity import StepName, step_of
 from functions.pattern.readiness import Definitions, NotDeployedError
 from functions.pattern.records import TaskRecord
 from functions.pattern.requests import request_bytes
-from functions.pattern.secret_fields import HIDDEN, SecretFields, Secrets, Shown, secret_fields
+from functions.pattern.secret_fields import SecretFields, Shown, secret_fields
 from functions.pattern.states import Direction, Way
 from functions.pattern.texts import cause_of
 

@@ -40,10 +40,15 @@ def mark_of(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:_MARK_CHARACTERS]
 
 
+def one_line(text: str) -> str:
+    """Give a text in one line: what can't be shown is a space, and spaces are single."""
+    shown = text if text.isprintable() else "".join(each if each.isprintable() else " " for each in text)
+    return " ".join(shown.split())
+
+
 def excerpt(body: bytes) -> str:
     """Give the beginning of what a service answered, in one line, without long numbers."""
-    shown = "".join(each if each.isprintable() else " " for each in body.decode(errors="replace"))
-    return bounded(_LONG_NUMBER.sub(CUT, " ".join(shown.split())), _MOST_EXCERPT_BYTES)
+    return bounded(_LONG_NUMBER.sub(CUT, one_line(body.decode(errors="replace"))), _MOST_EXCERPT_BYTES)
 
 
 def said_by(defect: BaseException) -> str:

@@ -12,7 +12,7 @@ from functions.pattern.definition import Registry
 from functions.pattern.errors import UnreadableError
 from functions.pattern.identity import StepName, TaskId
 from functions.pattern.rejected import About, Content, Labels
-from functions.pattern.secret_fields import HIDDEN
+from functions.pattern.hiding import HIDDEN
 from functions.pattern.sent_again import resent
 from tests.fakes.purchases import CANARY, PAYLOAD, PURCHASES, purchase
 from tests.fakes.workflows import TASK
