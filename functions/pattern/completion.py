@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 
-from functions.pattern.contents import clean
+from functions.pattern.cleaning import clean
+from functions.pattern.contents import Contents
 from functions.pattern.definition import Registry
 from functions.pattern.folding import Rules
 from functions.pattern.parking import as_parked
@@ -25,12 +26,14 @@ def complete(registry: Registry, record: TaskRecord) -> TaskRecord:
 
     Where its version is not deployed, nobody can tell what its answer is: it is parked, done as it is.
     """
+    without = Contents(registry, record).without_secrets
     try:
         answer, error = _answer(Definitions(registry, record)), None
     except NotDeployedError as lack:
-        return as_parked(record, str(lack), record.task.updated_at, lack_of(lack).lasting)
+        lasting = lack_of(lack).lasting
+        return as_parked(record, without(str(lack), lasting), record.task.updated_at, lasting)
     except Exception as defect:  # noqa: BLE001 - whatever a definition's function raises
-        answer, error = None, cause_of(defect)
+        answer, error = None, without(cause_of(defect))
     if error is not None:
         error = bounded(f"its answer can't be given: {error}", MAX_ERROR_BYTES)
     return replace(record, task=replace(record.task, answer=answer, last_error=error))

@@ -159,7 +159,7 @@ class Definitions:
         model = self._workflow().payload
         unfit = f"the payload does not fit {self._version} as it is deployed here"
         try:
-            return _validated(model, self.record.order.payload)
+            return validated(model, self.record.order.payload)
         except ValidationError as error:
             fault = error.errors(include_url=False, include_input=False, include_context=False)[0]
             field = ".".join(map(str, fault["loc"])) or "payload"
@@ -179,7 +179,8 @@ def lack_of(lack: NotDeployedError) -> CannotStart:
 
 
 @lru_cache(maxsize=_MOST_KEPT)
-def _validated(model: type[BaseModel], payload: bytes) -> BaseModel:
+def validated(model: type[BaseModel], payload: bytes) -> BaseModel:
+    """Read JSON that was sent as the model's, once. Raises what the model raises."""
     return model.model_validate_json(payload)
 
 

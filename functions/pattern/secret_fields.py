@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any
 
-from pydantic import BaseModel
+from pydantic import BaseModel, RootModel, Secret, SecretBytes, SecretStr, TypeAdapter
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 
 from functions.pattern.hiding import HIDDEN, NO_SECRETS, Secrets
@@ -23,6 +23,8 @@ _OF_PARTS = ("items", "additionalProperties", "contentSchema")
 #: Stands for what can't be looked up: nothing of it is shown.
 _UNKNOWN: Mapping[str, Any] = {_MARK: True}
 _ANYTHING: Mapping[str, Any] = {}
+
+_JSON = TypeAdapter[Any](Any)
 
 type _Schemas = tuple[Mapping[str, Any], ...]
 
@@ -74,6 +76,10 @@ class SecretFields:
         found: set[str] = set()
         shown = self._shown(content, tuple(self._expanded(self._documents)), found)
         return Shown(shown, Secrets(frozenset(found)))
+
+    def read(self, model: BaseModel) -> Secrets:
+        """Give what the secret fields hold as the model has read them."""
+        return self.hide(_written(model)).secrets
 
     def _shown(self, content: Any, schemas: _Schemas, found: set[str]) -> Any:
         """Copy what is not secret by any of the schemas that it may be meant by."""
@@ -212,3 +218,21 @@ def _remember(content: Any, found: set[str]) -> None:
             found.add(str(content))
         case _:
             return
+
+
+def _written(value: Any) -> Any:
+    """Write as JSON what a model has read, with its secrets."""
+    match value:
+        case RootModel():
+            return _written(value.root)
+        case BaseModel():
+            read = {name: getattr(value, name) for name in type(value).model_fields}
+            return _written(read | (value.model_extra or {}))
+        case Secret() | SecretStr() | SecretBytes():
+            return _written(value.get_secret_value())
+        case dict():
+            return {str(_written(name)): _written(each) for name, each in value.items()}
+        case list() | tuple() | set() | frozenset():
+            return [_written(each) for each in value]
+        case _:
+            return _JSON.dump_python(value, mode="json", fallback=str)

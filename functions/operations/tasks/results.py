@@ -9,6 +9,7 @@ from http import HTTPStatus
 
 from pydantic import ValidationError
 
+from functions.pattern.contents import Contents
 from functions.pattern.definition import Json, Registry
 from functions.pattern.errors import PermanentError
 from functions.pattern.events import FoundDone
@@ -16,7 +17,7 @@ from functions.pattern.identity import StepName
 from functions.pattern.operator_events import ResultGiven
 from functions.pattern.planning import CannotStart
 from functions.pattern.ports import Agent, ReadingAgent
-from functions.pattern.readiness import Definitions, NotDeployedError
+from functions.pattern.readiness import Definitions, NotDeployedError, lack_of
 from functions.pattern.ready import ready_steps
 from functions.pattern.records import StepRecord, TaskRecord
 from functions.pattern.refusals import Refused
@@ -42,7 +43,7 @@ class GivenResults:
         try:
             written = result_bytes(agent.read(result) if isinstance(agent, ReadingAgent) else result)
         except PermanentError as unusable:
-            raise _unusable(str(unusable)) from None
+            raise self._unusable(record, str(unusable)) from None
         if step.shape.via is Way.EVENT:
             self._check_event(record, step.name, written)
         return written
@@ -58,26 +59,25 @@ class GivenResults:
         for name in ready_steps(claimed):
             look = here.look_at(name)
             if isinstance(look, CannotStart) and not look.parks:
-                raise _unusable(f"what follows can't be made of it: {look.reason}")
+                raise self._unusable(record, f"what follows can't be made of it: {look.reason}")
             if isinstance(look, CannotStart):
                 lack = lack or look
         if lack is not None:
-            raise _elsewhere(lack.reason)
+            raise self._elsewhere(record, lack)
 
     def _check_event(self, record: TaskRecord, step: StepName, written: bytes) -> None:
         try:
             Definitions(self._registry, record).event_model(step).model_validate_json(written)
         except ValidationError as error:
             fault = error.errors(include_url=False, include_input=False, include_context=False)[0]
-            raise _unusable(": ".join([*map(str, fault["loc"]), fault["msg"]])) from None
+            raise self._unusable(record, ": ".join([*map(str, fault["loc"]), fault["msg"]])) from None
         except NotDeployedError as lack:
-            raise _elsewhere(str(lack)) from None
+            raise self._elsewhere(record, lack_of(lack)) from None
 
+    def _unusable(self, record: TaskRecord, reason: str) -> ProblemError:
+        fault = FieldFault(field="result", reason=Contents(self._registry, record).without_secrets(reason))
+        return ProblemError(HTTPStatus.UNPROCESSABLE_ENTITY, "Some fields are wrong.", errors=[fault])
 
-def _unusable(reason: str) -> ProblemError:
-    fault = FieldFault(field="result", reason=reason)
-    return ProblemError(HTTPStatus.UNPROCESSABLE_ENTITY, "Some fields are wrong.", errors=[fault])
-
-
-def _elsewhere(reason: str) -> ProblemError:
-    return ProblemError(HTTPStatus.CONFLICT, f"{reason}: answer where it is.")
+    def _elsewhere(self, record: TaskRecord, lack: CannotStart) -> ProblemError:
+        reason = Contents(self._registry, record).without_secrets(lack.reason, unknown=lack.lasting)
+        return ProblemError(HTTPStatus.CONFLICT, f"{reason}: answer where it is.")
