@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import fields, replace
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 from functions.pattern.contents import Contents
@@ -33,8 +33,12 @@ def to_be_shown(registry: Registry, record: TaskRecord) -> TaskRecord:
     """Give a record without what is known to be secret by now: its model may have been marked since."""
     contents = Contents(registry, record)
 
+    @cache  # many steps and epochs say the same
+    def without(text: str) -> str:
+        return contents.without_secrets(text, unknown=text)
+
     def of[T](part: T) -> T:
-        return _cleaned(part, lambda text: contents.without_secrets(text, unknown=text))
+        return _cleaned(part, without)
 
     task, decision = of(record.task), record.task.decision
     return replace(
