@@ -86,8 +86,7 @@ class QueuedAgent:
         try:
             result = _usable(await carry_out(self._agent, request.direction, call))
         except UnusableAnswerError as unusable:
-            text = "task %s step %s: done, but its result is unknown (%s)"
-            _log.error(text, request.task_id, request.step, unusable)
+            _log.error("task %s step %s: done, but its result is unknown", request.task_id, request.step)
             return done_without_result(request, str(unusable))
         except PermanentError as refusal:
             return refused(request, str(refusal))
@@ -96,7 +95,8 @@ class QueuedAgent:
             if request.idempotent and call.complete_by <= self._clock.now() < request.complete_by:
                 raise
             outcome = "expired" if request.idempotent else "outcome unknown"
-            _log.warning("task %s step %s: %s (%s)", request.task_id, request.step, outcome, fault)
+            kind = type(fault).__name__
+            _log.warning("task %s step %s: %s (%s)", request.task_id, request.step, outcome, kind)
             return None
         except Exception as defect:
             await tries.ended(defect)

@@ -71,7 +71,8 @@ class Batches:
         if attempts >= _MOST_ATTEMPTS:
             await self.give_up(self.queue, known_as, content, f"failed {attempts} times: {reason}")
             return
-        _log.warning("message %s failed, and is put back alone: %s", known_as, reason, exc_info=error)
+        kind = type(error).__name__
+        _log.warning("message %s failed, and is put back alone: %s", known_as, kind, exc_info=error)
         delay = timedelta(seconds=min(_LONGEST_DELAY, 2**attempts))
         sent_as, again = counts.sent_with(known_as, content)
         await self.postbox.put(self.queue, sent_as, again, not_before=self.clock.now() + delay)

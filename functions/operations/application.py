@@ -24,6 +24,7 @@ from functions.operations.tasks.results import GivenResults
 from functions.operations.tasks.views import TaskLine, TaskPage, TaskView, UnreadableRow
 from functions.operations.trends.reader import TrendReader
 from functions.operations.trends.routes import add_trends
+from functions.pattern.cleaning import to_be_shown
 from functions.pattern.definition import Registry
 from functions.pattern.identity import TaskId
 from functions.pattern.ports import Agent, Ports
@@ -63,7 +64,7 @@ def operators_application(
     guard.protect(app, access, BodyLimits(BodyLimit(_MOST_BODY_BYTES)))
     router = APIRouter(prefix="/api/ops", tags=["operations"], route_class=ReadRoute)
     rejected = Rejected(ports, registry)
-    _add_tasks(router, ports, rejected, trace_url_template)
+    _add_tasks(router, ports, registry, rejected, trace_url_template)
     results, events = GivenResults(registry, agents), Events(ports, registry, start_within)
     tasks, actions = Tasks(ports), Actions(ports, results, events, start_within)
     add_contents(router, tasks, registry)
@@ -76,7 +77,9 @@ def operators_application(
     return app
 
 
-def _add_tasks(router: APIRouter, ports: Ports, rejected: Rejected, trace_url_template: str | None) -> None:
+def _add_tasks(
+    router: APIRouter, ports: Ports, registry: Registry, rejected: Rejected, trace_url_template: str | None
+) -> None:
     tasks, groups = Tasks(ports), Groups(ports)
 
     @router.get("/tasks", responses=documented_answer(examples.TASK_PAGE) | documented_problems(422, 503))
@@ -88,7 +91,7 @@ def _add_tasks(router: APIRouter, ports: Ports, rejected: Rejected, trace_url_te
         """
         found = await tasks.page(query)
         return TaskPage(
-            tasks=[TaskLine.model_validate(record) for record in found.items],
+            tasks=[TaskLine.model_validate(to_be_shown(registry, record)) for record in found.items],
             cursor=None if found.next is None else found.next.text(),
             looked_to=None if found.next is None else found.next.at,
             more=found.more,
@@ -105,7 +108,7 @@ def _add_tasks(router: APIRouter, ports: Ports, rejected: Rejected, trace_url_te
     )
     async def show_task(task_id: TaskIdPath) -> TaskView:
         """Show a task with its steps and its history, and what each action would do to it."""
-        record = (await tasks.find(TaskId(task_id))).record
+        record = to_be_shown(registry, (await tasks.find(TaskId(task_id))).record)
         about = await rejected.of_task(TaskId(task_id))
         return TaskView.whole(record, about, trace_url_template, ports.clock.now())
 

@@ -10,6 +10,7 @@ from pydantic import ConfigDict, Field, JsonValue, ValidationInfo, field_validat
 from functions.pattern.identity import EffectKey, item_name
 from functions.pattern.messages import EpochField, Message, StepField, TaskIdField
 from functions.pattern.states import Direction, Outcome
+from functions.pattern.texts import cut
 from functions.pattern.times import UtcTime
 
 #: The version of both messages; those of the version before are read, too.
@@ -155,19 +156,15 @@ def done(request: AgentRequest, result: Mapping[str, Any]) -> AgentReply:
 
 def done_without_result(request: AgentRequest, reason: str) -> AgentReply:
     """Reply that a request is carried out, and why there is no result that can be used."""
-    no_result = _cut(reason) or _NO_REASON
+    no_result = cut(reason, _MOST_REASON_CHARACTERS) or _NO_REASON
     return AgentReply(**_echo(request), outcome=Outcome.COMPLETED, no_result=no_result)
 
 
 def refused(request: AgentRequest, reason: str) -> AgentReply:
     """Reply that a request is refused for good."""
-    return AgentReply(**_echo(request), outcome=Outcome.FAILED, error=_cut(reason))
+    return AgentReply(**_echo(request), outcome=Outcome.FAILED, error=cut(reason, _MOST_REASON_CHARACTERS))
 
 
 def _echo(request: AgentRequest) -> dict[str, Any]:
     """Give what makes a reply count."""
     return {name: getattr(request, name) for name in ECHOED}
-
-
-def _cut(reason: str) -> str:
-    return reason[:_MOST_REASON_CHARACTERS]

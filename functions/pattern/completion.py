@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 
-from functions.pattern.contents import clean
+from functions.pattern.cleaning import clean
+from functions.pattern.contents import Contents
 from functions.pattern.definition import Registry
 from functions.pattern.folding import Rules
 from functions.pattern.parking import as_parked
@@ -25,12 +26,14 @@ def complete(registry: Registry, record: TaskRecord) -> TaskRecord:
     Where its version is not deployed, or was changed, nobody can tell what its answer is: it is parked, done
     as it is.
     """
-    here = Definitions(registry, record)
+    here, without = Definitions(registry, record), Contents(registry, record).without_secrets
     try:
         answer, error = here.answer(), None
     except Exception as fault:  # noqa: BLE001 - whatever a definition's function raises
         lack = here.why("its answer", fault)
         if lack.parks:
-            return as_parked(record, lack.reason, record.task.updated_at, lack.lasting)
-        answer, error = None, bounded(f"its answer can't be given: {cause_of(fault)}", MAX_ERROR_BYTES)
+            reason = without(lack.reason, lack.lasting)
+            return as_parked(record, reason, record.task.updated_at, lack.lasting)
+        told = f"its answer can't be given: {without(cause_of(fault))}"
+        answer, error = None, bounded(told, MAX_ERROR_BYTES)
     return replace(record, task=replace(record.task, answer=answer, last_error=error))

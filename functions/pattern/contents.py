@@ -11,25 +11,19 @@ from typing import Any
 from pydantic import BaseModel
 
 from functions.pattern.definition import Registry, Workflow
-from functions.pattern.events import (
-    Event,
-    StepBroken,
-    StepFailed,
-    StepTried,
-    StepUnknown,
-    StepUnrecorded,
-)
+from functions.pattern.hiding import HIDDEN, Secrets
 from functions.pattern.identity import StepName, step_of
-from functions.pattern.readiness import Definitions, NotDeployedError
+from functions.pattern.readiness import Definitions, NotDeployedError, validated
 from functions.pattern.records import TaskRecord
 from functions.pattern.requests import request_bytes
-from functions.pattern.secret_fields import HIDDEN, SecretFields, Secrets, Shown, secret_fields
+from functions.pattern.secret_fields import SecretFields, Shown, secret_fields
 from functions.pattern.states import Direction, Way
-from functions.pattern.texts import cause_of
-from functions.pattern.wait_events import ChildEnded
+from functions.pattern.texts import cause_of, cut
 
 #: Secrets that are looked for in requests and results at most.
 _MOST_SECRETS = 200
+#: Characters of a text in which they are looked for: no more of it is kept.
+_MOST_LOOKED_AT = 4_000
 
 
 class NotShownError(Exception):
@@ -65,7 +59,8 @@ class Contents:
             made = self._request(step, Direction.DO)
             content = self._of_child(step, made).secrets.without(content)
         model = self._event_model(step)
-        return self.secrets.without(content if model is None else fields_of(model).hide(content).content)
+        shown = content if model is None else shown_as(model, recorded.known_result).content
+        return self.secrets.without(shown)
 
     def _request(self, step: StepName, direction: Direction) -> Any:
         task = replace(self.record.task, direction=direction)
@@ -80,37 +75,46 @@ class Contents:
 
     def _of_child(self, step: StepName, made: Any) -> Shown:
         """Read the payload of the task that is a step as its own model does."""
-        return fields_of(Definitions(self.registry, self.record).child_workflow(step).payload).hide(made)
+        model = Definitions(self.registry, self.record).child_workflow(step).payload
+        return shown_as(model, json.dumps(made).encode())
 
-    def without_secrets(self, text: str) -> str:
-        """Give a text without the secrets that are known here, such as what a service answered."""
+    def without_secrets(self, text: str, unknown: str = HIDDEN) -> str:
+        """Give the beginning of a text without the secrets that are known here.
+
+        Where its version is deployed, but nobody can tell what is secret, it is `unknown`.
+        """
+        order = self.record.order
+        if self.registry.find(order.workflow, order.workflow_version) is None:
+            return text
+        return unknown if isinstance(self._found, NotShownError) else _without(self._found, text)
+
+    @property
+    def secrets(self) -> Secrets:
+        """Give what is secret in the payload, and in the events that came. Raises `NotShownError`."""
+        if isinstance(self._found, NotShownError):
+            raise self._found
+        return self._found
+
+    @cached_property
+    def _found(self) -> Secrets | NotShownError:
         try:
-            shown: str = self.secrets.without(text)
-        except NotShownError:
-            order = self.record.order
-            return text if self.registry.find(order.workflow, order.workflow_version) is None else HIDDEN
-        return shown
+            found = self._payload.secrets.values.union(*(each.values for each in self._of_events()))
+        except NotShownError as reason:
+            return reason
+        if len(found) > _MOST_SECRETS:
+            return NotShownError(f"the task has more than {_MOST_SECRETS} secrets, too many to look for")
+        return Secrets(found)
 
     @cached_property
     def _payload(self) -> Shown:
-        return fields_of(self._workflow.payload).hide(json.loads(self.record.order.payload))
-
-    @cached_property
-    def secrets(self) -> Secrets:
-        """Give what is secret in the payload, and in the events that came. Raises `NotShownError`."""
-        found = self._payload.secrets.values.union(*(each.values for each in self._of_events()))
-        if len(found) > _MOST_SECRETS:
-            raise NotShownError(f"the task has more than {_MOST_SECRETS} secrets, too many to look for")
-        return Secrets(found)
+        return shown_as(self._workflow.payload, self.record.order.payload)
 
     def _of_events(self) -> Iterator[Secrets]:
         for step in self.record.steps:
             model = self._event_model(step.name)
             if model is not None:
                 texts = (step.received, step.result)
-                yield from (
-                    fields_of(model).hide(json.loads(each)).secrets for each in texts if each is not None
-                )
+                yield from (shown_as(model, each).secrets for each in texts if each is not None)
 
     def _event_model(self, step: StepName) -> type[BaseModel] | None:
         """Give the model of a step's event, None for one that waits for none."""
@@ -133,17 +137,33 @@ class Contents:
         return workflow
 
 
-def clean(registry: Registry, record: TaskRecord, event: Event) -> Event:
-    """Give an event without what is secret, in the text that a service or a definition has made."""
-    match event:
-        case StepFailed() | StepUnrecorded() | StepBroken():
-            return replace(event, error=Contents(registry, record).without_secrets(event.error))
-        case StepUnknown() | StepTried():
-            return replace(event, fault=Contents(registry, record).without_secrets(event.fault))
-        case ChildEnded() if event.error is not None:
-            return replace(event, error=Contents(registry, record).without_secrets(event.error))
-        case _:
-            return event
+def shown_as(model: type[BaseModel], content: bytes) -> Shown:
+    """Give JSON that was sent as the model's, without its secrets, and these as they were sent, and read.
+
+    A model may change them, such as by a validator. Raises `NotShownError`.
+    """
+    secret = fields_of(model)
+    shown = secret.hide(json.loads(content))
+    if not secret.any:
+        return shown
+    try:
+        read = secret.read(validated(model, content))
+    except Exception:  # noqa: BLE001 - whatever a model raises of what is none of its own
+        return shown
+    return replace(shown, secrets=Secrets(shown.secrets.values | read.values))
+
+
+def without_secrets_of(model: type[BaseModel], content: bytes, text: str) -> str:
+    """Give the beginning of a text without what is secret in JSON that was sent as the model's."""
+    try:
+        return _without(shown_as(model, content).secrets, text)
+    except NotShownError:
+        return HIDDEN
+
+
+def _without(secrets: Secrets, text: str) -> str:
+    shown: str = secrets.without(cut(text, _MOST_LOOKED_AT))
+    return shown
 
 
 def fields_of(model: type[BaseModel]) -> SecretFields:

@@ -16,7 +16,7 @@ from functions.pattern.records import (
     TaskRecord,
 )
 from functions.pattern.states import Direction, EpochEnd, ProcessState, StepState, Way
-from functions.pattern.texts import MAX_PAST_ERROR_BYTES, bounded
+from functions.pattern.texts import MAX_ERROR_BYTES, MAX_PAST_ERROR_BYTES, bounded
 
 FINAL = frozenset({ProcessState.PROCESSED, ProcessState.ERROR, ProcessState.COMPENSATED})
 
@@ -207,7 +207,8 @@ def message_lost(record: TaskRecord, event: MessageLost, now: datetime) -> TaskR
     known = any((lost.queue, lost.message_id) == (event.queue, event.message_id) for lost in record.lost)
     if known or len(record.lost) >= MOST_LOST:
         return record
-    lost = LostMessage(queue=event.queue, message_id=event.message_id, reason=event.reason, at=now)
+    reason = bounded(event.reason, MAX_ERROR_BYTES)
+    lost = LostMessage(queue=event.queue, message_id=event.message_id, reason=reason, at=now)
     return replace(record, task=replace(record.task, updated_at=now), lost=(*record.lost, lost))
 
 

@@ -220,7 +220,7 @@ class Definitions:
 
     def _payload(self) -> BaseModel:
         model, payload = self._workflow().payload, self.record.order.payload
-        return self._fitting("the payload", lambda: _validated(model, payload))
+        return self._fitting("the payload", lambda: validated(model, payload))
 
     def _result(self, step: StepRecord) -> Any:
         """Give a step's result; that of an event is what its model makes of the body."""
@@ -258,7 +258,8 @@ def lack_of(lack: NotDeployedError) -> CannotStart:
 
 
 @lru_cache(maxsize=_MOST_KEPT)
-def _validated(model: type[BaseModel], payload: bytes) -> BaseModel:
+def validated(model: type[BaseModel], payload: bytes) -> BaseModel:
+    """Read JSON that was sent as the model's, once. Raises what the model raises."""
     return model.model_validate_json(payload)
 
 
@@ -267,7 +268,7 @@ def _items(
     for_each: Items, model: type[BaseModel], payload: bytes, count: int, digest: str | None
 ) -> tuple[Any, ...] | None:
     """Give the items of an order; None when they are not those that were recorded."""
-    items = tuple(islice(for_each(_validated(model, payload)), count + 1))
+    items = tuple(islice(for_each(validated(model, payload)), count + 1))
     are_recorded = len(items) == count and (digest is None or items_digest(items) == digest)
     return items if are_recorded else None
 

@@ -1,25 +1,20 @@
 """Which fields of a payload are secret, as its model marks them, and JSON without what they hold.
 
-Secret is what the model's JSON schema calls `writeOnly`, as it does of pydantic's `SecretStr`.
+Secret is what the model's JSON schema calls `writeOnly`, as it does of pydantic's `SecretStr`, or would call
+so without an annotation that says something else.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any
 
-from pydantic import BaseModel
+from pydantic import BaseModel, RootModel, Secret, SecretBytes, SecretStr, TypeAdapter
+from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 
-from functions.pattern.texts import CUT
-
-#: What stands in the place of a secret.
-HIDDEN = "(hidden)"
-
-#: Characters of a secret that is looked for inside other texts; a shorter one is found as a whole text only.
-_LEAST_INSIDE = 4
+from functions.pattern.hiding import HIDDEN, NO_SECRETS, Secrets
 
 _MARK = "writeOnly"
 _UNIONS = ("anyOf", "oneOf", "allOf")
@@ -29,58 +24,9 @@ _OF_PARTS = ("items", "additionalProperties", "contentSchema")
 _UNKNOWN: Mapping[str, Any] = {_MARK: True}
 _ANYTHING: Mapping[str, Any] = {}
 
+_JSON = TypeAdapter[Any](Any)
+
 type _Schemas = tuple[Mapping[str, Any], ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Secrets:
-    """What secret fields hold, as texts. It is in no representation of this."""
-
-    values: frozenset[str] = field(default=frozenset(), repr=False)
-
-    def without(self, content: Any) -> Any:
-        """Give JSON in which each text or number that is a secret is hidden, also inside longer texts."""
-        if not self.values:
-            return content
-        return self._without(content, self._pattern())
-
-    def _without(self, content: Any, inside: re.Pattern[str] | None) -> Any:
-        match content:
-            case dict():
-                return {
-                    self._without(name, inside): self._without(each, inside) for name, each in content.items()
-                }
-            case list():
-                return [self._without(each, inside) for each in content]
-            case str() if content.strip() in self.values:
-                return HIDDEN
-            case str():
-                whole = self._without_a_part(content)
-                return whole if inside is None else inside.sub(HIDDEN, whole)
-            case int() | float() if not isinstance(content, bool) and str(content) in self.values:
-                return HIDDEN
-            case _:
-                return content
-
-    def _without_a_part(self, text: str) -> str:
-        """Hide also the beginning of a secret within which a text was cut."""
-        kept = text.removesuffix(CUT)
-        if kept == text:
-            return text
-        begun = (
-            each[:length]
-            for each in self.values
-            for length in range(_LEAST_INSIDE, len(each))
-            if kept.endswith(each[:length])
-        )
-        return kept.removesuffix(max(begun, key=len, default="")) + CUT
-
-    def _pattern(self) -> re.Pattern[str] | None:
-        long = sorted((each for each in self.values if len(each) >= _LEAST_INSIDE), key=len, reverse=True)
-        return re.compile("|".join(map(re.escape, long))) if long else None
-
-
-NO_SECRETS = Secrets()
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +37,19 @@ class Shown:
     secrets: Secrets
 
 
+class _WhateverIsSaid(GenerateJsonSchema):
+    """Makes a schema without what annotations say in its place: they can leave a secret's mark out."""
+
+    def generate_inner(self, schema: Any) -> JsonSchemaValue:
+        """Make the schema of what is annotated."""
+        metadata = {**schema.get("metadata", {}), "pydantic_js_annotation_functions": ()}
+        return super().generate_inner({**schema, "metadata": metadata})
+
+    def handle_invalid_for_json_schema(self, schema: Any, error_info: str) -> JsonSchemaValue:  # noqa: ARG002
+        """Take anything for what has a schema only by its annotation."""
+        return {}
+
+
 class SecretFields:
     """The secret fields of one model, by its JSON schema; a field may be sent by its alias or its name.
 
@@ -99,7 +58,11 @@ class SecretFields:
     """
 
     def __init__(self, model: type[BaseModel]) -> None:
-        self._documents = tuple(model.model_json_schema(by_alias=by_alias) for by_alias in (True, False))
+        self._documents = tuple(
+            model.model_json_schema(by_alias=by_alias, schema_generator=generator)
+            for by_alias in (True, False)
+            for generator in (GenerateJsonSchema, _WhateverIsSaid)
+        )
 
     @cached_property
     def any(self) -> bool:
@@ -113,6 +76,10 @@ class SecretFields:
         found: set[str] = set()
         shown = self._shown(content, tuple(self._expanded(self._documents)), found)
         return Shown(shown, Secrets(frozenset(found)))
+
+    def read(self, model: BaseModel) -> Secrets:
+        """Give what the secret fields hold as the model has read them."""
+        return self.hide(_written(model)).secrets
 
     def _shown(self, content: Any, schemas: _Schemas, found: set[str]) -> Any:
         """Copy what is not secret by any of the schemas that it may be meant by."""
@@ -148,9 +115,10 @@ class SecretFields:
                 waiting += self._referred(schema["$ref"])
 
     def _referred(self, reference: str) -> Iterable[Mapping[str, Any]]:
-        """Find a reference in both documents, whose definitions have the same names."""
+        """Find a reference in the documents, whose definitions have the same names."""
         name = reference.removeprefix("#/$defs/")
-        return [document.get("$defs", {}).get(name, _UNKNOWN) for document in self._documents]
+        found = (document.get("$defs", {}).get(name) for document in self._documents)
+        return [each for each in found if each is not None] or [_UNKNOWN]
 
     def _holds_secrets(self, schema: Mapping[str, Any]) -> bool:
         """Tell whether something below a schema is secret, wherever that stands."""
@@ -250,3 +218,21 @@ def _remember(content: Any, found: set[str]) -> None:
             found.add(str(content))
         case _:
             return
+
+
+def _written(value: Any) -> Any:
+    """Write as JSON what a model has read, with its secrets."""
+    match value:
+        case RootModel():
+            return _written(value.root)
+        case BaseModel():
+            read = {name: getattr(value, name) for name in type(value).model_fields}
+            return _written(read | (value.model_extra or {}))
+        case Secret() | SecretStr() | SecretBytes():
+            return _written(value.get_secret_value())
+        case dict():
+            return {str(_written(name)): _written(each) for name, each in value.items()}
+        case list() | tuple() | set() | frozenset():
+            return [_written(each) for each in value]
+        case _:
+            return _JSON.dump_python(value, mode="json", fallback=str)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 import re
 
+from pydantic import ValidationError
+
 from functions.pattern.errors import PatternError
 
 #: A fault's text on a step, and what a closed epoch keeps of it for each of its steps.
@@ -15,8 +17,11 @@ MAX_PAST_ERROR_BYTES = 256
 CUT = "…"
 _MARK_CHARACTERS = 8
 
-#: What is kept of an answer that a service gave, and digits in it that could be a card's or an account's.
-_MOST_EXCERPT_BYTES = 256
+#: Faults that pydantic found, and that are told.
+_MOST_FAULTS = 3
+
+#: Characters that are kept of an answer that a service gave, and digits in it that could be a card's.
+_MOST_EXCERPT = 500
 _LONG_NUMBER = re.compile(r"\d(?:[ -]?\d){7,}")
 
 
@@ -40,18 +45,39 @@ def mark_of(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:_MARK_CHARACTERS]
 
 
+def one_line(text: str) -> str:
+    """Give a text in one line: what can't be shown is a space, and spaces are single."""
+    shown = text if text.isprintable() else "".join(each if each.isprintable() else " " for each in text)
+    return " ".join(shown.split())
+
+
+def cut(text: str, most: int) -> str:
+    """Give at most `most` characters of a text, as they are: secrets in it can still be found."""
+    return text if len(text) <= most else text[: most - len(CUT)] + CUT
+
+
 def excerpt(body: bytes) -> str:
-    """Give the beginning of what a service answered, in one line, without long numbers."""
-    shown = "".join(each if each.isprintable() else " " for each in body.decode(errors="replace"))
-    return bounded(_LONG_NUMBER.sub(CUT, " ".join(shown.split())), _MOST_EXCERPT_BYTES)
+    """Give the beginning of what a service answered, as it is."""
+    return cut(body.decode(errors="replace"), _MOST_EXCERPT)
+
+
+def without_long_numbers(text: str) -> str:
+    """Give a text in one line, without numbers that could be a card's or an account's."""
+    return _LONG_NUMBER.sub(CUT, one_line(text))
 
 
 def said_by(defect: BaseException) -> str:
-    """Give an exception's text, which may have a defect, too."""
+    """Give an exception's text, which may have a defect, too; of pydantic's, without what it was given."""
     try:
-        return str(defect)
+        return _said_by_pydantic(defect) if isinstance(defect, ValidationError) else str(defect)
     except Exception as fault:  # noqa: BLE001 - whatever it raises
         return f"(its text raises {type(fault).__name__})"
+
+
+def _said_by_pydantic(error: ValidationError) -> str:
+    faults = error.errors(include_url=False, include_input=False, include_context=False)
+    told = "; ".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in faults[:_MOST_FAULTS])
+    return f"{error.error_count()} wrong in {error.title}: {told}"
 
 
 def cause_of(defect: BaseException) -> str:

@@ -137,7 +137,7 @@ class ActivityRun:
                     outcome, recorded = await self._call(attempt, record, tries)
             except TransientError as fault:
                 text = "task %s step %s: no known outcome, left to the Supervisor (%s)"
-                _log.warning(text, attempt.task, attempt.step, fault)
+                _log.warning(text, attempt.task, attempt.step, type(fault).__name__)
                 outcome, recorded = await self._without_outcome(attempt, record, tries, fault)
             except Exception as defect:  # noqa: BLE001 - it ends in the step's recovery
                 text = "task %s step %s: a defect ended it, left to the Supervisor"

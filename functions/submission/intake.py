@@ -10,6 +10,7 @@ from datetime import timedelta
 from pydantic import ValidationError
 
 from functions.messages.reading import NotAMessageError, faults_of, read_message
+from functions.pattern.contents import without_secrets_of
 from functions.pattern.definition import Registry, Workflow
 from functions.pattern.errors import PayloadTooLargeError, UnfitOrderError, UnwritableError
 from functions.pattern.identity import CHILD_PREFIX, FIRST_EPOCH, new_birth
@@ -66,14 +67,10 @@ class Intake:
                 return
             stored = await self._record(message, workflow)
         except _RejectedError as rejection:
-            _log.warning("message %s rejected: %s", message_id, rejection, exc_info=rejection.__cause__)
+            reason, about = str(rejection), rejection.about or about
+            _log.warning("message %s rejected: %s", message_id, reason, exc_info=rejection.__cause__)
             await self._ports.rejected.reject(
-                SUBMISSIONS_QUEUE,
-                message_id,
-                content.body,
-                str(rejection),
-                content.labels,
-                about=rejection.about or about,
+                SUBMISSIONS_QUEUE, message_id, content.body, reason, content.labels, about=about
             )
             return
         task = stored.record.task
@@ -116,7 +113,8 @@ class Intake:
         try:
             order = order_of(message, workflow, new_birth(self._ports.new_id()))
         except (ValidationError, PayloadTooLargeError, UnfitOrderError) as error:
-            raise _RejectedError(_reason(error)) from error.__cause__
+            reason = without_secrets_of(workflow.payload, message.content, _reason(error))
+            raise _RejectedError(reason) from error.__cause__
         order = replace(order, traceparent=current_traceparent())
         return admit(order, pick_up_by=self._ports.clock.now() + self._pick_up_within)
 

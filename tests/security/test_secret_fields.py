@@ -10,6 +10,7 @@ import pytest
 
 from functions.pattern.completion import rules_of
 from functions.pattern.definition import Registry
+from functions.pattern.events import GivenUp
 from functions.pattern.folding import Told, fold
 from functions.pattern.records import TaskRecord
 from functions.pattern.wait_events import EventReceived
@@ -24,7 +25,7 @@ from tests.fakes.purchases import (
     PURCHASES,
     purchase,
 )
-from tests.fakes.tasks import after, claimed, completed, failed, started, told
+from tests.fakes.tasks import FIRST, after, claimed, completed, failed, started, told
 from tests.fakes.workflows import TASK
 from tests.security.routes import REJECTED, routes_of
 from tests.unit.api.conftest import Api
@@ -64,6 +65,34 @@ async def test_secrets_are_in_no_answer_to_operators(caplog: pytest.LogCaptureFi
     ]
     assert shown == []
     assert not [secret for secret in _SECRETS if secret in caplog.text]
+
+
+async def test_secret_that_was_marked_later_is_not_shown() -> None:
+    """What is recorded stays as it is, and is cleaned when it is shown."""
+    desk = Desk(registry=HERE)
+    desk.holds(told(purchase(TASK), claimed(), started("pay"), failed("pay", error=f"no: {CANARY}")))
+    for path in (f"/tasks/{TASK}", "/tasks?state=Error", "/errors"):
+        assert CANARY not in (await desk.get(path)).body.decode(), path
+
+
+@pytest.mark.parametrize("in_place", [False, True])
+async def test_refusal_of_a_result_tells_no_secret(*, in_place: bool) -> None:
+    """Nothing can follow from it: a function of the definition says why, as recorded, or changed in place."""
+
+    def ship(bought: Any, _results: Any) -> Any:
+        raise KeyError(bought.card.number.get_secret_value())
+
+    pay, confirm, last = PURCHASES.steps
+    pay, last = replace(pay, idempotent=False), replace(last, needs=frozenset({pay.name}), request=ship)
+    here = replace(last, idempotent=False) if in_place else last
+    desk = Desk(registry=Registry((replace(PURCHASES, steps=(pay, confirm, here)),), {}))
+    record = told(purchase(TASK, replace(PURCHASES, steps=(pay, confirm, last))), claimed(), started("pay"))
+    given_up = GivenUp(epoch=FIRST, reason="pay: unknown", hold=True, start_by=after(90))
+    desk.holds(told(record, given_up, now=after(40)))
+    desk.clock.advance(60)
+    answer = await desk.post(f"/tasks/{TASK}/steps/pay/done", {"reason": "seen", "result": {}})
+    assert answer.status == (409 if in_place else 422)
+    assert "KeyError: '(hidden)'" in answer.body.decode()
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,8 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, Field, SecretStr
 
-from functions.pattern.secret_fields import HIDDEN, SecretFields
+from functions.pattern.hiding import HIDDEN
+from functions.pattern.secret_fields import SecretFields
 from tests.tutorial.project import shown
 
 

@@ -24,10 +24,9 @@ from functions.pattern.messages import OPERATOR_ALERTS_QUEUE, TaskIdField
 from functions.pattern.ports import Ports
 from functions.pattern.refusals import Refused
 from functions.pattern.rejected import About, Content
-from functions.pattern.texts import bounded
+from functions.pattern.texts import MAX_ERROR_BYTES, bounded
 
-#: Bytes of the reason that is noted on a task.
-_MOST_REASON_BYTES = 1024
+_TOO_MANY = "not noted: too many messages about the task are lost"
 
 _log = logging.getLogger(__name__)
 
@@ -68,12 +67,13 @@ class DeadLetters:
         A lost alert is only logged, since another alert could be lost too. Raises `TransientError` when the
         message can't be recorded, so that it stays where it is.
         """
-        reason = bounded(reason, _MOST_REASON_BYTES)
         task, token = _named(content.body)
         message_id = shown_id(message_id, token, *tokens_in(content.body.decode(errors="replace")))
         lost = MessageLost(queue=queue, message_id=message_id, reason=reason)
-        if task is not None and not await self._note_on(task, lost):
-            task = None  # there is no such task
+        if task is not None:
+            noted = await self._noted_on(task, lost)
+            task, reason = (None, reason) if noted is None else (task, noted)  # there may be no such task
+        reason = bounded(reason, MAX_ERROR_BYTES)
         await self.ports.rejected.reject(
             dead_letter_queue(queue), message_id, content.body, reason, content.labels, about=About(task=task)
         )
@@ -82,13 +82,21 @@ class DeadLetters:
         if queue != OPERATOR_ALERTS_QUEUE:
             await self.alerts.post_recorded(loss)
 
-    async def _note_on(self, task: TaskId, lost: MessageLost) -> bool:
-        """Note the loss on its task, if that can be read; tell whether there is such a task."""
+    async def _noted_on(self, task: TaskId, lost: MessageLost) -> str | None:
+        """Note the loss on its task, if that can be read; give the reason without the task's secrets.
+
+        It is None if there is no such task.
+        """
         try:
-            return not isinstance(await self.ports.store.change(task, lost), Refused)
+            noted = await self.ports.store.change(task, lost)
         except (UnreadableError, UnwritableError, IllegalTransitionError) as error:
             _log.warning("task %s: the loss of a message can't be noted: %s", task, error)
-            return True
+            return lost.reason
+        if isinstance(noted, Refused):
+            return None
+        of = (lost.queue, lost.message_id)
+        reasons = (each.reason for each in noted.record.lost if (each.queue, each.message_id) == of)
+        return next(reasons, _TOO_MANY)
 
 
 async def log_ages(ports: Ports) -> None:

@@ -10,12 +10,14 @@ from typing import Any
 from functions.messages.queues import living_queue
 from functions.messages.tokens import without_tokens
 from functions.operations.shown import ShownText, nothing_of, text_of
-from functions.pattern.contents import Contents, NotShownError, fields_of
+from functions.pattern.contents import Contents, NotShownError, fields_of, shown_as
 from functions.pattern.definition import Registry
 from functions.pattern.errors import UnreadableError
-from functions.pattern.identity import TASK_ID_PATTERN, TaskId
-from functions.pattern.messages import SUBMISSIONS_QUEUE
+from functions.pattern.hiding import HIDDEN
+from functions.pattern.identity import TASK_ID_PATTERN, TaskId, resource_id
+from functions.pattern.messages import SUBMISSIONS_QUEUE, SubmissionMessage
 from functions.pattern.ports import Ports
+from functions.pattern.records import TaskRecord
 from functions.pattern.rejected import RejectedMessage
 from functions.pattern.strict_json import NotJsonError, parse_json
 
@@ -64,7 +66,10 @@ class Bodies:
         named = message.about.task or content.get("task_id", content.get("id"))
         if not isinstance(named, str) or not re.fullmatch(TASK_ID_PATTERN, named):
             raise NotShownError("it names no task")
-        return (await self._task(TaskId(named))).secrets.without(content)
+        contents = await self._task(TaskId(named))
+        if _is_of_another(contents.record, message, content):
+            raise NotShownError("it is of an earlier task of this id")
+        return contents.secrets.without(content)
 
     def _order(self, content: Mapping[str, Any]) -> Any:
         name, version = content.get("workflow"), content.get("version")
@@ -72,8 +77,8 @@ class Bodies:
         workflow = self._registry.find(str(name), version) if known else None
         if workflow is None:
             raise NotShownError("its workflow's version is not deployed here")
-        hidden = fields_of(workflow.payload).hide(content.get("payload"))
-        envelope = {field: each for field, each in content.items() if field != "payload"}
+        hidden = shown_as(workflow.payload, json.dumps(content.get("payload")).encode())
+        envelope = {field: _of_envelope(field, each) for field, each in content.items() if field != "payload"}
         return hidden.secrets.without(envelope) | {"payload": hidden.content}
 
     async def _task(self, task: TaskId) -> Contents:
@@ -84,3 +89,16 @@ class Bodies:
         if stored is None:
             raise NotShownError("its task is not recorded here")
         return Contents(self._registry, stored.record)
+
+
+def _of_envelope(field: str, content: Any) -> Any:
+    """Hide what belongs into the payload, and stands beside it."""
+    is_known = field in SubmissionMessage.model_fields and not isinstance(content, dict | list)
+    return content if is_known else HIDDEN
+
+
+def _is_of_another(record: TaskRecord, message: RejectedMessage, content: Mapping[str, Any]) -> bool:
+    """Tell whether a message is of an earlier task of the record's id: its secrets are not known here."""
+    order, key = record.order, content.get("effect_key")
+    is_earlier = message.rejected_at < order.submitted_at
+    return is_earlier or not (key is None or str(key).startswith(f"{resource_id(order.task, order.birth)}/"))

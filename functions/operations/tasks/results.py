@@ -10,6 +10,7 @@ from http import HTTPStatus
 from pydantic import ValidationError
 
 from functions.pattern.completion import complete
+from functions.pattern.contents import Contents
 from functions.pattern.definition import Json, Registry
 from functions.pattern.errors import PermanentError
 from functions.pattern.event_bodies import check_body
@@ -18,7 +19,7 @@ from functions.pattern.identity import StepName
 from functions.pattern.operator_events import ResultGiven
 from functions.pattern.planning import CannotStart
 from functions.pattern.ports import Agent, ReadingAgent
-from functions.pattern.readiness import Definitions, NotDeployedError
+from functions.pattern.readiness import Definitions, NotDeployedError, lack_of
 from functions.pattern.ready import ready_steps
 from functions.pattern.records import StepRecord, TaskRecord
 from functions.pattern.refusals import Refused
@@ -44,7 +45,7 @@ class GivenResults:
         try:
             written = result_bytes(agent.read(result) if isinstance(agent, ReadingAgent) else result)
         except PermanentError as unusable:
-            raise _unusable(str(unusable)) from None
+            raise self._unusable(record, str(unusable)) from None
         if step.shape.via is Way.EVENT:
             self._check_event(record, step.name, written)
         return written
@@ -63,11 +64,11 @@ class GivenResults:
         for name in ready_steps(claimed):
             look = here.look_at(name)
             if isinstance(look, CannotStart) and not look.parks:
-                raise _unusable(f"what follows can't be made of it: {look.reason}")
+                raise self._unusable(record, f"what follows can't be made of it: {look.reason}")
             if isinstance(look, CannotStart):
                 lack = lack or look
         if lack is not None:
-            raise _elsewhere(lack.reason)
+            raise self._elsewhere(record, lack)
 
     def _check_answer(self, record: TaskRecord) -> None:
         """Refuse a result of which the answer to the caller can't be made: it is not made again."""
@@ -75,21 +76,23 @@ class GivenResults:
         if task.is_parked:
             raise _elsewhere(task.last_error or "")
         if task.last_error is not None:
-            raise _unusable(f"what follows can't be made of it: {task.last_error}")
+            raise self._unusable(record, f"what follows can't be made of it: {task.last_error}")
 
     def _check_event(self, record: TaskRecord, step: StepName, written: bytes) -> None:
         try:
             check_body(Definitions(self._registry, record).event_model(step), written)
         except ValidationError as error:
             fault = error.errors(include_url=False, include_input=False, include_context=False)[0]
-            raise _unusable(": ".join([*map(str, fault["loc"]), fault["msg"]])) from None
+            raise self._unusable(record, ": ".join([*map(str, fault["loc"]), fault["msg"]])) from None
         except NotDeployedError as lack:
-            raise _elsewhere(str(lack)) from None
+            raise self._elsewhere(record, lack_of(lack)) from None
 
+    def _unusable(self, record: TaskRecord, reason: str) -> ProblemError:
+        fault = FieldFault(field="result", reason=Contents(self._registry, record).without_secrets(reason))
+        return ProblemError(HTTPStatus.UNPROCESSABLE_ENTITY, "Some fields are wrong.", errors=[fault])
 
-def _unusable(reason: str) -> ProblemError:
-    fault = FieldFault(field="result", reason=reason)
-    return ProblemError(HTTPStatus.UNPROCESSABLE_ENTITY, "Some fields are wrong.", errors=[fault])
+    def _elsewhere(self, record: TaskRecord, lack: CannotStart) -> ProblemError:
+        return _elsewhere(Contents(self._registry, record).without_secrets(lack.reason, unknown=lack.lasting))
 
 
 def _elsewhere(reason: str) -> ProblemError:

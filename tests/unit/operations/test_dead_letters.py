@@ -12,7 +12,9 @@ import pytest
 from functions.messages.queues import QUEUES
 from functions.operations.alerts.alerts import Alert, Alerts, lost_alert
 from functions.operations.alerts.queues import DeadLetters
+from functions.pattern.epochs import MOST_LOST
 from functions.pattern.errors import TransientError
+from functions.pattern.events import MessageLost
 from functions.pattern.identity import TaskId
 from functions.pattern.messages import SchedulerRequest
 from functions.pattern.rejected import Labels
@@ -22,7 +24,7 @@ from tests.fakes.messages import received
 from tests.fakes.ports import fake_ports
 from tests.fakes.queues import RecordedRejections, Rejection
 from tests.fakes.store import MemoryStateStore
-from tests.fakes.tasks import FIRST, pending
+from tests.fakes.tasks import FIRST, pending, told
 from tests.fakes.workflows import TASK, submission
 
 REQUEST = SchedulerRequest(task_id=TASK, epoch=FIRST).model_dump_json().encode()
@@ -94,6 +96,22 @@ async def test_loss_stands_on_the_task_once(bench: Bench) -> None:
     [lost] = stored.record.lost
     assert (lost.queue, lost.message_id, lost.reason) == ("scheduler-requests", "task-1.1", REASON)
     assert replace(stored.record, lost=()) == pending()
+
+
+@pytest.mark.parametrize("lost", [1, MOST_LOST])
+async def test_loss_is_told_as_it_stands_on_the_task(bench: Bench, lost: int) -> None:
+    """There it is without secrets, which an Agent may have told Service Bus."""
+    record = told(
+        pending(), *(MessageLost(queue="q", message_id=f"{n}", reason="plain") for n in range(lost))
+    )
+    bench.store.put(record)
+    await bench.reader.take("q", received(REQUEST, "0", properties=PROPERTIES))
+    await bench.reader.take("q", received(REQUEST, "new", properties=PROPERTIES))
+    whys = ["plain", REASON if lost < MOST_LOST else "not noted: too many messages about the task are lost"]
+    assert [each.reason for each in bench.rejections.all] == whys
+    assert bench.alerts == [
+        lost_alert("q", name, TASK, why) for name, why in zip(("0", "new"), whys, strict=True)
+    ]
 
 
 async def test_token_of_a_lost_reply_is_told_nowhere(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:

@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 from urllib.parse import quote
 
 import pytest
 
-from functions.pattern.definition import Registry
-from functions.pattern.errors import UnreadableError
 from functions.pattern.identity import StepName, TaskId
 from functions.pattern.rejected import About, Content, Labels
-from functions.pattern.secret_fields import HIDDEN
 from functions.pattern.sent_again import resent
-from tests.fakes.purchases import CANARY, PAYLOAD, PURCHASES, purchase
-from tests.fakes.workflows import TASK
 from tests.unit.api.samples import wrong_fields
 from tests.unit.operations.conftest import Desk
 
@@ -238,53 +232,3 @@ async def test_all_are_discarded_without_a_filter(desk: Desk) -> None:
     assert (await desk.post("/rejected/discard", REASON)).json == {"discarded": 1, "left": False}
     assert (await desk.post("/rejected/discard", REASON | {"until": "x"})).status == 422
     assert (await desk.post("/rejected/discard", {})).status == 422
-
-
-ORDER = {"workflow": "purchase", "payload": dict(PAYLOAD), "submitter": CANARY, "task_id": TASK}
-
-
-@pytest.mark.parametrize(
-    ("queue", "body", "shown"),
-    [
-        ("submissions", ORDER | {"version": 1}, True),
-        ("submissions/$DeadLetterQueue", ORDER, True),
-        ("submissions", ORDER | {"payload": [CANARY]}, True),
-        ("submissions", ORDER | {"version": 2}, False),
-        ("submissions", ORDER | {"version": [CANARY]}, False),
-        ("submissions", ORDER | {"workflow": "other"}, False),
-        ("submissions", {"payload": CANARY}, False),
-        ("submissions", [ORDER], False),
-        ("submissions", f'{{"card": "{CANARY}', False),
-        ("agent-replies", {"task_id": TASK, "result": {"for": CANARY}}, True),
-        ("notices-demo", {"id": TASK, "answer": {"for": CANARY}}, True),
-        ("agent-replies", {"task_id": "other", "result": CANARY}, False),
-        ("agent-replies", {"task_id": f"{TASK}|order", "result": CANARY}, False),
-        ("agent-replies", {"task_id": ["x"], "result": CANARY}, False),
-        ("agent-replies", CANARY, False),
-    ],
-)
-async def test_body_is_shown_without_secrets(queue: str, body: Any, *, shown: bool) -> None:
-    """Or not at all, where it is not known what is secret in it; the page says so."""
-    desk = Desk(registry=Registry((PURCHASES,), {}))
-    desk.holds(purchase(TASK))
-    encoded = (body if isinstance(body, str) else json.dumps(body)).encode()
-    await desk.rejected.reject(queue, "m-1", encoded, "why")
-    [line] = await _listed(desk)
-    answer = await desk.get(f"/rejected/{line['id']}")
-    assert CANARY not in answer.body.decode()
-    if shown:
-        assert HIDDEN in answer.json["body"]
-        assert answer.json["why"] is None
-    else:
-        assert answer.json["body"] is None
-        assert answer.json["why"].startswith("It can't be told what of it is secret: ")
-
-
-async def test_body_of_a_task_that_cannot_be_read_is_not_shown() -> None:
-    """Nor where a model does not say what is secret."""
-    desk = Desk(registry=Registry((PURCHASES,), {}))
-    desk.store.failure = UnreadableError("task-1|order", "damaged")
-    await desk.rejected.reject("agent-replies", "m-1", json.dumps({"task_id": TASK}).encode(), "why")
-    [line] = await _listed(desk)
-    shown = (await desk.get(f"/rejected/{line['id']}")).json
-    assert (shown["body"], "damaged" in shown["why"]) == (None, True)

@@ -97,8 +97,8 @@ def test_reply_echoes_its_request(reply: AgentReply, told: dict[str, Any]) -> No
 
 def test_reason_is_cut_to_what_a_row_keeps() -> None:
     """A service may have a lot to say."""
-    assert refused(REQUEST, "x" * 1_001).error == "x" * 1_000
-    assert done_without_result(REQUEST, "x" * 1_001).no_result == "x" * 1_000
+    assert refused(REQUEST, "x" * 1_001).error == "x" * 999 + "…"
+    assert done_without_result(REQUEST, "x" * 1_001).no_result == "x" * 999 + "…"
 
 
 @pytest.mark.parametrize("message", [REQUEST, AgentReply.model_validate(SHOWN_REPLIES[0])])

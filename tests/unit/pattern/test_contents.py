@@ -15,9 +15,9 @@ from functions.pattern.contents import Contents, NotShownError, fields_of
 from functions.pattern.definition import Registry, Step
 from functions.pattern.events import Event, StepBroken, StepTried, StepUnknown
 from functions.pattern.folding import Told, fold
+from functions.pattern.hiding import HIDDEN
 from functions.pattern.identity import StartId, StepName, scheduler_id
 from functions.pattern.records import TaskRecord
-from functions.pattern.secret_fields import HIDDEN
 from functions.pattern.states import Direction, StepState
 from functions.pattern.wait_events import ChildEnded, EventReceived
 from tests.fakes.clock import START

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+from typing import Annotated
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import BaseModel, Field, ValidationError
 
 from functions.pattern.errors import PatternError
-from functions.pattern.texts import bounded, cause_of
+from functions.pattern.texts import bounded, cause_of, said_by, without_long_numbers
 
 
 @given(st.text(max_size=80), st.integers(8, 64))
@@ -36,6 +39,11 @@ def test_what_cannot_be_shown_becomes_a_space() -> None:
     assert bounded("no\nmoney\x00\ud800!", 100) == "no money  !"
 
 
+def test_long_numbers_are_left_out() -> None:
+    """They could be a card's; a short one says what is wrong."""
+    assert without_long_numbers("card\n4111 1111-1111 1111  is\x00 no 1234567") == "card … is no 1234567"
+
+
 class _NoSeatError(Exception):
     """Its text is made of what it was not given."""
 
@@ -48,3 +56,15 @@ def test_defect_whose_text_has_a_defect_is_told_all_the_same() -> None:
     assert cause_of(_NoSeatError("7")) == "_NoSeatError: no seat in row 7"
     assert cause_of(_NoSeatError()) == "_NoSeatError: (its text raises IndexError)"
     assert cause_of(PatternError("known")) == "known"
+
+
+class _Seat(BaseModel):
+    row: Annotated[str, Field(max_length=1)]
+
+
+def test_pydantic_error_does_not_say_what_was_given() -> None:
+    """Of a long text, it would show both ends."""
+    with pytest.raises(ValidationError) as wrong:
+        _Seat(row="secret")
+    said = "1 wrong in _Seat: row: String should have at most 1 character"
+    assert (said_by(wrong.value), cause_of(wrong.value)) == (said, f"ValidationError: {said}")

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from pydantic import BaseModel
+from pydantic import BaseModel, SecretStr, field_validator
 
 from functions.pattern.definition import Registry, Workflow
 from functions.pattern.errors import TransientError
@@ -154,6 +154,25 @@ async def test_message_that_cannot_be_used_is_kept_with_the_reason(
     assert (kept.queue, kept.message_id, kept.body) == ("submissions", "m-1", body)
     assert kept.reason.startswith(reason)
     assert (len(bench.store), bench.schedulers.started) == (0, [])
+
+
+class Checked(BaseModel):
+    """Says in its error what it was given."""
+
+    card: SecretStr
+
+    @field_validator("card")
+    @classmethod
+    def _known(cls, card: SecretStr) -> SecretStr:
+        raise ValueError(f"{card.get_secret_value()} is no card")
+
+
+async def test_reason_tells_no_secret(caplog: pytest.LogCaptureFixture) -> None:
+    """What a model's validator said is kept, and logged, for operators."""
+    bench = Bench(replace(DIAMOND, payload=Checked))
+    await bench.take(_body(payload={"card": "c4n4ry"}))
+    assert bench.rejections.all[0].reason == "card: (hidden) is no card"
+    assert "c4n4ry" not in "".join(caplog.messages)
 
 
 async def test_order_is_recorded_under_its_own_version() -> None:
