@@ -8,10 +8,11 @@ from datetime import datetime
 from functions.pattern.decisions import decide, stopped_by
 from functions.pattern.epochs import FINAL, awaited, finished
 from functions.pattern.identity import FIRST_EPOCH, Birth, Parent, StepName
-from functions.pattern.records import Order, StepRecord, Task, TaskRecord
+from functions.pattern.records import Order, Task, TaskRecord
 from functions.pattern.refusals import RefusalReason, Refused
 from functions.pattern.shape import Shape
 from functions.pattern.states import Direction, EpochEnd, ProcessState, Remedy, StepState, Way
+from functions.pattern.step_records import StepRecord
 from functions.pattern.texts import MAX_ERROR_BYTES, bounded
 from functions.pattern.wait_events import ChildEnded
 from functions.pattern.waits import completed, failed, gone_on

@@ -6,8 +6,9 @@ from dataclasses import replace
 from datetime import datetime
 
 from functions.pattern.epochs import finished, next_epoch, undoing
-from functions.pattern.records import Decision, StepRecord, TaskRecord
+from functions.pattern.records import Decision, TaskRecord
 from functions.pattern.states import Direction, EpochEnd, Expiry, ProcessState, Remedy, StepState
+from functions.pattern.step_records import StepRecord
 
 
 def awaited_until(record: TaskRecord) -> datetime | None:

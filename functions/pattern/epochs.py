@@ -7,15 +7,9 @@ from datetime import datetime, timedelta
 
 from functions.pattern.events import AnnouncementSent, MessageLost
 from functions.pattern.identity import Epoch
-from functions.pattern.records import (
-    EpochRecord,
-    LostMessage,
-    PastStep,
-    SentAnnouncement,
-    StepRecord,
-    TaskRecord,
-)
+from functions.pattern.records import EpochRecord, LostMessage, SentAnnouncement, TaskRecord
 from functions.pattern.states import Direction, EpochEnd, ProcessState, StepState, Way
+from functions.pattern.step_records import PastStep, StepRecord
 from functions.pattern.texts import MAX_ERROR_BYTES, MAX_PAST_ERROR_BYTES, bounded
 
 FINAL = frozenset({ProcessState.PROCESSED, ProcessState.ERROR, ProcessState.COMPENSATED})

@@ -8,7 +8,8 @@ from collections.abc import Callable, Collection
 from typing import Any
 
 from functions.pattern.identity import StepName, step_of
-from functions.pattern.records import StepRecord, TaskRecord
+from functions.pattern.records import TaskRecord
+from functions.pattern.step_records import StepRecord
 
 #: Reads a step's result; None where there is none, or none that is known.
 Read = Callable[[StepRecord], Any]

@@ -23,9 +23,10 @@ from functions.pattern.events import (
     UndoRequested,
 )
 from functions.pattern.operator_events import ResultGiven
-from functions.pattern.records import Decision, StepRecord, Task, TaskRecord
+from functions.pattern.records import Decision, Task, TaskRecord
 from functions.pattern.refusals import RefusalReason, Refused
 from functions.pattern.states import Direction, EpochEnd, ProcessState, Remedy, StepState
+from functions.pattern.step_records import StepRecord
 
 _SUPERVISOR = "supervisor"
 _OVERDUE = "its complete-by time passed"
@@ -183,14 +184,16 @@ def _answered(record: TaskRecord, event: OperatorAnswer, now: datetime) -> TaskR
 def _skipped(record: TaskRecord, event: ResultGiven, now: datetime) -> TaskRecord | Refused:
     """Complete a step by a result that an operator gives; if it was dispatched, an undo covers it as before.
 
-    It was refused, or nobody knows what came of it and it may be repeated; what may fail was gone on without.
+    It was refused, a defect stopped it, or nobody knows what came of it and it may be repeated. What may fail
+    was gone on without, unless a defect stopped it.
     """
     step = next((step for step in record.steps if step.name == event.step), None)
     if step is None or record.task.direction is Direction.UNDO:
         return Refused(RefusalReason.NOT_FAILED)
     is_refused = step.state is StepState.FAILED and not step.settled
     is_unknown = step.state is StepState.RUNNING and not step.is_waiting
-    if not (is_refused or is_unknown):
+    is_broken = step.state is StepState.NOT_STARTED and step.error is not None
+    if not (is_refused or is_unknown or is_broken):
         return Refused(RefusalReason.NOT_FAILED)
     given = replace(step, state=StepState.COMPLETED, result=event.result, error=None, finished_at=now)
     return _again(record, event, now, EpochEnd.RESULT_GIVEN, given)

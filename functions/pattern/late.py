@@ -8,8 +8,9 @@ from datetime import datetime
 from functions.pattern.epochs import UNKNOWN_AND_STAYS
 from functions.pattern.events import StepCompleted, StepFailed, StepOutcome, StepUnrecorded
 from functions.pattern.identity import StepName, start_of
-from functions.pattern.records import StepRecord, TaskRecord
+from functions.pattern.records import TaskRecord
 from functions.pattern.states import Direction, StepState
+from functions.pattern.step_records import StepRecord
 from functions.pattern.texts import MAX_ERROR_BYTES, bounded
 
 _TURNED_BACK = frozenset({StepState.UNDOING, StepState.UNDONE})

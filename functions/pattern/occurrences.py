@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from functions.pattern.records import StepRecord, TaskRecord
+from functions.pattern.records import TaskRecord
 from functions.pattern.shape import StepShape
 from functions.pattern.states import Direction, EpochEnd, Outcome, ProcessState, StepState
+from functions.pattern.step_records import StepRecord
 
 _ENDS = frozenset({ProcessState.PROCESSED, ProcessState.COMPENSATED, ProcessState.ERROR})
 _UNDER_WAY = {StepState.RUNNING: Direction.DO, StepState.UNDOING: Direction.UNDO}

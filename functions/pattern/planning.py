@@ -16,8 +16,9 @@ from functions.pattern.events import (
 )
 from functions.pattern.identity import Epoch, SchedulerId, StartId, StepName, start_of
 from functions.pattern.ready import is_under_way, ready_steps
-from functions.pattern.records import StepRecord, TaskRecord
+from functions.pattern.records import TaskRecord
 from functions.pattern.states import Direction, ProcessState, Way
+from functions.pattern.step_records import StepRecord
 from functions.pattern.texts import cause_of, said_by
 from functions.pattern.wait_events import HandedBack, WaitsEnded
 from functions.pattern.waits import LONGEST_WAIT, over, waits_end

@@ -25,10 +25,11 @@ from functions.pattern.items import items_digest, recorded_digest
 from functions.pattern.messages import SubmissionMessage, order_of
 from functions.pattern.planning import CannotStart
 from functions.pattern.ready import ready_steps
-from functions.pattern.records import MAX_ANSWER_BYTES, Order, StepRecord, TaskRecord
+from functions.pattern.records import MAX_ANSWER_BYTES, Order, TaskRecord
 from functions.pattern.requests import json_bytes, request_bytes
 from functions.pattern.states import Direction, ProcessState, Way
 from functions.pattern.step_definition import Items
+from functions.pattern.step_records import StepRecord
 from functions.pattern.texts import MAX_ERROR_BYTES, bounded, cause_of
 
 #: Payloads that were read and are kept: each step of a task looks at the same one.

@@ -6,8 +6,9 @@ from collections.abc import Iterable, Iterator
 
 from functions.pattern.epochs import UNDER_WAY
 from functions.pattern.identity import Epoch, StepName
-from functions.pattern.records import StepRecord, TaskRecord
+from functions.pattern.records import TaskRecord
 from functions.pattern.states import Direction, ProcessState, StepState
+from functions.pattern.step_records import StepRecord
 
 
 def undo_order(record: TaskRecord) -> tuple[StepName, ...]:

@@ -22,9 +22,10 @@ from functions.pattern.events import (
     StepUnknown,
     StepUnrecorded,
 )
-from functions.pattern.records import StepRecord, TaskRecord
+from functions.pattern.records import TaskRecord
 from functions.pattern.refusals import RefusalReason, Refused
 from functions.pattern.states import Direction, ProcessState, StepState
+from functions.pattern.step_records import StepRecord
 from functions.pattern.texts import MAX_ERROR_BYTES, bounded
 from functions.pattern.waits import begun, unknown
 

@@ -45,9 +45,10 @@ from functions.pattern.interventions import cancelled, operated, supervised
 from functions.pattern.late import late_outcome
 from functions.pattern.operator_events import ParkRequested, ResultGiven, Unparked
 from functions.pattern.parking import parked, released, set_aside
-from functions.pattern.records import Order, StepRecord, Task, TaskRecord
+from functions.pattern.records import Order, Task, TaskRecord
 from functions.pattern.refusals import RefusalReason, Refused
 from functions.pattern.states import Direction, ProcessState, StepState
+from functions.pattern.step_records import StepRecord
 from functions.pattern.steps import DONE, illegal, is_forged, step_changed
 from functions.pattern.wait_events import ChildEnded, EventReceived, HandedBack, WaitsEnded
 from functions.pattern.waits import event_received, hand_back, waits_ended

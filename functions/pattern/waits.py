@@ -9,9 +9,10 @@ from functions.pattern.decisions import decide, known_end, stopped_by
 from functions.pattern.epochs import FINAL, awaited, handed_back, is_busy, moved, next_run
 from functions.pattern.identity import StepName
 from functions.pattern.ready import ready_steps
-from functions.pattern.records import OUTCOME_UNKNOWN, StepRecord, TaskRecord
+from functions.pattern.records import TaskRecord
 from functions.pattern.refusals import RefusalReason, Refused
 from functions.pattern.states import Direction, ProcessState, StepState, Way
+from functions.pattern.step_records import OUTCOME_UNKNOWN, StepRecord
 from functions.pattern.texts import MAX_ERROR_BYTES, bounded
 from functions.pattern.wait_events import EventReceived, HandedBack, WaitsEnded
 

@@ -14,11 +14,11 @@ from functions.pattern.errors import PermanentError, UnreadableError
 from functions.pattern.late import replied_step
 from functions.pattern.messages import AGENT_REPLIES_QUEUE
 from functions.pattern.ports import Ports
-from functions.pattern.records import StepRecord
 from functions.pattern.rejected import About
 from functions.pattern.requests import result_bytes
 from functions.pattern.shared_rows import Occasion
 from functions.pattern.states import Outcome
+from functions.pattern.step_records import StepRecord
 from functions.pattern.strict_json import FaultAt
 from functions.pattern.texts import bounded
 from functions.scheduler.signs_of_life import SignsOfLife

@@ -17,15 +17,9 @@ from functions.pattern.announcements import Announcement
 from functions.pattern.breaker import BreakerRecord
 from functions.pattern.errors import UnreadableError
 from functions.pattern.identity import TaskId
-from functions.pattern.records import (
-    EpochRecord,
-    LostMessage,
-    Order,
-    StepRecord,
-    Task,
-    TaskRecord,
-)
+from functions.pattern.records import EpochRecord, LostMessage, Order, Task, TaskRecord
 from functions.pattern.shape import Shape, read_shape
+from functions.pattern.step_records import StepRecord
 from functions.pattern.texts import bounded
 from functions.store.keys import outbox_row, task_row
 

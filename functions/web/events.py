@@ -15,9 +15,10 @@ from functions.pattern.identity import StepName, TaskId
 from functions.pattern.plain_reasons import plain_reason
 from functions.pattern.ports import Ports
 from functions.pattern.readiness import Definitions, NotDeployedError
-from functions.pattern.records import MAX_RESULT_BYTES, StepRecord, TaskRecord
+from functions.pattern.records import MAX_RESULT_BYTES, TaskRecord
 from functions.pattern.refusals import RefusalReason, Refused
 from functions.pattern.states import Way
+from functions.pattern.step_records import StepRecord
 from functions.pattern.store_ports import Stored
 from functions.pattern.wait_events import EventReceived
 from functions.telemetry.tasks import decision_span

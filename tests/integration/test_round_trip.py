@@ -8,8 +8,9 @@ import pytest
 
 from functions.pattern.events import MessageLost
 from functions.pattern.identity import Epoch, SchedulerId, StartId, TaskId
-from functions.pattern.records import Order, SentAnnouncement, StepRecord, Task, TaskRecord
+from functions.pattern.records import Order, SentAnnouncement, Task, TaskRecord
 from functions.pattern.states import AnnouncementKind, Direction, ProcessState, StepState, Way
+from functions.pattern.step_records import StepRecord
 from functions.pattern.store_ports import Admission, Changed
 from tests.fakes.clock import START
 from tests.fakes.interventions import cancellation, done, resubmission

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import json
+from base64 import urlsafe_b64decode, urlsafe_b64encode
 from http import HTTPStatus
 
 import pytest
@@ -103,10 +105,15 @@ async def test_operators_tasks_come_behind_all_that_are_parked(process: Process,
     assert await _pages(Selection(ports, Filter(parked=True), after(60))) == [["z", "a"]]
 
 
-async def test_cursor_that_storage_does_not_know_is_refused(process: Process, ports: Ports) -> None:
+async def test_cursor_that_storage_does_not_know_is_refused(
+    process: Process, ports: Ports, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """422, not a failure."""
-    await _refused(process, "e-1")
+    monkeypatch.setattr(selections, "MOST_PER_PAGE", 1)
+    await _refused(process, "e-1", "e-2")
     selection = Selection(ports, Filter(), after(60))
+    place = json.loads(urlsafe_b64decode(f"{(await selection.page(None)).cursor}=="))
+    forged = urlsafe_b64encode(json.dumps(place | {"after": "x"}).encode()).decode()
     with pytest.raises(ProblemError) as refusal:
-        await selection.page("eyJhZnRlciI6IngifQ")
+        await selection.page(forged)
     assert refusal.value.status == HTTPStatus.UNPROCESSABLE_ENTITY

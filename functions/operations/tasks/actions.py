@@ -22,8 +22,9 @@ from functions.pattern.events import (
 from functions.pattern.identity import StepName
 from functions.pattern.operator_events import ParkRequested, ResultGiven, Unparked
 from functions.pattern.ports import Ports
-from functions.pattern.records import StepRecord, TaskRecord
+from functions.pattern.records import TaskRecord
 from functions.pattern.refusals import RefusalReason, Refused
+from functions.pattern.step_records import StepRecord
 from functions.pattern.store_ports import Stored
 from functions.telemetry.spans import current_traceparent
 from functions.telemetry.tasks import decision_span

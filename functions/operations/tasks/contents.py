@@ -16,8 +16,8 @@ from functions.pattern.contents import Contents, NotShownError, fields_of
 from functions.pattern.definition import Registry
 from functions.pattern.identity import StepName, TaskId
 from functions.pattern.readiness import Definitions, NotDeployedError
-from functions.pattern.records import StepRecord
 from functions.pattern.states import Direction, StepState, Way
+from functions.pattern.step_records import StepRecord
 from functions.web.openapi import documented_answer
 from functions.web.problems import ProblemError, documented_problems
 

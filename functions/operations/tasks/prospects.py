@@ -20,9 +20,10 @@ from functions.pattern.events import (
 from functions.pattern.identity import Epoch, StepName
 from functions.pattern.operator_events import ParkRequested, ResultGiven, Unparked
 from functions.pattern.ready import undo_order
-from functions.pattern.records import StepRecord, TaskRecord
+from functions.pattern.records import TaskRecord
 from functions.pattern.refusals import Refused
 from functions.pattern.states import Direction
+from functions.pattern.step_records import StepRecord
 from functions.pattern.transitions import apply
 from functions.pattern.wait_events import EventReceived
 

@@ -21,10 +21,11 @@ from functions.pattern.planning import CannotStart
 from functions.pattern.ports import Agent, ReadingAgent
 from functions.pattern.readiness import Definitions, NotDeployedError, lack_of
 from functions.pattern.ready import ready_steps
-from functions.pattern.records import StepRecord, TaskRecord
+from functions.pattern.records import TaskRecord
 from functions.pattern.refusals import Refused
 from functions.pattern.requests import result_bytes
 from functions.pattern.states import ProcessState, Way
+from functions.pattern.step_records import StepRecord
 from functions.pattern.transitions import apply
 from functions.web.problems import FieldFault, ProblemError
 

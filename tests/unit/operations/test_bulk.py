@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from dataclasses import replace
-from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -22,7 +21,7 @@ from functions.pattern.store_ports import Changed, Stored
 from functions.store.keys import sortable
 from tests.fakes.tasks import SECOND, after, claimed, completed, failed, pending, started, told
 from tests.fakes.workflows import LINE, TASK
-from tests.unit.api.samples import problem, wrong_fields
+from tests.unit.api.samples import problem
 from tests.unit.operations.conftest import Desk, in_error, processed
 
 RESUBMIT: Mapping[str, Any] = {"filter": {"state": "Error"}, "action": "resubmit", "reason": "it is back"}
@@ -122,25 +121,6 @@ async def test_task_that_ends_while_it_is_looked_at_is_not_cancelled(
     [page] = await _all(desk, body)
     assert _ids([page], "refused") == [TASK]
     assert desk.store.record(TASK).task.process_state is ProcessState.PROCESSED
-
-
-@pytest.mark.parametrize("changed", [{"filter": {"prefix": "e-"}}, {"before": "2026-11-21T09:00:00Z"}])
-async def test_cursor_of_another_selection_is_refused(desk: Desk, changed: dict[str, Any]) -> None:
-    """It would leave out what lies before it."""
-    desk.holds(*(in_error(f"e-{number}") for number in range(120)))
-    body = {**RESUBMIT, "before": _now(desk)}
-    cursor = (await desk.post("/tasks/actions", body)).json["cursor"]
-    answer = await desk.post("/tasks/actions", {**body, **changed, "cursor": cursor})
-    assert wrong_fields(answer) == ["cursor"]
-
-
-async def test_time_to_come_is_refused(desk: Desk) -> None:
-    """Nothing would tell what has been acted on; clocks of two hosts may differ."""
-    desk.holds(in_error())
-    body = {**RESUBMIT, "before": (desk.clock.now() + timedelta(minutes=6)).isoformat()}
-    assert wrong_fields(await desk.post("/tasks/actions", body)) == ["before"]
-    body = {**RESUBMIT, "before": (desk.clock.now() + timedelta(minutes=4)).isoformat()}
-    assert _ids(await _all(desk, body)) == [TASK]
 
 
 async def test_refusal_is_told_for_its_task_and_keeps_no_other_from_going_on(desk: Desk) -> None:
@@ -291,37 +271,6 @@ async def test_count_is_bounded(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> 
     counted = await _counted(desk)
     assert (counted["count"], counted["more"]) == (8, True)
     assert len(_ids(await _all(desk, {**RESUBMIT, "before": counted["at"]}))) == 40
-
-
-@pytest.mark.parametrize("cursor", ["abc", "eyJzaGFyZCI6OTl9", "eyJzb3VyY2UiOjl9", "eyJhZnRlciI6Im5vIn0"])
-async def test_what_is_no_cursor_is_refused(desk: Desk, cursor: str) -> None:
-    """Of a shard or a source that there is not, as well."""
-    body = {**RESUBMIT, "before": _now(desk), "cursor": cursor}
-    assert wrong_fields(await desk.post("/tasks/actions", body)) == ["cursor"]
-
-
-@pytest.mark.parametrize(
-    ("changed", "fields"),
-    [
-        ({"action": "skip"}, ["step", "result"]),
-        ({"action": "done", "step": "send"}, ["result"]),
-        ({"action": "event", "step": "send", "result": {}}, ["result", "body"]),
-        ({"step": "send"}, ["step"]),
-        ({"action": "delete"}, ["action"]),
-        ({"reason": " "}, ["reason"]),
-        ({"before": "yesterday"}, ["before"]),
-        ({"filter": {"cursor": "x", "state": "Lost"}}, ["filter.state", "filter.cursor"]),
-        ({"filter": {}}, ["filter"]),
-    ],
-)
-async def test_action_that_is_not_whole_is_refused(
-    desk: Desk, changed: dict[str, Any], fields: list[str]
-) -> None:
-    """422 names what is missing, and what is too much; nothing is done."""
-    desk.holds(in_error())
-    body = {**RESUBMIT, "before": _now(desk), **changed}
-    assert wrong_fields(await desk.post("/tasks/actions", body)) == fields
-    assert desk.store.writes == 1
 
 
 async def test_store_that_does_not_answer_is_told(desk: Desk) -> None:

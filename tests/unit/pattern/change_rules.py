@@ -22,8 +22,9 @@ from functions.pattern.events import (
     StepStarted,
 )
 from functions.pattern.identity import StepName
-from functions.pattern.records import StepRecord, TaskRecord
+from functions.pattern.records import TaskRecord
 from functions.pattern.states import Direction, ProcessState, StepState
+from functions.pattern.step_records import StepRecord
 from functions.pattern.wait_events import ChildEnded, EventReceived
 
 #: Seconds after its end in which a caller can cancel the tasks of these tests.

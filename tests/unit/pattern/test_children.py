@@ -12,9 +12,10 @@ from functions.pattern.definition import Workflow
 from functions.pattern.identity import Birth, Parent, StepName, TaskId
 from functions.pattern.occurrences import occurrences
 from functions.pattern.ready import ready_steps
-from functions.pattern.records import OUTCOME_UNKNOWN, TaskRecord
+from functions.pattern.records import TaskRecord
 from functions.pattern.refusals import RefusalReason
 from functions.pattern.states import AnnouncementKind, Direction, EpochEnd, ProcessState, Remedy, StepState
+from functions.pattern.step_records import OUTCOME_UNKNOWN
 from functions.pattern.wait_events import ChildEnded, HandedBack
 from tests.fakes.interventions import cancellation, done, found_done, recovered, resubmission
 from tests.fakes.tasks import FIRST, SECOND, after, claimed, completed, failed, pending, started, told

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from functions.pattern.identity import StepName
+from functions.pattern.events import StepBroken
+from functions.pattern.identity import StepName, scheduler_id
 from functions.pattern.ready import ready_steps, undo_order
 from functions.pattern.records import TaskRecord
 from functions.pattern.refusals import RefusalReason, Refused
@@ -18,8 +19,8 @@ from tests.fakes.interventions import (
     result_given,
     undo_request,
 )
-from tests.fakes.tasks import SECOND, after, claimed, pending, started, told, unrecorded
-from tests.fakes.workflows import awaiting, step, workflow
+from tests.fakes.tasks import FIRST, SECOND, after, claimed, pending, started, told, unrecorded
+from tests.fakes.workflows import TASK, awaiting, step, workflow
 
 PAY = StepName("pay")
 LATER = after(10)
@@ -82,6 +83,19 @@ def test_what_was_gone_on_without_and_what_waits_is_given_none() -> None:
     for name in ("approve", "ticket"):
         assert apply(held, result_given(name), LATER) == Refused(RefusalReason.NOT_FAILED)
     assert not isinstance(apply(held, result_given("pay"), LATER), Refused)
+
+
+@pytest.mark.parametrize("remedy", [None, Remedy.CONTINUE])
+def test_step_that_a_defect_stopped_is_given_a_result(remedy: Remedy | None) -> None:
+    """Also one that may fail: its task was not gone on with."""
+    flow = workflow(step("ticket", on_failure=remedy), step("mail", "ticket"))
+    defect = StepBroken(
+        epoch=FIRST, scheduler=scheduler_id(TASK, FIRST), step=StepName("ticket"), error="no", start_by=LATER
+    )
+    held = told(pending(flow), claimed(), defect)
+    given = told(held, result_given("ticket"), claimed(SECOND), now=LATER)
+    assert ready_steps(given) == ("mail",)
+    assert undo_order(given) == ()
 
 
 def test_answer_comes_first() -> None:

@@ -11,8 +11,8 @@ from functions.pattern.definition import Registry, Workflow
 from functions.pattern.errors import UnwritableError
 from functions.pattern.events import Event, StepCompleted
 from functions.pattern.identity import StepName, TaskId
-from functions.pattern.records import StepRecord
 from functions.pattern.states import ProcessState
+from functions.pattern.step_records import StepRecord
 from functions.scheduler.progress import Progress, RunInput
 from functions.scheduler.run_steps import RunLimits
 from tests.fakes.agents import ScriptedAgent

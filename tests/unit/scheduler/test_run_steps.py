@@ -10,8 +10,8 @@ from functions.pattern.definition import Json
 from functions.pattern.errors import PermanentError, TransientError
 from functions.pattern.identity import SchedulerId, StartId
 from functions.pattern.ports import AgentCall
-from functions.pattern.records import StepRecord
 from functions.pattern.states import ProcessState, StepState
+from functions.pattern.step_records import StepRecord
 from tests.fakes.agents import raising
 from tests.fakes.interventions import done, recovered
 from tests.fakes.tasks import FIRST, SECOND, after, claimed, completed, failed, pending, started, told

@@ -7,7 +7,8 @@ from typing import Any, cast
 
 from functions.pattern.definition import Registry, Workflow
 from functions.pattern.identity import StepName
-from functions.pattern.records import StepRecord, TaskRecord
+from functions.pattern.records import TaskRecord
+from functions.pattern.step_records import StepRecord
 from functions.scheduler.progress import Progress, RunInput
 from functions.scheduler.run_steps import RunLimits, RunSteps
 from functions.store.state_store import TableStateStore

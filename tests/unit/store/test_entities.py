@@ -12,16 +12,8 @@ from hypothesis import strategies as st
 
 from functions.pattern.announcements import announcements
 from functions.pattern.breaker import BreakerRecord
-from functions.pattern.records import (
-    EpochRecord,
-    LostMessage,
-    Order,
-    PastStep,
-    SentAnnouncement,
-    StepRecord,
-    Task,
-    TaskRecord,
-)
+from functions.pattern.records import EpochRecord, LostMessage, Order, SentAnnouncement, Task, TaskRecord
+from functions.pattern.step_records import PastStep, StepRecord
 from functions.store.entities import (
     BREAKER,
     RowCodec,

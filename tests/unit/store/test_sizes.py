@@ -13,8 +13,9 @@ from functions.pattern.epochs import UNKNOWN_AND_STAYS
 from functions.pattern.events import DecisionDue, Event, GivenUp, StepCompleted, StepUnrecorded
 from functions.pattern.folding import Change, Told, fold
 from functions.pattern.identity import Epoch, StartId, StepName
-from functions.pattern.records import MAX_RESULT_BYTES, StepRecord, TaskRecord
+from functions.pattern.records import MAX_RESULT_BYTES, TaskRecord
 from functions.pattern.states import AlertCause, Direction, ProcessState, StepState, Way
+from functions.pattern.step_records import StepRecord
 from functions.pattern.store_ports import Stored
 from functions.pattern.supervision import SupervisionPolicy, judge
 from functions.pattern.texts import MAX_ERROR_BYTES, bounded
