@@ -105,12 +105,12 @@ async def test_event_is_told_with_each_fault_of_its_model_shown(bench: Bench, co
 
 async def test_task_is_not_parked_round_what_must_not_be_repeated(bench: Bench, console: Console) -> None:
     """The button is not there; an older view is told why."""
-    bench.remote.script("round/account/do", Behaviour.WAITS)
-    await bench.submit("round", "patient-bookings", PARCEL)
-    await bench.until_called("round/account/do")
-    await console.open("#/tasks/round")
+    bench.remote.script("booked-once/account/do", Behaviour.WAITS)
+    await bench.submit("booked-once", "patient-bookings", PARCEL)
+    await bench.until_called("booked-once/account/do")
+    await console.open("#/tasks/booked-once")
     await expect(console.page.get_by_role("button", name="Cancel task…")).to_be_visible()
     await expect(console.page.get_by_role("button", name="Park…", exact=True)).to_have_count(0)
-    assert await bench.act("round", "park") == 409
-    bench.remote.release("round/account/do", 0)
-    await bench.until_state("round", "Processed")
+    assert await bench.act("booked-once", "park") == 409
+    bench.remote.release("booked-once/account/do", 0)
+    await bench.until_state("booked-once", "Processed")
