@@ -8,6 +8,7 @@ from functools import partial
 
 from functions.messages.reading import MessageReader, NotAMessageError
 from functions.pattern.agent_messages import AgentReply
+from functions.pattern.epochs import awaited, is_busy
 from functions.pattern.errors import UnwritableError
 from functions.pattern.events import StepOutcome
 from functions.pattern.identity import Epoch, StepName, scheduler_id, start_of
@@ -63,7 +64,7 @@ class RequestTaker:
         if stored is None:
             return
         scheduler = scheduler_id(request.task_id, request.epoch, request.run)
-        ready = min(1, len(ready_steps(stored.record)))
+        ready = min(1, _to_run(stored.record))
         progress = progress_of(stored.record, request.epoch, scheduler, ready=ready, at_once=1)
         await schedulers.wake(request.task_id, request.epoch, step, progress, run=request.run)
 
@@ -121,7 +122,7 @@ class ReplyTaker:
         if isinstance(recorded, Ignored):
             return recorded
         # Nothing follows within the change: what is ready is run where its Scheduler says.
-        ready = len(ready_steps(recorded))
+        ready = _to_run(recorded)
         run = _run_of(reply.epoch, recorded)
         scheduler = scheduler_id(reply.task_id, reply.epoch, run)
         at_once = self._limits.at_once
@@ -157,6 +158,12 @@ class ReplyTaker:
             newest = await self._ports.store.known(reply.task_id)
             return ignored(reply, newest or record, changed.reason, self._ports.clock.now())
         return changed.record
+
+
+def _to_run(record: TaskRecord) -> int:
+    """Count what is ready; where nothing is left but to wait, one run lets go of the task."""
+    only_waits = bool(awaited(record)) and not is_busy(record)
+    return len(ready_steps(record)) or int(only_waits)
 
 
 def _run_of(epoch: Epoch, record: TaskRecord) -> int | None:
