@@ -6,6 +6,7 @@ import logging
 from datetime import datetime, timedelta
 from functools import partial
 
+from functions.messages.ends import Parents
 from functions.messages.reading import MessageReader, NotAMessageError
 from functions.pattern.agent_messages import AgentReply
 from functions.pattern.epochs import awaited, is_busy
@@ -19,7 +20,6 @@ from functions.pattern.ready import ready_steps
 from functions.pattern.records import TaskRecord
 from functions.pattern.refusals import Refused
 from functions.pattern.states import Outcome, StepState
-from functions.scheduler.children import Parents
 from functions.scheduler.ignored import NO_SUCH_EPOCH, NO_SUCH_STEP, NO_SUCH_TASK, Ignored, ignored
 from functions.scheduler.outcomes import StepAttempt
 from functions.scheduler.progress import Progress, progress_of
@@ -38,7 +38,7 @@ class RequestTaker:
     def __init__(self, ports: Ports, limits: RunLimits) -> None:
         queue = SCHEDULER_REQUESTS_QUEUE
         self._store = ports.store
-        self._parents = Parents(ports.store, ports.clock, limits.start_within)
+        self._parents = Parents(ports.store, ports.clock, timedelta(seconds=limits.start_within))
         self._reader = MessageReader(SchedulerRequest, queue, ports.rejected)
 
     async def take(self, message_id: str, body: bytes, schedulers: Schedulers) -> None:
