@@ -23,7 +23,7 @@ _NO_VERSION = 0
 UNDONE_WITH_ITS_PARENT = "the task of which it is a step is undone"
 NEVER_BEGUN = "undone before it began"
 
-_UNDONE_SINCE = "its task is undone by now, and its result stands"
+_UNDONE_SINCE = "its task was done, and is undone by now"
 
 
 def end_of(child: TaskRecord, start_by: datetime) -> ChildEnded | None:
@@ -63,7 +63,8 @@ def child_ended(record: TaskRecord, event: ChildEnded, now: datetime) -> TaskRec
         return _undone(record, step, event, now)
     if step.state is StepState.RUNNING:
         return _done(record.with_step(_ended(step, event, now)), event, now)
-    if step.state is StepState.COMPLETED and event.state is StepState.FAILED and step.noted is None:
+    is_done = step.state in {StepState.COMPLETED, StepState.UNRECORDED}
+    if is_done and event.state is StepState.FAILED and step.noted is None:
         return record.with_step(replace(step, noted=_UNDONE_SINCE))
     return record
 

@@ -83,7 +83,7 @@ class ActivityRun:
 
     async def to_its_end(self, start_by: datetime) -> Progress:
         """Claim the task, run what is ready, and what follows, and tell how the task stands then."""
-        await self._parents.look(self._newest)
+        await again_until(start_by, partial(self._parents.look, self._newest), self._ports.clock)
         follow = self._follow(is_first=True, may_share=not self._share)
         claimed = await self._tell(self._claim(start_by), start_by, follow)
         if isinstance(claimed, Refused):

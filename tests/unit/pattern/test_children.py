@@ -179,11 +179,12 @@ def test_child_that_is_not_undone_in_time_is_an_operator_s() -> None:
     assert ready_steps(again) == ("car",)
 
 
-def test_child_undone_after_it_was_processed_is_noted() -> None:
-    """By an operator, once: the parent's result stands, and its operators are alerted."""
-    before = told(renting(), _ended())
+@pytest.mark.parametrize("state", [StepState.COMPLETED, StepState.UNRECORDED])
+def test_child_undone_after_it_was_processed_is_noted(state: StepState) -> None:
+    """By an operator, once: those of the parent are alerted, also before they gave its result."""
+    before = told(renting(), _ended(state))
     noted = told(before, UNDONE)
-    assert noted.step(CAR).noted == "its task is undone by now, and its result stands"
+    assert noted.step(CAR).noted == "its task was done, and is undone by now"
     assert [each.kind for each in announcements(before, noted)] == [AnnouncementKind.ALERT]
     assert told(noted, UNDONE) is noted
 
