@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 
-from functions.pattern.contents import clean
+from functions.pattern.contents import Contents, clean
 from functions.pattern.definition import Registry
 from functions.pattern.folding import Rules
 from functions.pattern.parking import as_parked
@@ -32,6 +32,7 @@ def complete(registry: Registry, record: TaskRecord) -> TaskRecord:
     except Exception as defect:  # noqa: BLE001 - whatever a definition's function raises
         answer, error = None, cause_of(defect)
     if error is not None:
+        error = Contents(registry, record).without_secrets(error)
         error = bounded(f"its answer can't be given: {error}", MAX_ERROR_BYTES)
     return replace(record, task=replace(record.task, answer=answer, last_error=error))
 

@@ -260,3 +260,14 @@ def test_end_of_a_task_is_recorded_without_the_secrets_of_its_parent() -> None:
     assert isinstance(cleaned, ChildEnded)
     assert cleaned.error == f"card {HIDDEN} refused"
     assert rules_of(HERE).clean(paid(), replace(ended, error=None)) == replace(ended, error=None)
+
+
+def test_defect_of_an_answer_is_recorded_without_secrets() -> None:
+    """It is told to the operators, and where the task is a step, to its parent, which does not know them."""
+
+    def answer(bought: Any, _results: Any) -> Any:
+        raise ValueError(f"no receipt for {bought.card.number.get_secret_value()}")
+
+    here = Registry((replace(PURCHASES, answer=answer),), {})
+    ended = rules_of(here).complete(paid())
+    assert ended.task.last_error == f"its answer can't be given: ValueError: no receipt for {HIDDEN}"
