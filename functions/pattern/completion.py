@@ -28,7 +28,8 @@ def complete(registry: Registry, record: TaskRecord) -> TaskRecord:
     try:
         answer, error = _answer(Definitions(registry, record)), None
     except NotDeployedError as lack:
-        return as_parked(record, str(lack), record.task.updated_at, lack_of(lack).lasting)
+        reason = Contents(registry, record).without_secrets(str(lack))
+        return as_parked(record, reason, record.task.updated_at, lack_of(lack).lasting)
     except Exception as defect:  # noqa: BLE001 - whatever a definition's function raises
         answer, error = None, cause_of(defect)
     if error is not None:

@@ -13,6 +13,7 @@ from pydantic import BaseModel
 from functions.pattern.definition import Registry, Workflow
 from functions.pattern.events import (
     Event,
+    Parked,
     StepBroken,
     StepFailed,
     StepTried,
@@ -140,6 +141,8 @@ def clean(registry: Registry, record: TaskRecord, event: Event) -> Event:
             return replace(event, error=Contents(registry, record).without_secrets(event.error))
         case StepUnknown() | StepTried():
             return replace(event, fault=Contents(registry, record).without_secrets(event.fault))
+        case Parked():
+            return replace(event, reason=Contents(registry, record).without_secrets(event.reason))
         case ChildEnded() if event.error is not None:
             return replace(event, error=Contents(registry, record).without_secrets(event.error))
         case _:
