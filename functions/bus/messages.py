@@ -76,7 +76,8 @@ class QueuedMessages:
         """Have the Scheduler that holds the task hear of a step's end."""
         request = SchedulerRequest(task_id=task.order_id, epoch=task.epoch, run=task.run, wake=step)
         outgoing = Outgoing(
-            message_id=f"{scheduler_id(task.order_id, task.epoch, task.run)}.{step}",
+            # Whatever the step's name: "wake" tells it from the queue's other messages about the task.
+            message_id=f"{scheduler_id(task.order_id, task.epoch, task.run)}.wake.{step}",
             body=_written(request),
             subject="wake",
         )

@@ -24,7 +24,8 @@ _NO_VERSION = 0
 UNDONE_WITH_ITS_PARENT = "the task of which it is a step is undone"
 NEVER_BEGUN = "undone before it began"
 
-_UNDONE_SINCE = "its task is undone by now, and its result stands"
+_DONE_AFTER_ALL = "gone on without, but its task was done after all, and stands"
+_UNDONE_SINCE = "its task is undone by now"
 
 
 def end_of(child: TaskRecord, start_by: datetime) -> ChildEnded | None:
@@ -64,9 +65,16 @@ def child_ended(record: TaskRecord, event: ChildEnded, now: datetime) -> TaskRec
         return _undone(record, step, event, now)
     if step.state is StepState.RUNNING:
         return _done(record.with_step(_ended(step, event, now)), event, now)
-    if step.state is StepState.COMPLETED and event.state is StepState.FAILED and step.noted is None:
-        return record.with_step(replace(step, noted=_UNDONE_SINCE))
-    return record
+    note = _note(step, event)
+    return record if note in {None, step.noted} else record.with_step(replace(step, noted=note))
+
+
+def _note(step: StepRecord, event: ChildEnded) -> str | None:
+    """Say what operators have to hear of a step that has ended already; None for nothing."""
+    if event.state is not StepState.FAILED:
+        return _DONE_AFTER_ALL if step.given_up else None
+    is_done = step.state in {StepState.COMPLETED, StepState.UNRECORDED} or step.noted == _DONE_AFTER_ALL
+    return _UNDONE_SINCE if is_done else None
 
 
 def _done(record: TaskRecord, event: ChildEnded, now: datetime) -> TaskRecord:

@@ -23,11 +23,15 @@ _NO_RESULT = b"{}"
 
 
 def over(record: TaskRecord, now: datetime) -> tuple[StepName, ...]:
-    """Name the steps whose time has passed, and that end by it: waits, and what may fail."""
+    """Name the steps whose time has passed, and that end by it: waits, and what may fail.
+
+    An undo is asked for anew in each epoch, with a time of its own.
+    """
     if record.task.decision is not None:
         return ()
-    ending = {step.name for step in awaited(record)}
-    if record.task.direction is Direction.DO:
+    is_undo = record.task.direction is Direction.UNDO
+    ending = {step.name for step in awaited(record) if not is_undo or step.epoch == record.task.epoch}
+    if not is_undo:
         ending |= {step.name for step in record.steps if step.may_fail and step.state is StepState.RUNNING}
     return tuple(
         step.name

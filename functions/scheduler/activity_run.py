@@ -14,6 +14,7 @@ from functools import partial
 
 from functions.agents.steps import carry_out
 from functions.agents.tries import Tries
+from functions.messages.ends import Parents
 from functions.messages.patience import again_until
 from functions.pattern.definition import Registry
 from functions.pattern.errors import PermanentError, TransientError, UnusableAnswerError, UnwritableError
@@ -77,10 +78,12 @@ class ActivityRun:
         #: Ready steps that can't be started; each is told of once.
         self._unstartable = set[StepName]()
         self._children = Children(ports, registry, runner)
+        self._parents = Parents(ports.store, ports.clock, runner.start_within)
         self._steps = asyncio.TaskGroup()
 
     async def to_its_end(self, start_by: datetime) -> Progress:
         """Claim the task, run what is ready, and what follows, and tell how the task stands then."""
+        await again_until(start_by, partial(self._parents.look, self._newest), self._ports.clock)
         follow = self._follow(is_first=True, may_share=not self._share)
         claimed = await self._tell(self._claim(start_by), start_by, follow)
         if isinstance(claimed, Refused):

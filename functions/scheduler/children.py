@@ -5,10 +5,9 @@ Their start is on record before. All of it may be done again: a child has one id
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from functools import partial
 
 from functions.messages.patience import again_until
@@ -16,20 +15,18 @@ from functions.pattern.children import UNDONE_WITH_ITS_PARENT, children_to_reach
 from functions.pattern.definition import Registry
 from functions.pattern.errors import TransientError, UnwritableError
 from functions.pattern.events import Cancelled, Event, Parked, StepBroken
-from functions.pattern.identity import FIRST_EPOCH, StepName, TaskId, new_birth
+from functions.pattern.identity import FIRST_EPOCH, StepName, new_birth
 from functions.pattern.planning import Runner
-from functions.pattern.ports import Clock, Ports
+from functions.pattern.ports import Ports
 from functions.pattern.readiness import Definitions, NotDeployedError, lack_of
 from functions.pattern.records import TaskRecord
 from functions.pattern.refusals import Refused
 from functions.pattern.states import Direction, ProcessState
-from functions.pattern.store_ports import StateStore, Stored
+from functions.pattern.store_ports import Stored
 from functions.pattern.texts import cause_of
 from functions.pattern.transitions import admit
 from functions.scheduler.outcomes import StepAttempt
 from functions.telemetry.spans import current_traceparent
-
-_log = logging.getLogger(__name__)
 
 
 class Children:
@@ -141,25 +138,3 @@ class Children:
 
     def _start_by(self) -> datetime:
         return self._ports.clock.now() + self._runner.start_within
-
-
-class Parents:
-    """Tells parents of the ends of their children; `start_within` is in seconds, for what follows."""
-
-    def __init__(self, store: StateStore, clock: Clock, start_within: float) -> None:
-        self._store = store
-        self._clock = clock
-        self._start_within = timedelta(seconds=start_within)
-
-    async def tell(self, child: TaskId) -> None:
-        """Have the parent of a task take its end, unless that has gone on since. Raises `TransientError`."""
-        stored = await self._store.load(child)
-        if stored is None or stored.record.order.parent is None:
-            return
-        end = end_of(stored.record, self._clock.now() + self._start_within)
-        if end is None:
-            return
-        parent = stored.record.order.parent.task
-        told = await self._store.change(parent, end)
-        if isinstance(told, Refused):
-            _log.info("task %s: the end of its task %s counts for nothing (%s)", parent, child, told.reason)

@@ -6,8 +6,10 @@ import logging
 from datetime import datetime, timedelta
 from functools import partial
 
+from functions.messages.ends import Parents
 from functions.messages.reading import MessageReader, NotAMessageError
 from functions.pattern.agent_messages import AgentReply
+from functions.pattern.epochs import awaited, is_busy
 from functions.pattern.errors import UnwritableError
 from functions.pattern.events import StepOutcome
 from functions.pattern.identity import Epoch, StepName, scheduler_id, start_of
@@ -18,7 +20,6 @@ from functions.pattern.ready import ready_steps
 from functions.pattern.records import TaskRecord
 from functions.pattern.refusals import Refused
 from functions.pattern.states import Outcome, StepState
-from functions.scheduler.children import Parents
 from functions.scheduler.ignored import NO_SUCH_EPOCH, NO_SUCH_STEP, NO_SUCH_TASK, Ignored, ignored
 from functions.scheduler.outcomes import StepAttempt
 from functions.scheduler.progress import Progress, progress_of
@@ -37,7 +38,7 @@ class RequestTaker:
     def __init__(self, ports: Ports, limits: RunLimits) -> None:
         queue = SCHEDULER_REQUESTS_QUEUE
         self._store = ports.store
-        self._parents = Parents(ports.store, ports.clock, limits.start_within)
+        self._parents = Parents(ports.store, ports.clock, timedelta(seconds=limits.start_within))
         self._reader = MessageReader(SchedulerRequest, queue, ports.rejected)
 
     async def take(self, message_id: str, body: bytes, schedulers: Schedulers) -> None:
@@ -63,7 +64,7 @@ class RequestTaker:
         if stored is None:
             return
         scheduler = scheduler_id(request.task_id, request.epoch, request.run)
-        ready = min(1, len(ready_steps(stored.record)))
+        ready = min(1, _to_run(stored.record))
         progress = progress_of(stored.record, request.epoch, scheduler, ready=ready, at_once=1)
         await schedulers.wake(request.task_id, request.epoch, step, progress, run=request.run)
 
@@ -121,7 +122,7 @@ class ReplyTaker:
         if isinstance(recorded, Ignored):
             return recorded
         # Nothing follows within the change: what is ready is run where its Scheduler says.
-        ready = len(ready_steps(recorded))
+        ready = _to_run(recorded)
         run = _run_of(reply.epoch, recorded)
         scheduler = scheduler_id(reply.task_id, reply.epoch, run)
         at_once = self._limits.at_once
@@ -157,6 +158,12 @@ class ReplyTaker:
             newest = await self._ports.store.known(reply.task_id)
             return ignored(reply, newest or record, changed.reason, self._ports.clock.now())
         return changed.record
+
+
+def _to_run(record: TaskRecord) -> int:
+    """Count what is ready; where nothing is left but to wait, one run lets go of the task."""
+    only_waits = bool(awaited(record)) and not is_busy(record)
+    return len(ready_steps(record)) or int(only_waits)
 
 
 def _run_of(epoch: Epoch, record: TaskRecord) -> int | None:

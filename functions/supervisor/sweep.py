@@ -13,6 +13,7 @@ from datetime import datetime
 from functools import partial
 from typing import assert_never
 
+from functions.messages.ends import Parents
 from functions.pattern.decisions import in_question
 from functions.pattern.definition import Registry
 from functions.pattern.errors import TransientError
@@ -68,6 +69,7 @@ class Sweep:
         self._policy = policy
         self._registry = registry
         self._instance = instance
+        self._parents = Parents(ports.store, ports.clock, policy.start_within)
         self._releases = Releases(ports, registry, policy.start_within)
         self._damage = damage
         self._silence = silence
@@ -155,6 +157,8 @@ class Sweep:
             text = "index row of %s, task %s: no such task is in progress; the full sweep deletes it"
             _log.info(text, entry.at, entry.task)
             return
+        if isinstance(event, WaitsEnded):
+            await self._parents.look(stored.record)
         await self._act(report, stored, self._parked_instead(stored.record, event) or event)
 
     def _parked_instead(self, record: TaskRecord, event: Judgement) -> Parked | None:

@@ -42,12 +42,12 @@ async def test_scheduler_is_woken_once_for_each_event() -> None:
     sender, task = _Sender(), pending(LINE).task
     await _messages(sender).wake(task, StepName("mail.0"))
     [wake] = sender.sent
-    assert (wake.message_id, wake.subject) == ("task-1.1.mail.0", "wake")
+    assert (wake.message_id, wake.subject) == ("task-1.1.wake.mail.0", "wake")
     assert b'"wake":"mail.0"' in wake.body
 
 
 async def test_end_of_a_child_goes_to_those_who_tell_its_parent() -> None:
-    """Once for each end, on the queue that the Scheduler's own requests take."""
+    """Once for each end, on the queue of the Scheduler's own requests, where no step's name stands for it."""
     sender, record = _Sender(), pending(LINE)
     child = replace(
         record, order=replace(record.order, parent=Parent(task=TASK, birth=BIRTH, step=StepName("car")))
@@ -55,6 +55,7 @@ async def test_end_of_a_child_goes_to_those_who_tell_its_parent() -> None:
     undone = told(child, cancellation(by_operator=True))
     for announcement in announcements(child, undone):
         await _messages(sender).send(announcement)
-    [ended] = sender.sent
-    assert ended.message_id == "task-1.2.ended"
+    await _messages(sender).wake(undone.task, StepName("ended"))
+    ended, wake = sender.sent
+    assert (ended.message_id, wake.message_id) == ("task-1.2.ended", "task-1.2.wake.ended")
     assert ended.body == b'{"schema_version":2,"task_id":"task-1","epoch":2,"ended":true}'

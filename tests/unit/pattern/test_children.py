@@ -180,13 +180,28 @@ def test_child_that_is_not_undone_in_time_is_an_operator_s() -> None:
     assert ready_steps(again) == ("car",)
 
 
-def test_child_undone_after_it_was_processed_is_noted() -> None:
-    """By an operator, once: the parent's result stands, and its operators are alerted."""
-    before = told(renting(), _ended())
+@pytest.mark.parametrize("state", [StepState.COMPLETED, StepState.UNRECORDED])
+def test_child_undone_after_it_was_processed_is_noted(state: StepState) -> None:
+    """By an operator, once: those of the parent are alerted, also before they gave its result."""
+    before = told(renting(), _ended(state))
     noted = told(before, UNDONE)
-    assert noted.step(CAR).noted == "its task is undone by now, and its result stands"
+    assert noted.step(CAR).noted == "its task is undone by now"
     assert [each.kind for each in announcements(before, noted)] == [AnnouncementKind.ALERT]
     assert told(noted, UNDONE) is noted
+
+
+def test_child_that_is_done_after_its_parent_went_on_without_it_is_noted() -> None:
+    """It stands, and nobody uses it: operators are alerted; when they undo it, that is noted instead."""
+    before = after_the_end(handed_back(renting(flow(on_failure=Remedy.CONTINUE))), HOUR)
+    assert told(before, UNDONE) is before
+    noted = told(before, _ended())
+    assert (noted.step(CAR).state, noted.step(CAR).noted) == (
+        StepState.FAILED,
+        "gone on without, but its task was done after all, and stands",
+    )
+    assert [each.kind for each in announcements(before, noted)] == [AnnouncementKind.ALERT]
+    assert told(noted, _ended()) is noted
+    assert told(noted, UNDONE).step(CAR).noted == "its task is undone by now"
 
 
 @pytest.mark.parametrize(

@@ -8,15 +8,16 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, field_validator
 
 from functions.pattern.completion import rules_of
 from functions.pattern.contents import Contents, NotShownError, fields_of
 from functions.pattern.definition import Registry, Step
-from functions.pattern.events import Event, StepBroken, StepTried, StepUnknown
+from functions.pattern.events import Event, Parked, StepBroken, StepTried, StepUnknown
 from functions.pattern.folding import Told, fold
 from functions.pattern.hiding import HIDDEN
 from functions.pattern.identity import StartId, StepName, scheduler_id
+from functions.pattern.readiness import what_is_missing
 from functions.pattern.records import TaskRecord
 from functions.pattern.states import Direction, StepState
 from functions.pattern.wait_events import ChildEnded, EventReceived
@@ -32,6 +33,8 @@ from tests.fakes.purchases import (
     PAYLOAD,
     PURCHASES,
     SHIP,
+    Card,
+    Purchase,
     purchase,
 )
 from tests.fakes.tasks import (
@@ -260,3 +263,33 @@ def test_end_of_a_task_is_recorded_without_the_secrets_of_its_parent() -> None:
     assert isinstance(cleaned, ChildEnded)
     assert cleaned.error == f"card {HIDDEN} refused"
     assert rules_of(HERE).clean(paid(), replace(ended, error=None)) == replace(ended, error=None)
+
+
+def test_defect_of_an_answer_is_recorded_without_secrets() -> None:
+    """It is told to the operators, and where the task is a step, to its parent, which does not know them."""
+
+    def answer(bought: Any, _results: Any) -> Any:
+        raise ValueError(f"no receipt for {bought.card.number.get_secret_value()}")
+
+    here = Registry((replace(PURCHASES, answer=answer),), {})
+    ended = rules_of(here).complete(paid())
+    assert ended.task.last_error == f"its answer can't be given: ValueError: no receipt for {HIDDEN}"
+
+
+def test_task_is_parked_without_its_secrets() -> None:
+    """A model that was changed under it says what it refuses, also of what lacks only its answer."""
+
+    class Stricter(Purchase):
+        @field_validator("card")
+        @classmethod
+        def check(cls, card: Card) -> Card:
+            raise ValueError(f"unknown card {card.number.get_secret_value()}")
+
+    here, record = Registry((replace(PURCHASES, payload=Stricter, answer=lambda *_: {}),), {}), paid()
+    missing = what_is_missing(here, record)
+    assert missing is not None
+    parked = Parked(epoch=FIRST, scheduler=None, reason=missing.reason, lasting=missing.lasting)
+    unfit = "the payload does not fit version 1 of 'purchase' as it is deployed here: card: Value error"
+    cleaned = rules_of(here).clean(record, parked)
+    assert cleaned == replace(parked, reason=f"{unfit}, unknown card {HIDDEN}")
+    assert rules_of(here).complete(record).task.last_error == f"{unfit}, unknown card {HIDDEN}"

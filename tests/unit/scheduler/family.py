@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
+from functions.messages.ends import Parents
 from functions.pattern.announcements import announcements, starts_scheduler, wakes_scheduler
 from functions.pattern.definition import Registry, Step, Workflow
 from functions.pattern.identity import StepName, TaskId
 from functions.pattern.records import Task, TaskRecord
 from functions.pattern.states import AnnouncementKind, ProcessState, Remedy
 from functions.pattern.store_ports import Stored
-from functions.scheduler.children import Parents
 from functions.scheduler.progress import RunInput
 from functions.scheduler.run_steps import RunSteps
 from tests.fakes.agents import ScriptedAgent
@@ -45,7 +46,7 @@ class Family:
         for name in ("admit", "load", "change"):
             setattr(self.store, name, self._mortal(getattr(self.store, name)))
         self.deploy(of, *others)
-        self.parents = Parents(self.store, self.clock, 30)
+        self.parents = Parents(self.store, self.clock, timedelta(seconds=30))
         self.store.put(pending(of, weight=weight))
         self.requests.append((TASK, 1, None))
 

@@ -11,7 +11,7 @@ from functions.pattern.records import TaskRecord
 from functions.pattern.states import ProcessState, Remedy
 from tests.fakes.agents import raising
 from tests.fakes.interventions import cancellation, resubmission
-from tests.fakes.tasks import FIRST
+from tests.fakes.tasks import FIRST, SECOND
 from tests.fakes.workflows import TASK, nested, step, workflow
 from tests.unit.scheduler.family import CAR, HOUR, Family, family_of, rental, trip
 
@@ -225,3 +225,19 @@ async def test_short_wait_for_a_child_is_sat_out() -> None:
     await family.store.change(TASK, cancellation())
     await family.settle()
     assert (family.state, family.parent.task.run) == (ProcessState.COMPENSATED, None)
+
+
+async def test_operator_has_an_undo_go_on_whose_time_was_over() -> None:
+    """Its next try has a time of its own, and asks the child anew."""
+    family = family_of()
+    await family.settle()
+    family.agents.behaviours["rent"] = raising(PermanentError("no"))
+    await family.store.change(TASK, cancellation())
+    await family.settle()
+    family.clock.advance(HOUR + 10)
+    await family.supervised.sweep()
+    assert "is not undone by" in (family.parent.task.last_error or "")
+    del family.agents.behaviours["rent"]
+    await family.store.change(TASK, replace(resubmission(SECOND), start_by=family.clock.now()))
+    await family.settle()
+    assert (family.state, family.child().task.process_state) == (ProcessState.COMPENSATED,) * 2

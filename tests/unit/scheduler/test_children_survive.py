@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from typing import Any
+from unittest.mock import AsyncMock
 
 import pytest
 
@@ -11,12 +12,12 @@ from functions.pattern.errors import PermanentError, UnwritableError
 from functions.pattern.events import Cancelled
 from functions.pattern.operator_events import ResultGiven
 from functions.pattern.records import TaskRecord
-from functions.pattern.states import Direction, ProcessState
+from functions.pattern.states import Direction, ProcessState, Remedy
 from tests.fakes.agents import raising
 from tests.fakes.interventions import cancellation
 from tests.fakes.tasks import FIRST, after
 from tests.fakes.workflows import TASK
-from tests.unit.scheduler.family import CAR, family_of
+from tests.unit.scheduler.family import CAR, HOUR, family_of
 
 
 async def test_result_that_an_operator_gives_stands_for_a_child_that_never_was() -> None:
@@ -72,3 +73,40 @@ async def test_host_may_die_at_any_call(ends: str) -> None:
         pytest.fail("it never came to its end")
     assert dies_at > 10
     assert (family.parent.task.direction is Direction.UNDO) == (ends != "processed")
+
+
+@pytest.mark.parametrize("complete_within", [HOUR, 30])
+@pytest.mark.parametrize("is_undo", [False, True])
+async def test_child_that_ended_in_time_counts_though_its_parent_hears_of_it_late(
+    complete_within: float,
+    is_undo: bool,  # noqa: FBT001 - a case
+) -> None:
+    """The application was stopped, or the message was lost: nothing that was processed is undone for that."""
+    family = family_of(complete_within=complete_within)
+    if is_undo:
+        await family.settle()
+        await family.store.change(TASK, cancellation())
+    tell, family.parents.tell = family.parents.tell, AsyncMock()  # type: ignore[method-assign]
+    await family.settle()
+    family.parents.tell = tell  # type: ignore[method-assign]
+    assert family.state is not ProcessState.PROCESSED
+    family.clock.advance(complete_within + 10)
+    if complete_within == HOUR:
+        await family.supervised.sweep()
+    else:  # its Scheduler sat it out
+        await family._run((TASK, family.parent.task.epoch, None), number=2)
+    await family.settle()
+    expected = ProcessState.COMPENSATED if is_undo else ProcessState.PROCESSED
+    assert (family.state, family.child().task.process_state) == (expected, expected)
+    assert family.parent.task.failure_count == 0
+
+
+async def test_child_that_can_t_be_read_does_not_keep_its_parent() -> None:
+    """Its time is over all the same."""
+    family = family_of(remedy=Remedy.HOLD)
+    family.agents.behaviours["insure"] = raising(PermanentError("no"))
+    await family.settle()
+    family.store.damaged.add(family.child().order.task)
+    family.clock.advance(HOUR + 10)
+    await family.supervised.sweep()
+    assert family.states["car"] == "Failed"

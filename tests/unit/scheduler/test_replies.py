@@ -22,7 +22,7 @@ from tests.fakes.runners import limits
 from tests.fakes.store import MemoryStateStore
 from tests.fakes.tasks import FIRST, SECOND, after, claimed, pending, started, told
 from tests.fakes.times import MemoryTimes, RecordedRefusals
-from tests.fakes.workflows import LINE, TASK, step, workflow
+from tests.fakes.workflows import LINE, TASK, nested, step, workflow
 from tests.unit.scheduler.bench import going_on, over, refuse_results
 
 PICK, SEND = StepName("pick"), StepName("send")
@@ -190,3 +190,14 @@ async def test_reply_to_a_later_run_is_taken_whatever_this_process_remembers(
     await bench.take()
     assert bench.state is StepState.COMPLETED
     assert bench.schedulers.runs == [2]
+
+
+async def test_reply_that_leaves_nothing_but_a_long_wait_asks_for_the_run_that_lets_go() -> None:
+    """The Scheduler would keep the task, and the Supervisor would count a recovery."""
+    of = workflow(step("pick", via=Way.QUEUE), nested("car"))
+    bench = Bench(of)
+    bench.store.put(
+        told(pending(of), claimed(), started("pick", token=TOKEN), started("car", complete_by=3_600))
+    )
+    await bench.take()
+    assert [woken[3]["runs"] for woken in bench.schedulers.woken] == [1]

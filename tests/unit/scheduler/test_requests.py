@@ -95,6 +95,23 @@ async def test_scheduler_that_holds_the_task_is_woken_by_an_event() -> None:
     assert bench.schedulers.started == []
 
 
+async def test_scheduler_lets_go_when_only_a_long_wait_is_left() -> None:
+    """The short one, which it sat out, has ended."""
+    bench = Bench()
+    waiting = told(
+        pending(workflow(awaiting("approve"), nested("car"))),
+        claimed(),
+        started("approve", complete_by=30),
+        started("car", complete_by=3_600),
+    )
+    event = EventReceived(step=StepName("approve"), body=b"{}", who="anna", start_by=after(30))
+    bench.store.put(told(waiting, event))
+    await bench.take(
+        SchedulerRequest(task_id=TASK, epoch=FIRST, wake=StepName("approve")).model_dump_json().encode()
+    )
+    assert [woken[3]["runs"] for woken in bench.schedulers.woken] == [1]
+
+
 async def test_parent_hears_of_the_end_of_its_child() -> None:
     """Once; of what has gone on since, is gone, or is nobody's child, it hears nothing."""
     bench = Bench()
