@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
@@ -14,6 +15,7 @@ import pytest
 
 from functions.workflows.registry import FOLDERS
 from tests.house.documents import ROOT
+from tests.infra.azure.published import FOLDER as AZURE_TYPES
 from tests.tutorial.project import REGISTRY, add_workflow
 
 _IGNORED = shutil.ignore_patterns(".*", "__pycache__", "node_modules")
@@ -61,6 +63,7 @@ def test_the_tests_still_pass(tmp_path: Path, change: Callable[[Path], None]) ->
     ran = subprocess.run(
         [sys.executable, "-m", "pytest", "-m", "not process", "--quiet", "-p", "no:cacheprovider", *_WHOLE],
         cwd=copy,
+        env={**os.environ, "AZURE_TYPES": str(AZURE_TYPES)},
         capture_output=True,
         text=True,
         timeout=300,
