@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, replace
 from datetime import date
+from decimal import Decimal
 from typing import Annotated, Any
 
 import pytest
-from pydantic import BaseModel, ConfigDict, Field, RootModel, SecretStr, model_serializer
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    RootModel,
+    SecretStr,
+    ValidationError,
+    model_serializer,
+    model_validator,
+)
 
 from functions.pattern.definition import Default, Registry, Workflow
-from functions.pattern.event_bodies import read_body
+from functions.pattern.event_bodies import check_body, read_body
 from functions.pattern.identity import StepName
 from functions.pattern.plain_json import plain_json
 from functions.pattern.planning import CannotStart
@@ -68,6 +79,36 @@ def test_default_gives_exactly_what_an_event_with_it_would_give(code: Any) -> No
 def test_text_that_was_recorded_for_a_bool_counts_as_its_model_reads_it() -> None:
     """Before bodies were checked strictly, "no" was taken."""
     assert _said(_told(b'{"isOk":"no"}'), _flow())["isOk"] is False
+
+
+class _Validated(BaseModel):
+    """A model with a validator of its own, and with what JSON has no type for."""
+
+    day: date | None
+    amount: Decimal
+    is_ok: bool
+
+    @model_validator(mode="before")
+    @classmethod
+    def as_it_is(cls, content: Any) -> Any:
+        """Look at the body before it is read."""
+        return content
+
+
+VALIDATED = {"day": "2026-11-21", "amount": "1.5", "is_ok": True}
+
+
+@pytest.mark.parametrize("amount", ["1.5", 1.5])
+def test_validator_of_a_models_own_leaves_its_dates_texts(amount: Any) -> None:
+    """Behind it, a date has to be a date to be one strictly, which no body could hold."""
+    check_body(_Validated, json.dumps(VALIDATED | {"amount": amount}).encode())
+
+
+@pytest.mark.parametrize("wrong", [{"is_ok": "no"}, {"day": 0}, {"amount": True}], ids=str)
+def test_bodies_stay_strict_behind_a_validator(wrong: dict[str, Any]) -> None:
+    """What a model would make something else of is refused there, too."""
+    with pytest.raises(ValidationError):
+        check_body(_Validated, json.dumps(VALIDATED | wrong).encode())
 
 
 class _Stricter(Signed):
