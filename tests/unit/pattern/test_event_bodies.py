@@ -8,6 +8,7 @@ from datetime import date
 from decimal import Decimal
 from typing import Annotated, Any
 
+import pydantic
 import pytest
 from pydantic import (
     BaseModel,
@@ -147,9 +148,17 @@ class _Key:
     code: SecretStr
 
 
-class _Safe(BaseModel):
+@pydantic.dataclasses.dataclass(frozen=True)
+class _Door:
+    code: Annotated[SecretStr, Field(alias="doorCode")]
+
+
+class _Safe(BaseModel, extra="allow"):
+    __pydantic_extra__: dict[str, SecretStr]
+
     codes: _Codes
     keys: tuple[_Key, ...]
+    door: _Door
     by_day: dict[date, SecretStr]
     tags: frozenset[str]
     either: set[SecretStr]
@@ -159,7 +168,7 @@ def test_json_of_a_model_has_its_secrets_and_is_the_same_in_every_process() -> N
     """Wherever they are; what a set holds is in order."""
     body = (
         b'{"codes":["a"],"keys":[{"code":"b"}],"by_day":{"2026-11-21":"c"},"tags":["y","z","x"],'
-        b'"either":["f","e"]}'
+        b'"either":["f","e"],"door":{"doorCode":"d"},"more":"m"}'
     )
     assert read_body(_Safe, body) == {
         "codes": ["a"],
@@ -167,6 +176,8 @@ def test_json_of_a_model_has_its_secrets_and_is_the_same_in_every_process() -> N
         "by_day": {"2026-11-21": "c"},
         "tags": ["x", "y", "z"],
         "either": ["e", "f"],
+        "door": {"doorCode": "d"},
+        "more": "m",
     }
 
 
