@@ -7,7 +7,7 @@ so without an annotation that says something else.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from functools import cached_property, lru_cache
 from typing import Any
 
@@ -222,17 +222,29 @@ def _remember(content: Any, found: set[str]) -> None:
 
 def _written(value: Any) -> Any:
     """Write as JSON what a model has read, with its secrets."""
+    part = _taken_apart(value)
+    match part:
+        case _ if part is not value:
+            return _written(part)
+        case dict():
+            return {str(_written(name)): _written(each) for name, each in part.items()}
+        case list() | tuple() | set() | frozenset():
+            return [_written(each) for each in part]
+        case _:
+            return _JSON.dump_python(part, mode="json", fallback=str)
+
+
+def _taken_apart(value: Any) -> Any:
+    """Give what a model, a dataclass or a secret holds, and anything else as it is."""
     match value:
         case RootModel():
-            return _written(value.root)
+            return value.root
         case BaseModel():
             read = {name: getattr(value, name) for name in type(value).model_fields}
-            return _written(read | (value.model_extra or {}))
+            return read | (value.model_extra or {})
         case Secret() | SecretStr() | SecretBytes():
-            return _written(value.get_secret_value())
-        case dict():
-            return {str(_written(name)): _written(each) for name, each in value.items()}
-        case list() | tuple() | set() | frozenset():
-            return [_written(each) for each in value]
+            return value.get_secret_value()
+        case _ if is_dataclass(value):
+            return {each.name: getattr(value, each.name) for each in fields(value)}
         case _:
-            return _JSON.dump_python(value, mode="json", fallback=str)
+            return value

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 import pytest
@@ -175,3 +176,20 @@ def test_what_a_secret_field_holds_is_a_secret() -> None:
 
     content = {"field": {"name": [" abcd ", 7, 1.5, True, None, ""]}}
     assert SecretFields(All).hide(content).secrets.values == {"abcd", "7", "1.5"}
+
+
+@dataclass(frozen=True)
+class Card:
+    """Is no model, and changes its secret."""
+
+    number: Annotated[SecretStr, BeforeValidator(lambda text: text.replace(" ", ""))]
+
+
+def test_what_a_dataclass_makes_of_its_secret_is_a_secret() -> None:
+    """As of a model: it is what requests hold."""
+
+    class Payer(BaseModel):
+        card: Card
+
+    payer = Payer.model_validate({"card": {"number": "4111 1111"}})
+    assert secret_fields(Payer).read(payer) == Secrets(frozenset({"41111111"}))
