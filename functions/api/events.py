@@ -53,8 +53,8 @@ class EventTaken(BaseModel):
 class AwaitedEvent(BaseModel):
     """What the bearer of a step's role is shown: the task's id, and this step alone; times are UTC.
 
-    `body` is the JSON Schema of what can be told, null while the task's version is not deployed here, and where
-    its model has none.
+    `body` is the JSON Schema of what can be told, null while the task's version is not deployed here, and
+    where its model has none.
     """
 
     id: str
