@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
-from pydantic_core import ErrorDetails
 
 from functions.pattern.plain_json import plain_json
 
@@ -23,7 +23,7 @@ def check_body(model: type[BaseModel], body: bytes) -> None:
         model.model_validate_json(body)  # behind a validator of the model's own
 
 
-def _is_of_json(fault: ErrorDetails) -> bool:
+def _is_of_json(fault: Mapping[str, object]) -> bool:
     """Tell whether JSON has no other form of what is refused; `is_instance_of` is said of decimal numbers."""
     kind, given = fault["type"], type(fault["input"])
     return (kind in _OF_TEXTS and given is str) or (kind == "is_instance_of" and given in {str, int, float})
