@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 from fastapi import Body, FastAPI, Path, Request
 from pydantic import BaseModel
+from pydantic.errors import PydanticInvalidForJsonSchema
 
 from functions.pattern.definition import NAME_PATTERN, Workflow
 from functions.pattern.identity import TASK_ID_PATTERN, StepName, TaskId
@@ -52,7 +53,8 @@ class EventTaken(BaseModel):
 class AwaitedEvent(BaseModel):
     """What the bearer of a step's role is shown: the task's id, and this step alone; times are UTC.
 
-    `body` is the JSON Schema of what can be told, null while the task's version is not deployed here.
+    `body` is the JSON Schema of what can be told, null while the task's version is not deployed here, and
+    where its model has none.
     """
 
     id: str
@@ -84,7 +86,7 @@ def add_events(app: FastAPI, workflow: Workflow, events: Events) -> None:
             state=found.state,
             since=found.started_at,
             complete_by=found.complete_by,
-            body=None if model is None else model.model_json_schema(),
+            body=None if model is None else _schema_of(model),
         )
 
     @app.post(
@@ -99,3 +101,11 @@ def add_events(app: FastAPI, workflow: Workflow, events: Events) -> None:
     ) -> EventTaken:
         taken = await events.take(workflow, TaskId(task), StepName(step), body, caller_of(request))
         return EventTaken(id=task, step=taken.name, state=taken.state)
+
+
+def _schema_of(model: type[BaseModel]) -> dict[str, Any] | None:
+    """Give the JSON Schema of a model, which may hold what has none."""
+    try:
+        return model.model_json_schema()
+    except PydanticInvalidForJsonSchema:
+        return None

@@ -16,7 +16,8 @@ _TOKEN = re.compile(
     re.IGNORECASE | re.DOTALL | re.VERBOSE,
 )
 #: A letter or a digit that is written as its number, but for quotes and backslashes.
-_ESCAPED = re.compile(r"\\+u00(?!22|27|5c)([2-7][0-9a-f])", re.IGNORECASE)
+#: Many backslashes are looked at once, not from each of them on.
+_ESCAPED = re.compile(r"(?<!\\)\\+u00(?!22|27|5c)([2-7][0-9a-f])", re.IGNORECASE)
 
 
 def without_tokens(text: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -23,6 +24,43 @@ _ESCAPED = re.compile(rf"\\(?:u([0-9a-fA-F]{{4}})|([bfnrt])|([\"'\\/])|u?[0-9a-f
 #: JSON in a text of JSON is written so twice.
 _MOST_NESTED = 2
 _SPACES = dict.fromkeys("bfnrt", " ")
+
+
+class _Inside:
+    """Secrets that are long enough to be looked for inside texts."""
+
+    def __init__(self, values: frozenset[str]) -> None:
+        long = [each for each in values if len(each) >= _LEAST_INSIDE and each not in HIDDEN]
+        self._longest_first = sorted(long, key=len, reverse=True)
+        self._with_cut = [each for each in self._longest_first if CUT in each]
+        self._sorted = sorted(long)
+        self._starts = {each[:_LEAST_INSIDE] for each in long}
+        self._most_begun = min(_MOST_BEGUN, max(map(len, long), default=0))
+
+    def cut_out(self, text: str) -> str:
+        """Hide them in a text; where it was cut, also the beginning of one."""
+        text = _replaced(self._with_cut, text)
+        *cut, last = text.split(CUT)
+        text = CUT.join([*map(self._without_its_end, cut), last])
+        return _replaced(self._longest_first, text)
+
+    def _without_its_end(self, text: str) -> str:
+        """Hide the beginning of a secret with which a text ends: all secrets are looked for at once."""
+        for at in range(max(0, len(text) - self._most_begun), len(text) - _LEAST_INSIDE + 1):
+            if text[at : at + _LEAST_INSIDE] in self._starts and self._begins(text[at:]):
+                return text[:at] + HIDDEN
+        return text
+
+    def _begins(self, text: str) -> bool:
+        """Tell whether one begins so: it is the first that does not come before."""
+        place = bisect_left(self._sorted, text)
+        return place < len(self._sorted) and self._sorted[place].startswith(text)
+
+
+def _replaced(secrets: Sequence[str], text: str) -> str:
+    for each in secrets:
+        text = text.replace(each, HIDDEN)
+    return text
 
 
 @dataclass(frozen=True)
@@ -52,30 +90,25 @@ class Secrets:
 
     def _without_parts(self, text: str) -> str:
         """Hide secrets inside a text; where one is written in another way, the text is shown in plain."""
-        shown = plain = _cut_out(self._inside, text)
+        shown = plain = self._inside.cut_out(text)
         for _ in range(_MOST_NESTED + 1):
             line = one_line(plain)
-            hidden = _cut_out(self._inside_lines, line)
+            hidden = self._inside_lines.cut_out(line)
             if hidden != line:
                 shown = plain = hidden
             plain = _meant(plain)
         return shown
 
     @cached_property
-    def _inside(self) -> Sequence[str]:
-        return _longest_first(self.values)
+    def _inside(self) -> _Inside:
+        return _Inside(self.values)
 
     @cached_property
-    def _inside_lines(self) -> Sequence[str]:
-        return _longest_first(frozenset(map(one_line, self.values)))
+    def _inside_lines(self) -> _Inside:
+        return _Inside(frozenset(map(one_line, self.values)))
 
 
 NO_SECRETS = Secrets()
-
-
-def _longest_first(values: frozenset[str]) -> Sequence[str]:
-    long = [each for each in values if len(each) >= _LEAST_INSIDE and each not in HIDDEN]
-    return sorted(long, key=len, reverse=True)
 
 
 def _meant(text: str) -> str:
@@ -88,29 +121,3 @@ def _meant(text: str) -> str:
 def _unescaped(escaped: re.Match[str]) -> str:
     code, space, itself = escaped.groups()
     return chr(int(code, 16)) if code else _SPACES.get(space) or itself or ""
-
-
-def _cut_out(secrets: Sequence[str], text: str) -> str:
-    for each in secrets:
-        if CUT in each:
-            text = text.replace(each, HIDDEN)
-    *cut, last = text.split(CUT)
-    text = CUT.join([*(_without_its_end(secrets, each) for each in cut), last])
-    for each in secrets:
-        text = text.replace(each, HIDDEN)
-    return text
-
-
-def _without_its_end(secrets: Sequence[str], text: str) -> str:
-    """Hide also the beginning of a secret within which a text was cut."""
-    end = min((_begins(each, text) for each in secrets), default=len(text))
-    return text if end == len(text) else text[:end] + HIDDEN
-
-
-def _begins(secret: str, text: str) -> int:
-    """Tell where the secret begins with which a text ends; at its end, if it does not end so."""
-    start = secret[:_LEAST_INSIDE]
-    at = text.find(start, max(0, len(text) - min(len(secret), _MOST_BEGUN)))
-    while at >= 0 and not secret.startswith(text[at:]):
-        at = text.find(start, at + 1)
-    return len(text) if at < 0 else at

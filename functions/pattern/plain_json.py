@@ -8,6 +8,8 @@ from dataclasses import fields, is_dataclass
 from typing import Any
 
 from pydantic import BaseModel, RootModel, Secret, SecretBytes, SecretStr, TypeAdapter
+from pydantic.dataclasses import is_pydantic_dataclass
+from pydantic.fields import FieldInfo
 
 _ANYTHING: TypeAdapter[Any] = TypeAdapter(Any)
 _LISTS = (list, tuple, set, frozenset)
@@ -39,9 +41,10 @@ def _revealed(written: Any, held: Any) -> Any:
 
 def _members(held: Any, names: Collection[str]) -> Mapping[str, Any]:
     """Give what is held by the names under which it is written."""
-    if isinstance(held, BaseModel):
-        known = type(held).model_fields.items()
-        return {each.serialization_alias or name: getattr(held, name) for name, each in known}
+    if isinstance(held, BaseModel) or is_pydantic_dataclass(type(held)):
+        known: Mapping[str, FieldInfo] = type(held).__pydantic_fields__
+        own = {each.serialization_alias or name: getattr(held, name) for name, each in known.items()}
+        return own | (getattr(held, "__pydantic_extra__", None) or {})
     if is_dataclass(held):
         return {each.name: getattr(held, each.name) for each in fields(held)}
     is_alike = isinstance(held, dict) and len(held) == len(names)

@@ -7,7 +7,7 @@ so without an annotation that says something else.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from functools import cached_property, lru_cache
 from typing import Any
 
@@ -37,6 +37,19 @@ class Shown:
     secrets: Secrets
 
 
+class _Meant:
+    """The schemas that a part of JSON may be meant by, and what is known of its members and items by now."""
+
+    def __init__(self, schemas: _Schemas) -> None:
+        self.schemas = schemas
+        self.is_secret = not schemas or any(map(_is_marked, schemas))
+        self.is_above_secrets: bool | None = None
+        self.names = {name for each in schemas for name in each.get("properties", ())}
+        self.first = max((len(each.get("prefixItems", ())) for each in schemas), default=0)
+        self.members: dict[str | None, _Meant] = {}
+        self.items: dict[int, _Meant] = {}
+
+
 class _WhateverIsSaid(GenerateJsonSchema):
     """Makes a schema without what annotations say in its place: they can leave a secret's mark out."""
 
@@ -63,6 +76,7 @@ class SecretFields:
             for by_alias in (True, False)
             for generator in (GenerateJsonSchema, _WhateverIsSaid)
         )
+        self._meant: dict[frozenset[int], _Meant] = {}
 
     @cached_property
     def any(self) -> bool:
@@ -74,32 +88,55 @@ class SecretFields:
         if not self.any:
             return Shown(content, NO_SECRETS)
         found: set[str] = set()
-        shown = self._shown(content, tuple(self._expanded(self._documents)), found)
+        shown = self._shown(content, self._meant_by(self._documents), found)
         return Shown(shown, Secrets(frozenset(found)))
 
     def read(self, model: BaseModel) -> Secrets:
         """Give what the secret fields hold as the model has read them."""
         return self.hide(_written(model)).secrets
 
-    def _shown(self, content: Any, schemas: _Schemas, found: set[str]) -> Any:
+    def _shown(self, content: Any, meant: _Meant, found: set[str]) -> Any:
         """Copy what is not secret by any of the schemas that it may be meant by."""
-        if not schemas or any(_is_marked(each) for each in schemas):
+        if meant.is_secret:
             return _hidden(content, found)
         match content:
             case dict():
                 return {
-                    name: self._shown(each, tuple(self._expanded(_named(name, schemas))), found)
+                    name: self._shown(each, self._member(meant, name), found)
                     for name, each in content.items()
                 }
             case list():
                 return [
-                    self._shown(each, tuple(self._expanded(_listed(number, schemas))), found)
-                    for number, each in enumerate(content)
+                    self._shown(each, self._item(meant, number), found) for number, each in enumerate(content)
                 ]
-            case str() | int() | float() if any(self._holds_secrets(each) for each in schemas):
+            case str() | int() | float() if self._is_above_secrets(meant):
                 return _hidden(content, found)  # such as JSON in a text
             case _:
                 return content
+
+    def _meant_by(self, schemas: Iterable[Mapping[str, Any]]) -> _Meant:
+        """Give what these schemas mean, which is looked at once."""
+        expanded = tuple(self._expanded(schemas))
+        return self._meant.setdefault(frozenset(map(id, expanded)), _Meant(expanded))
+
+    def _member(self, meant: _Meant, name: str) -> _Meant:
+        """Give what an object's member is meant by: all that no schema names are meant alike."""
+        known = name if name in meant.names else None
+        if known not in meant.members:
+            meant.members[known] = self._meant_by(_named(name, meant.schemas))
+        return meant.members[known]
+
+    def _item(self, meant: _Meant, number: int) -> _Meant:
+        """Give what a list's item is meant by: all behind the first ones are meant alike."""
+        known = min(number, meant.first)
+        if known not in meant.items:
+            meant.items[known] = self._meant_by(_listed(known, meant.schemas))
+        return meant.items[known]
+
+    def _is_above_secrets(self, meant: _Meant) -> bool:
+        if meant.is_above_secrets is None:
+            meant.is_above_secrets = any(map(self._holds_secrets, meant.schemas))
+        return meant.is_above_secrets
 
     def _expanded(self, schemas: Iterable[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
         """Follow references, and take unions apart: each of a union may be meant."""
@@ -222,17 +259,29 @@ def _remember(content: Any, found: set[str]) -> None:
 
 def _written(value: Any) -> Any:
     """Write as JSON what a model has read, with its secrets."""
+    part = _taken_apart(value)
+    match part:
+        case _ if part is not value:
+            return _written(part)
+        case dict():
+            return {str(_written(name)): _written(each) for name, each in part.items()}
+        case list() | tuple() | set() | frozenset():
+            return [_written(each) for each in part]
+        case _:
+            return _JSON.dump_python(part, mode="json", fallback=str)
+
+
+def _taken_apart(value: Any) -> Any:
+    """Give what a model, a dataclass or a secret holds, and anything else as it is."""
     match value:
         case RootModel():
-            return _written(value.root)
+            return value.root
         case BaseModel():
             read = {name: getattr(value, name) for name in type(value).model_fields}
-            return _written(read | (value.model_extra or {}))
+            return read | (value.model_extra or {})
         case Secret() | SecretStr() | SecretBytes():
-            return _written(value.get_secret_value())
-        case dict():
-            return {str(_written(name)): _written(each) for name, each in value.items()}
-        case list() | tuple() | set() | frozenset():
-            return [_written(each) for each in value]
+            return value.get_secret_value()
+        case _ if is_dataclass(value):
+            return {each.name: getattr(value, each.name) for each in fields(value)}
         case _:
-            return _JSON.dump_python(value, mode="json", fallback=str)
+            return value

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from pydantic import ConfigDict
 
 from functions.pattern.definition import Workflow
 from functions.pattern.records import TaskRecord
@@ -281,3 +282,19 @@ async def test_event_told_again_after_a_deployment_is_the_same(api: Api) -> None
     changed = replace(BOOKINGS, steps=(BOOKINGS.steps[0], replace(BOOKINGS.steps[1], payload=_Signed)))
     assert (await api.serving(changed).post(PATH, YES)).status == 200
     assert (await api.serving(changed).post(PATH, YES | {"by": "anna"})).status == 409
+
+
+class _Checked(Approval):
+    """An event's model with what has no JSON schema."""
+
+    model_config = ConfigDict(arbitrary_types_allowed=True)
+
+    seal: range | None = None
+
+
+async def test_awaited_event_is_shown_without_a_schema_where_its_model_has_none(api: Api) -> None:
+    """What can be told is for the bearer to know; when, is shown."""
+    api.store.put(_waiting())
+    changed = replace(BOOKINGS, steps=(BOOKINGS.steps[0], replace(BOOKINGS.steps[1], payload=_Checked)))
+    answer = await api.serving(changed).get(PATH)
+    assert (answer.status, answer.json["state"], answer.json["body"]) == (200, "Running", None)

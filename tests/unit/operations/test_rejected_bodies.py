@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -87,3 +88,13 @@ async def test_body_of_a_task_that_cannot_be_read_is_not_shown() -> None:
     [line] = (await desk.get("/rejected")).json["messages"]
     shown = (await desk.get(f"/rejected/{line['id']}")).json
     assert (shown["body"], "damaged" in shown["why"]) == (None, True)
+
+
+async def test_body_of_backslashes_does_not_block_the_process() -> None:
+    """Whoever may write to a queue can leave one, and an operator opens it."""
+    desk, body = Desk(), b"\\" * 60_000
+    await desk.rejected.reject("agent-replies", "m-1", body, "why")
+    [line] = (await desk.get("/rejected")).json["messages"]
+    begun = time.perf_counter()
+    assert (await desk.get(f"/rejected/{line['id']}")).json["body"] is not None
+    assert time.perf_counter() - begun < 3

@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, replace
 from datetime import date
+from decimal import Decimal
 from typing import Annotated, Any
 
+import pydantic
 import pytest
-from pydantic import BaseModel, ConfigDict, Field, RootModel, SecretStr, model_serializer
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    RootModel,
+    SecretStr,
+    ValidationError,
+    model_serializer,
+    model_validator,
+)
 
 from functions.pattern.definition import Default, Registry, Workflow
-from functions.pattern.event_bodies import read_body
+from functions.pattern.event_bodies import check_body, read_body
 from functions.pattern.identity import StepName
 from functions.pattern.plain_json import plain_json
 from functions.pattern.planning import CannotStart
@@ -70,6 +82,36 @@ def test_text_that_was_recorded_for_a_bool_counts_as_its_model_reads_it() -> Non
     assert _said(_told(b'{"isOk":"no"}'), _flow())["isOk"] is False
 
 
+class _Validated(BaseModel):
+    """A model with a validator of its own, and with what JSON has no type for."""
+
+    day: date | None
+    amount: Decimal
+    is_ok: bool
+
+    @model_validator(mode="before")
+    @classmethod
+    def as_it_is(cls, content: Any) -> Any:
+        """Look at the body before it is read."""
+        return content
+
+
+VALIDATED = {"day": "2026-11-21", "amount": "1.5", "is_ok": True}
+
+
+@pytest.mark.parametrize("amount", ["1.5", 1.5])
+def test_validator_of_a_models_own_leaves_its_dates_texts(amount: Any) -> None:
+    """Behind it, a date has to be a date to be one strictly, which no body could hold."""
+    check_body(_Validated, json.dumps(VALIDATED | {"amount": amount}).encode())
+
+
+@pytest.mark.parametrize("wrong", [{"is_ok": "no"}, {"day": 0}, {"amount": True}], ids=str)
+def test_bodies_stay_strict_behind_a_validator(wrong: dict[str, Any]) -> None:
+    """What a model would make something else of is refused there, too."""
+    with pytest.raises(ValidationError):
+        check_body(_Validated, json.dumps(VALIDATED | wrong).encode())
+
+
 class _Stricter(Signed):
     """The model after a deployment: it has by now a field which no recorded event has."""
 
@@ -106,9 +148,17 @@ class _Key:
     code: SecretStr
 
 
-class _Safe(BaseModel):
+@pydantic.dataclasses.dataclass(frozen=True)
+class _Door:
+    code: Annotated[SecretStr, Field(alias="doorCode")]
+
+
+class _Safe(BaseModel, extra="allow"):
+    __pydantic_extra__: dict[str, SecretStr]
+
     codes: _Codes
     keys: tuple[_Key, ...]
+    door: _Door
     by_day: dict[date, SecretStr]
     tags: frozenset[str]
     either: set[SecretStr]
@@ -118,7 +168,7 @@ def test_json_of_a_model_has_its_secrets_and_is_the_same_in_every_process() -> N
     """Wherever they are; what a set holds is in order."""
     body = (
         b'{"codes":["a"],"keys":[{"code":"b"}],"by_day":{"2026-11-21":"c"},"tags":["y","z","x"],'
-        b'"either":["f","e"]}'
+        b'"either":["f","e"],"door":{"doorCode":"d"},"more":"m"}'
     )
     assert read_body(_Safe, body) == {
         "codes": ["a"],
@@ -126,6 +176,8 @@ def test_json_of_a_model_has_its_secrets_and_is_the_same_in_every_process() -> N
         "by_day": {"2026-11-21": "c"},
         "tags": ["x", "y", "z"],
         "either": ["e", "f"],
+        "door": {"doorCode": "d"},
+        "more": "m",
     }
 
 

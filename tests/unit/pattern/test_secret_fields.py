@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 import pytest
@@ -23,7 +25,7 @@ from pydantic.json_schema import SkipJsonSchema
 from pydantic_core import CoreSchema, core_schema
 
 from functions.pattern.hiding import HIDDEN, Secrets
-from functions.pattern.secret_fields import SecretFields, secret_fields
+from functions.pattern.secret_fields import SecretFields, Shown, secret_fields
 
 CANARY = "c4n4ry"
 Marked = Annotated[str, Field(json_schema_extra={"writeOnly": True})]
@@ -175,3 +177,35 @@ def test_what_a_secret_field_holds_is_a_secret() -> None:
 
     content = {"field": {"name": [" abcd ", 7, 1.5, True, None, ""]}}
     assert SecretFields(All).hide(content).secrets.values == {"abcd", "7", "1.5"}
+
+
+@dataclass(frozen=True)
+class Card:
+    """Is no model, and changes its secret."""
+
+    number: Annotated[SecretStr, BeforeValidator(lambda text: text.replace(" ", ""))]
+
+
+def test_what_a_dataclass_makes_of_its_secret_is_a_secret() -> None:
+    """As of a model: it is what requests hold."""
+
+    class Payer(BaseModel):
+        card: Card
+
+    payer = Payer.model_validate({"card": {"number": "4111 1111"}})
+    assert secret_fields(Payer).read(payer) == Secrets(frozenset({"41111111"}))
+
+
+def test_long_lists_do_not_block_the_process() -> None:
+    """What an item is meant by is looked at once, not for each of them."""
+
+    class Many(BaseModel):
+        items: list[Login | ByKind | Tree]
+        pair: tuple[int, SecretStr]
+
+    content = {"items": [{"user": "anna"}] * 40_000, "pair": [1, CANARY]}
+    begun = time.perf_counter()
+    assert SecretFields(Many).hide(content) == Shown(
+        content | {"pair": [1, HIDDEN]}, Secrets(frozenset({CANARY}))
+    )
+    assert time.perf_counter() - begun < 1.5
