@@ -47,6 +47,15 @@ async def _turns_during(orders: list[object]) -> int:
     return turns
 
 
+async def test_faults_without_number_are_counted_and_not_listed() -> None:
+    """To list what is wrong with 13,000 empty items takes longer than other requests may wait."""
+    orders = [ORDER | {"items": [{}] * 13_000}, ORDER]
+    answer = await Api().client.post("/api/orders/batch", {"orders": orders})
+    refused, taken = answer.json["results"]
+    assert refused["problem"]["errors"] == [{"field": "order", "reason": "wrong in 39001 places"}]
+    assert taken["status"] == 202
+
+
 async def test_number_of_faults_named_is_bounded() -> None:
     """So the response is not many times as large as the request."""
     answer = await Api().client.post("/api/orders/batch", {"orders": [ORDER | _UNKNOWN]})
