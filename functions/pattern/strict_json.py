@@ -185,7 +185,7 @@ def _faults(place: Place, value: object, most_depth: int) -> Iterator[FaultAt]:
             for name, each in value.items():
                 if not _is_whole(name):
                     yield _broken(place)
-                yield from _faults((*place, name), each, most_depth)
+                yield from _faults((*place, _whole(name)), each, most_depth)
         case list():
             for number, each in enumerate(value):
                 yield from _faults((*place, number), each, most_depth)
@@ -203,6 +203,11 @@ def _is_whole(text: str) -> bool:
         return text.isascii() or bool(text.encode())
     except UnicodeEncodeError:
         return False
+
+
+def _whole(text: str) -> str:
+    """Give a name as it can be told: a place stands in answers, which are UTF-8."""
+    return text.encode(errors="replace").decode()
 
 
 def _shown(place: Place, most_name_bytes: int) -> str:
