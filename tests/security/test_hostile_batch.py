@@ -9,6 +9,7 @@ import pytest
 
 from functions.api import batch
 from functions.api.batch import BatchAcceptance
+from functions.pattern.messages import SubmissionMessage
 from functions.web.callers import Caller, Role
 from tests.fakes.orders import ORDERS
 from tests.unit.api.conftest import Api
@@ -54,6 +55,16 @@ async def test_faults_without_number_are_counted_and_not_listed() -> None:
     refused, taken = answer.json["results"]
     assert refused["problem"]["errors"] == [{"field": "order", "reason": "wrong in 39001 places"}]
     assert taken["status"] == 202
+
+
+@pytest.mark.parametrize("values", [[1.5] * 13_000, [[1.5, 1.5]] * 6_000], ids=["numbers", "lists"])
+async def test_order_that_is_surely_too_large_is_not_written_first(
+    values: list[object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """To write 40,000 numbers takes longer than other requests may wait."""
+    monkeypatch.setattr(SubmissionMessage, "content", property(lambda _: pytest.fail("it was written")))
+    answer = await Api().client.post("/api/orders/batch", {"orders": [ORDER | {"unknown": values}]})
+    assert [each["status"] for each in answer.json["results"]] == [413]
 
 
 async def test_number_of_faults_named_is_bounded() -> None:
