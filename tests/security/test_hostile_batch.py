@@ -13,7 +13,7 @@ from functions.pattern.messages import SubmissionMessage
 from functions.web.callers import Caller, Role
 from tests.fakes.orders import ORDERS
 from tests.unit.api.conftest import Api
-from tests.unit.api.samples import ITEM, ORDER
+from tests.unit.api.samples import ITEM, ORDER, problem
 
 _UNKNOWN = {f"unknown-{number}": number for number in range(400)}
 _INVALID_ITEMS = [ITEM | {f"unknown-{number}": number for number in range(4)}] * 90
@@ -55,6 +55,14 @@ async def test_faults_without_number_are_counted_and_not_listed() -> None:
     refused, taken = answer.json["results"]
     assert refused["problem"]["errors"] == [{"field": "order", "reason": "wrong in 39001 places"}]
     assert taken["status"] == 202
+
+
+async def test_fields_without_number_beside_the_orders_are_counted_and_not_listed() -> None:
+    """Of the batch itself, too."""
+    unknown = dict.fromkeys(map(str, range(39_000)))
+    answer = await Api().client.post("/api/orders/batch", {"orders": [ORDER]} | unknown)
+    reason = "Value error, 39001 fields beside each other, of which one is known"
+    assert problem(answer, 422)["errors"] == [{"field": "body", "reason": reason}]
 
 
 @pytest.mark.parametrize("values", [[1.5] * 13_000, [[1.5, 1.5]] * 6_000], ids=["numbers", "lists"])
