@@ -6,8 +6,8 @@ from typing import Any
 
 from pydantic import ValidationError
 
-#: To list many thousands takes longer than others may wait for it, and nobody reads them.
-_MOST_LISTED = 1_000
+#: To list tens of thousands takes longer than others may wait for it, and nobody reads them.
+_MOST_LISTED = 10_000
 
 
 def faults_found(error: ValidationError) -> list[Any]:
