@@ -12,6 +12,7 @@ from pydantic import BaseModel, ValidationError
 
 from functions.pattern.agent_messages import LEAST_TOKEN
 from functions.pattern.definition import NAME_PATTERN
+from functions.pattern.faults import faults_found
 from functions.pattern.identity import TASK_ID_PATTERN, StepName, TaskId
 from functions.pattern.rejected import About, Content, Labels, RejectedMessages
 from functions.pattern.strict_json import FaultAt, NotJsonError, parse_json
@@ -100,10 +101,7 @@ def read_message[MessageT: BaseModel](expected: type[MessageT], body: bytes) -> 
 
 def faults_of(error: ValidationError) -> tuple[FaultAt, ...]:
     """Name the places that do not fit, and why; nothing is said of what is there."""
-    return tuple(
-        FaultAt(each["loc"], each["type"], _plain(each["msg"]))
-        for each in error.errors(include_url=False, include_input=False, include_context=False)
-    )
+    return tuple(FaultAt(each["loc"], each["type"], _plain(each["msg"])) for each in faults_found(error))
 
 
 def _plain(text: str) -> str:

@@ -36,7 +36,7 @@ def results_of(record: TaskRecord, step: StepName, read: Read = result_of) -> di
 
     So the result of a step that may or may not have ended by then is never there by chance.
     """
-    return _Results(_results(record, _needed(record, step), read), step)
+    return _Results(_results(record, needed(record, step), read), step)
 
 
 def undo_results_of(record: TaskRecord, step: StepName, read: Read = result_of) -> dict[StepName, Any]:
@@ -63,7 +63,7 @@ def _results(record: TaskRecord, names: Collection[StepName], read: Read) -> dic
     return {name: found[name] if name in lists else found[name][0] for name in names}
 
 
-def _needed(record: TaskRecord, step: StepName) -> tuple[StepName, ...]:
+def needed(record: TaskRecord, step: StepName) -> tuple[StepName, ...]:
     """Name all that come before a step, in the task's order."""
     needs = {each.name: each.needs for each in record.order.shape.steps}
     found: set[StepName] = set()

@@ -114,7 +114,8 @@ def cancelled(record: TaskRecord, event: Cancelled, now: datetime) -> TaskRecord
     never = _never_cancelled(record, event)
     if never is not None:
         return Refused(never)
-    if task.direction is Direction.UNDO and task.process_state is not ProcessState.ERROR:
+    is_back = task.direction is Direction.UNDO and task.process_state is not ProcessState.ERROR
+    if is_back and not _has_it_go_on(event, task):
         return record
     if task.decision is not None and task.decision.ended_by is not None:
         return record
@@ -130,6 +131,11 @@ def cancelled(record: TaskRecord, event: Cancelled, now: datetime) -> TaskRecord
     )
     undecided = replace(record, task=replace(task, decision=None))  # it may have been about to be held
     return decide(undecided, decision, now, event.start_by)
+
+
+def _has_it_go_on(event: Cancelled, task: Task) -> bool:
+    """Tell whether an operator cancels what one has parked on its way back: nobody else unparks it."""
+    return event.seen is not None and task.is_parked_by_operator
 
 
 def _never_cancelled(record: TaskRecord, event: Cancelled) -> RefusalReason | None:

@@ -7,7 +7,6 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import partial
 from itertools import islice
 from math import isfinite
 from typing import Any, NoReturn
@@ -22,6 +21,7 @@ FIELD_DEPTH = MESSAGE_DEPTH - 1
 NOT_JSON = "not JSON"
 TOO_DEEP = "nested too deeply"
 HALF_A_CHARACTER = "half a character"
+_TOO_LARGE = "a number that is too large"
 
 #: Places that are told at most: a body can have a fault at each of its bytes.
 _MOST_FAULTS = 100
@@ -82,8 +82,8 @@ class _Reader:
         return json.loads(
             text,
             parse_constant=lambda _: self._flaw("not a JSON number"),
-            parse_float=partial(self._number, float),
-            parse_int=partial(self._number, int),
+            parse_float=self._float,
+            parse_int=self._int,
             object_pairs_hook=self._members,
         )
 
@@ -92,9 +92,14 @@ class _Reader:
             self.flaws.append(_Flaw(text))
         return self.flaws[-1]
 
-    def _number[NumberT: (int, float)](self, kind: Callable[[str], NumberT], digits: str) -> NumberT | _Flaw:
-        # Also digits of an int: others than Python would read them as infinite.
-        return kind(digits) if isfinite(float(digits)) else self._flaw("a number that is too large")
+    def _float(self, digits: str) -> float | _Flaw:
+        # Once: of a number between two floats, it costs as much as all else together.
+        number = float(digits)
+        return number if isfinite(number) else self._flaw(_TOO_LARGE)
+
+    def _int(self, digits: str) -> int | _Flaw:
+        # Others than Python would read its digits as infinite.
+        return int(digits) if isfinite(float(digits)) else self._flaw(_TOO_LARGE)
 
     def _members(self, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         read = dict(pairs)
@@ -185,7 +190,7 @@ def _faults(place: Place, value: object, most_depth: int) -> Iterator[FaultAt]:
             for name, each in value.items():
                 if not _is_whole(name):
                     yield _broken(place)
-                yield from _faults((*place, name), each, most_depth)
+                yield from _faults((*place, _whole(name)), each, most_depth)
         case list():
             for number, each in enumerate(value):
                 yield from _faults((*place, number), each, most_depth)
@@ -203,6 +208,11 @@ def _is_whole(text: str) -> bool:
         return text.isascii() or bool(text.encode())
     except UnicodeEncodeError:
         return False
+
+
+def _whole(text: str) -> str:
+    """Give a name as it can be told: a place stands in answers, which are UTF-8."""
+    return text.encode(errors="replace").decode()
 
 
 def _shown(place: Place, most_name_bytes: int) -> str:

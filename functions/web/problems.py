@@ -17,6 +17,7 @@ from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from functions.pattern.errors import PayloadTooLargeError, TransientError, UnfitOrderError
+from functions.pattern.faults import faults_found
 
 PROBLEM_TYPE = "application/problem+json"
 
@@ -93,8 +94,7 @@ def problem_of(error: Exception, *, doing: str) -> Problem:
 
 def faults_in(source: str, error: ValidationError) -> list[dict[str, Any]]:
     """Give the faults that pydantic has found in `source` (such as `order`), as FastAPI gives a body's."""
-    found = error.errors(include_url=False, include_context=False, include_input=False)
-    return [{**each, "loc": (source, *each["loc"])} for each in found]
+    return [{**each, "loc": (source, *each["loc"])} for each in faults_found(error)]
 
 
 def wrong_fields(faults: Sequence[Any]) -> Problem:

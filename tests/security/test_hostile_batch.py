@@ -9,10 +9,11 @@ import pytest
 
 from functions.api import batch
 from functions.api.batch import BatchAcceptance
+from functions.pattern.messages import SubmissionMessage
 from functions.web.callers import Caller, Role
 from tests.fakes.orders import ORDERS
 from tests.unit.api.conftest import Api
-from tests.unit.api.samples import ITEM, ORDER
+from tests.unit.api.samples import ITEM, ORDER, problem
 
 _UNKNOWN = {f"unknown-{number}": number for number in range(400)}
 _INVALID_ITEMS = [ITEM | {f"unknown-{number}": number for number in range(4)}] * 90
@@ -45,6 +46,33 @@ async def _turns_during(orders: list[object]) -> int:
         turns += 1
     assert {answer.status for answer in await taking} == {422}
     return turns
+
+
+async def test_faults_without_number_are_counted_and_not_listed() -> None:
+    """To list what is wrong with 13,000 empty items takes longer than other requests may wait."""
+    orders = [ORDER | {"items": [{}] * 13_000}, ORDER]
+    answer = await Api().client.post("/api/orders/batch", {"orders": orders})
+    refused, taken = answer.json["results"]
+    assert refused["problem"]["errors"] == [{"field": "order", "reason": "wrong in 39001 places"}]
+    assert taken["status"] == 202
+
+
+async def test_fields_without_number_beside_the_orders_are_counted_and_not_listed() -> None:
+    """Of the batch itself, too."""
+    unknown = dict.fromkeys(map(str, range(39_000)))
+    answer = await Api().client.post("/api/orders/batch", {"orders": [ORDER]} | unknown)
+    reason = "Value error, 39001 fields beside each other, of which one is known"
+    assert problem(answer, 422)["errors"] == [{"field": "body", "reason": reason}]
+
+
+@pytest.mark.parametrize("values", [[1.5] * 13_000, [[1.5, 1.5]] * 6_000], ids=["numbers", "lists"])
+async def test_order_that_is_surely_too_large_is_not_written_first(
+    values: list[object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """To write 40,000 numbers takes longer than other requests may wait."""
+    monkeypatch.setattr(SubmissionMessage, "content", property(lambda _: pytest.fail("it was written")))
+    answer = await Api().client.post("/api/orders/batch", {"orders": [ORDER | {"unknown": values}]})
+    assert [each["status"] for each in answer.json["results"]] == [413]
 
 
 async def test_number_of_faults_named_is_bounded() -> None:

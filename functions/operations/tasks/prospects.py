@@ -84,7 +84,7 @@ class _Trial(TypedDict):
 def prospects(record: TaskRecord, now: datetime) -> Prospects | None:
     """Try each action on the record alone; None when the task takes none, and has come to its end."""
     trial = _Trial(epoch=record.task.epoch, who="", reason="", start_by=now)
-    cancelling = Cancelled(who="", reason="", by_operator=True, start_by=now)
+    cancelling = Cancelled(who="", reason="", by_operator=True, start_by=now, seen=record.task)
     resubmit = _prospect(record, Resubmitted(**trial), now)
     undo = _prospect(record, UndoRequested(**trial), now)
     cancel = _prospect(record, cancelling, now)

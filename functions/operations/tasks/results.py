@@ -16,6 +16,7 @@ from functions.pattern.errors import PermanentError
 from functions.pattern.event_bodies import check_body
 from functions.pattern.events import FoundDone
 from functions.pattern.identity import StepName
+from functions.pattern.inputs import needed
 from functions.pattern.operator_events import ResultGiven
 from functions.pattern.planning import CannotStart
 from functions.pattern.ports import Agent, ReadingAgent
@@ -52,7 +53,10 @@ class GivenResults:
         return written
 
     def check(self, record: TaskRecord, event: FoundDone | ResultGiven, now: datetime) -> None:
-        """Refuse a result of which what follows can't be made, or not here. Raises `ProblemError`."""
+        """Refuse a result of which what follows can't be made, or not here. Raises `ProblemError`.
+
+        A step that gets no such result fails by itself: no other result would mend it.
+        """
         after = apply(record, event, now)
         if isinstance(after, Refused):
             return
@@ -62,12 +66,15 @@ class GivenResults:
         claimed = replace(after, task=replace(after.task, process_state=ProcessState.PROCESSING))
         here = Definitions(self._registry, claimed)
         lack = here.lack_of_answer()
+        given = record.step(event.step).shape.step
         for name in ready_steps(claimed):
             look = here.look_at(name)
-            if isinstance(look, CannotStart) and not look.parks:
-                raise self._unusable(record, f"what follows can't be made of it: {look.reason}")
-            if isinstance(look, CannotStart):
+            if not isinstance(look, CannotStart):
+                continue
+            if look.parks:
                 lack = lack or look
+            elif given in needed(claimed, name):
+                raise self._unusable(record, f"what follows can't be made of it: {look.reason}")
         if lack is not None:
             raise self._elsewhere(record, lack)
 

@@ -24,11 +24,18 @@ def _keys(count: int, end: bytes = b"}]}") -> bytes:
     return (_BEGIN + b"{" + pairs)[: MAX_BATCH_BYTES - len(end)] + end
 
 
-#: What they hold, by their names. The last ones have as many brackets and commas as are parsed at all.
+#: Between two floats, so that to convert it takes hundreds of steps.
+_NUMBER = b"2.2250738585072011360574097967091319759e-308"
+
+#: What they hold, by their names. Most of the last have as many brackets and commas as are parsed at all.
 HOSTILE: Mapping[str, bytes] = {
     "lists 17 deep": _filled(b"[" * 15 + b"]" * 15),
     "400,000 keys": _keys(400_000),
     "empty lists": _filled(b"[]"),
     "as many keys as are parsed": _keys(MOST_MARKS - 10),
     "as many names given twice": _listed([b'{"a":1,"a":1}'] * (MOST_MARKS // 4 - 4)),
+    "as many keys beside the orders": _BEGIN + b"{}]," + _keys(MOST_MARKS - 10)[len(_BEGIN) + 1 : -3] + b"}",
+    "as many faults in one order": _listed([b'{"items":[' + b",".join([b"{}"] * 13_000) + b"]}"]),
+    "numbers between floats": _filled(_NUMBER),
+    "one order of numbers": _listed([b'{"a":[' + b",".join([b"1.7976931348623157e-308"] * 39_900) + b"]}"]),
 }

@@ -111,6 +111,16 @@ async def test_text_that_is_none_is_422_in_any_field(api: Api) -> None:
     assert [result["status"] for result in answer.json["results"]] == [422, 202]
 
 
+@pytest.mark.parametrize("unfit", [{"\ud800": "\ud800"}, {"in": {"\ud800": {"\ud800": ["\ud800"]}}}])
+async def test_names_that_are_no_text_are_told_and_harm_no_other_of_the_batch(
+    api: Api, unfit: dict[str, Any]
+) -> None:
+    """What is wrong stands at places of such names: the answer can be written all the same."""
+    problem(await api.client.post("/api/orders", ORDER | unfit), 422)
+    answer = await api.client.post("/api/orders/batch", {"orders": [ORDER | unfit, ORDER]})
+    assert [result["status"] for result in answer.json["results"]] == [422, 202]
+
+
 async def test_body_over_48_kib_is_413(api: Api) -> None:
     """One byte more is too much, whatever it holds."""
     problem(await api.client.post("/api/orders", b" " * (MOST + 1)), 413)

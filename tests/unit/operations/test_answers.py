@@ -151,6 +151,17 @@ async def test_result_of_no_use_for_what_follows_is_refused(held: Desk) -> None:
     assert (await elsewhere.act("steps/pay/done", body=DONE)).status == 202
 
 
+async def test_defect_of_a_step_that_gets_no_such_result_refuses_none() -> None:
+    """What is known is taken; and whatever is given, that step fails."""
+    paying = workflow(step("pay", idempotent=False), replace(step("label"), request=_mail), name="paying")
+    desk = Desk(registry=Registry((paying,), {}))
+    desk.clock.advance(60)
+    begun = told(pending(paying), claimed(), started("pay", complete_by=5))
+    desk.holds(told(begun, giving_up(hold=True), now=desk.clock.now()))
+    assert (await desk.act("steps/pay/done", body=DONE)).status == 202
+    assert desk.store.record(TASK).step(PAY).state is StepState.COMPLETED
+
+
 @pytest.mark.parametrize(
     ("deployed", "reason"),
     [

@@ -37,6 +37,7 @@ THIRD = Epoch(3)
 RUNNING = told(pending(LINE), claimed(), started("pick"))
 PARKED = told(RUNNING, park_request())
 ONCE = workflow(step("pick"), step("pay", idempotent=False))
+UNDONE = workflow(step("open", undo=True), step("close", "open"))
 
 
 def test_it_is_held_by_nobody_and_who_parked_it_and_why_is_on_record() -> None:
@@ -101,7 +102,7 @@ def test_what_waits_for_a_deployment_can_be_parked_and_then_waits_for_an_operato
 def test_cancelled_it_turns_back_and_is_parked_no_more() -> None:
     """An undo can be parked as well."""
     undoing = told(
-        told(pending(workflow(step("open", undo=True), step("close", "open")))),
+        pending(UNDONE),
         claimed(),
         *done("open"),
         park_request(),
@@ -110,6 +111,17 @@ def test_cancelled_it_turns_back_and_is_parked_no_more() -> None:
     assert (undoing.task.direction, undoing.task.is_parked) == (Direction.UNDO, False)
     again = told(undoing, park_request(THIRD))
     assert (again.task.direction, again.task.is_parked_by_operator) == (Direction.UNDO, True)
+
+
+def test_cancelled_by_an_operator_on_its_way_back_it_goes_on() -> None:
+    """It is said to be done then; others who cancel it, as its caller or its parent, leave it parked."""
+    turned = told(pending(UNDONE), claimed(), *done("open"), cancellation(), park_request(SECOND))
+    by_others = cancellation(), cancellation(by_operator=True)
+    assert [apply(turned, each, START) for each in by_others] == [turned, turned]
+    gone_on = told(turned, replace(cancellation(by_operator=True), seen=turned.task))
+    assert (gone_on.task.direction, gone_on.task.is_parked) == (Direction.UNDO, False)
+    assert starts_scheduler(turned, gone_on)
+    assert gone_on.history[-1].ended_by is EpochEnd.CANCELLED
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from time import process_time
 
 import pytest
 
@@ -74,6 +76,24 @@ def test_anything_else_is_not(body: bytes) -> None:
 def test_what_no_reader_is_sure_of_is_refused_by_its_place(body: bytes, fault: str) -> None:
     """One reader would take the last of two values, another the first."""
     assert json_fault(body) == f"400 The body is not JSON as it is taken here ({fault})."
+
+
+def test_number_between_two_floats_is_converted_once() -> None:
+    """It takes hundreds of steps, and a body of such numbers as long as other requests may wait."""
+    number = "2.2250738585072011360574097967091319759348195463516456480234261"
+    body = f"[{','.join([f'{number}e-308'] * 5_000)}]".encode()
+    once = _seconds(lambda: [float(f"{number}e-308") for _ in range(5_000)])
+    assert _seconds(lambda: json_fault(body)) < 1.7 * once
+
+
+def _seconds(work: Callable[[], object]) -> float:
+    """Measure the least of its own time that some work takes."""
+    taken = []
+    for _ in range(5):
+        begun = process_time()
+        work()
+        taken.append(process_time() - begun)
+    return min(taken)
 
 
 def test_place_of_a_fault_is_short() -> None:

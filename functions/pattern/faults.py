@@ -1,0 +1,18 @@
+"""What pydantic has found wrong, without what it was given; of very much, only how much it is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import ValidationError
+
+#: To list tens of thousands takes longer than others may wait for it, and nobody reads them.
+_MOST_LISTED = 10_000
+
+
+def faults_found(error: ValidationError) -> list[Any]:
+    """Give each fault with its `type`, `loc` and `msg`, or a single one that tells how many there are."""
+    count = error.error_count()
+    if count > _MOST_LISTED:
+        return [{"type": "too_many_faults", "loc": (), "msg": f"wrong in {count} places"}]
+    return error.errors(include_url=False, include_context=False, include_input=False)
