@@ -7,6 +7,7 @@ from pydantic import BaseModel, ValidationError
 from functions.agents.remote import RemoteService
 from functions.pattern.definition import Json
 from functions.pattern.errors import UnusableAnswerError
+from functions.pattern.faults import first_fault
 from functions.pattern.ports import AgentCall
 
 
@@ -33,6 +34,5 @@ def read_answer[Answer: BaseModel](expected: type[Answer], answer: Json) -> Answ
     try:
         return expected.model_validate(answer)
     except ValidationError as error:
-        fault = error.errors(include_url=False, include_input=False)[0]
-        field = ".".join(map(str, fault["loc"]))
-        raise UnusableAnswerError(f"the answer does not fit ({field}: {fault['msg'].lower()})") from None
+        field, said = first_fault(error)
+        raise UnusableAnswerError(f"the answer does not fit ({field}: {said.lower()})") from None

@@ -45,24 +45,23 @@ class Contents:
     def request(self, step: StepName, direction: Direction) -> Any:
         """Make a step's request once more. Raises `NotShownError`, with what its function raises."""
         made = self._request(step, direction)
-        if self.record.step(step).shape.via is Way.WORKFLOW:
-            made = self._of_child(step, made).content
-        return self.secrets.without(made)
+        is_child = self.record.step(step).shape.via is Way.WORKFLOW
+        return self.secrets.without(self._of_child(step, made).content if is_child else json.loads(made))
 
     def result(self, step: StepName) -> Any:
         """Give a step's result, None without any. Raises `NotShownError`."""
         recorded = self.record.step(step)
         if recorded.known_result is None:
             return None
+        model = self._event_model(step)
+        if model is not None:
+            return self.secrets.without(shown_as(model, recorded.known_result).content)
         content = json.loads(recorded.known_result)
         if recorded.shape.via is Way.WORKFLOW:
-            made = self._request(step, Direction.DO)
-            content = self._of_child(step, made).secrets.without(content)
-        model = self._event_model(step)
-        shown = content if model is None else shown_as(model, recorded.known_result).content
-        return self.secrets.without(shown)
+            content = self._of_child(step, self._request(step, Direction.DO)).secrets.without(content)
+        return self.secrets.without(content)
 
-    def _request(self, step: StepName, direction: Direction) -> Any:
+    def _request(self, step: StepName, direction: Direction) -> bytes:
         task = replace(self.record.task, direction=direction)
         secrets = self.secrets
         try:
@@ -71,12 +70,11 @@ class Contents:
             raise NotShownError(secrets.without(str(lack))) from None
         except Exception as fault:  # noqa: BLE001 - whatever a definition's function raises
             raise NotShownError(f"it can't be made: {secrets.without(cause_of(fault))}") from None
-        return json.loads(request_bytes(made))
+        return request_bytes(made)
 
-    def _of_child(self, step: StepName, made: Any) -> Shown:
+    def _of_child(self, step: StepName, made: bytes) -> Shown:
         """Read the payload of the task that is a step as its own model does."""
-        model = Definitions(self.registry, self.record).child_workflow(step).payload
-        return shown_as(model, json.dumps(made).encode())
+        return shown_as(Definitions(self.registry, self.record).child_workflow(step).payload, made)
 
     def without_secrets(self, text: str, unknown: str = HIDDEN) -> str:
         """Give the beginning of a text without the secrets that are known here.

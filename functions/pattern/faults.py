@@ -16,3 +16,9 @@ def faults_found(error: ValidationError) -> list[Any]:
     if count > _MOST_LISTED:
         return [{"type": "too_many_faults", "loc": (), "msg": f"wrong in {count} places"}]
     return error.errors(include_url=False, include_context=False, include_input=False)
+
+
+def first_fault(error: ValidationError) -> tuple[str, str]:
+    """Give the first field that does not fit (empty: all of it), and why: by pydantic, or by the model."""
+    fault = error.errors(include_url=False, include_context=False, include_input=False)[0]
+    return ".".join(map(str, fault["loc"])), fault["msg"]

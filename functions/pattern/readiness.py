@@ -19,6 +19,7 @@ from functions.pattern.children import children_to_reach, parent_of
 from functions.pattern.definition import Json, Registry, Results, Step, Workflow
 from functions.pattern.errors import PayloadTooLargeError, PermanentError, UnfitOrderError
 from functions.pattern.event_bodies import read_body
+from functions.pattern.faults import first_fault
 from functions.pattern.identity import Birth, Epoch, StepName, item_of, step_of
 from functions.pattern.inputs import all_results, result_of, results_of, undo_results_of
 from functions.pattern.items import items_digest, recorded_digest
@@ -152,8 +153,9 @@ class Definitions:
         try:
             made = order_of(message, workflow, birth)
         except ValidationError as error:
-            fault = ": ".join(_first(error))
-            raise PermanentError(f"'{workflow.name}' does not take its request: {fault}") from None
+            field, said = first_fault(error)
+            told = f"does not take its request: {field or 'payload'}: {said}"
+            raise PermanentError(f"'{workflow.name}' {told}") from None
         except (PayloadTooLargeError, UnfitOrderError) as error:
             raise PermanentError(f"'{workflow.name}' does not take its request: {error}") from None
         return replace(made, parent=parent_of(self.record, step))
@@ -237,20 +239,14 @@ class Definitions:
         try:
             return read()
         except ValidationError as error:
-            field, said = _first(error)
-            raise NotDeployedError(f"{unfit}: {field}: {said}", ValueError(said)) from None
+            field, said = first_fault(error)
+            raise NotDeployedError(f"{unfit}: {field or 'payload'}: {said}", ValueError(said)) from None
         except Exception as error:
             raise NotDeployedError(f"{unfit}: {cause_of(error)}", error) from error
 
     @property
     def _version(self) -> str:
         return f"version {self.record.order.workflow_version} of '{self.record.order.workflow}'"
-
-
-def _first(error: ValidationError) -> tuple[str, str]:
-    """Give the first field that does not fit, and why: by pydantic, or by a validator of the model's own."""
-    fault = error.errors(include_url=False, include_input=False, include_context=False)[0]
-    return ".".join(map(str, fault["loc"])) or "payload", fault["msg"]
 
 
 def lack_of(lack: NotDeployedError) -> CannotStart:

@@ -14,6 +14,7 @@ from pydantic import BaseModel, ValidationError
 
 from functions.pattern import written
 from functions.pattern.event_bodies import check_body
+from functions.pattern.faults import first_fault
 from functions.pattern.identity import StepName
 from functions.pattern.items import MOST_STEPS
 from functions.pattern.plain_json import plain_json
@@ -209,9 +210,8 @@ def _default_of(step: Step) -> str | None:
         body = json.dumps(plain_json(step.on_expiry.result), ensure_ascii=False, separators=(",", ":"))
         check_body(step.payload, body.encode())
     except ValidationError as error:
-        fault = error.errors(include_url=False, include_input=False)[0]
-        field = ".".join(map(str, fault["loc"]))
-        raise ValueError(f"the default of its on_expiry does not fit ({field}: {fault['msg']})") from None
+        field, said = first_fault(error)
+        raise ValueError(f"the default of its on_expiry does not fit ({field}: {said})") from None
     except ValueError as error:
         raise ValueError(f"the default of its on_expiry is no JSON ({error})") from None
     return body

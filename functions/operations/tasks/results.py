@@ -82,7 +82,7 @@ class GivenResults:
         """Refuse a result of which the answer to the caller can't be made: it is not made again."""
         task = complete(self._registry, record).task
         if task.is_parked:
-            raise _elsewhere(task.last_error or "")
+            raise _answered_there(task.last_error or "")
         if task.last_error is not None:
             raise self._unusable(record, f"what follows can't be made of it: {task.last_error}")
 
@@ -100,8 +100,10 @@ class GivenResults:
         return ProblemError(HTTPStatus.UNPROCESSABLE_ENTITY, "Some fields are wrong.", errors=[fault])
 
     def _elsewhere(self, record: TaskRecord, lack: CannotStart) -> ProblemError:
-        return _elsewhere(Contents(self._registry, record).without_secrets(lack.reason, unknown=lack.lasting))
+        return _answered_there(
+            Contents(self._registry, record).without_secrets(lack.reason, unknown=lack.lasting)
+        )
 
 
-def _elsewhere(reason: str) -> ProblemError:
+def _answered_there(reason: str) -> ProblemError:
     return ProblemError(HTTPStatus.CONFLICT, f"{reason}: answer where it is.")
